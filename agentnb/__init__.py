@@ -1,0 +1,76 @@
+"""agentnb: the lab bench for agent loops inside Jupyter.
+
+In a notebook: ``%load_ext agentnb``, then ``%%agent``. In Python: ``Agent(model=..., tools=[...]).run_sync("...")``.
+Importing this loads nothing else: each name is fetched when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from agentnb import errors as errors
+    from agentnb.agent.agent import Agent as Agent
+    from agentnb.core.messages import ToolCall as ToolCall
+    from agentnb.core.run import Run as Run
+    from agentnb.tools.function import tool as tool
+    from agentnb.traces import tables as tables
+    from agentnb.traces.files import load_trace as load_trace
+    from agentnb.traces.files import load_traces as load_traces
+    from agentnb.traces.files import save_trace as save_trace
+    from agentnb.traces.store import Store as Store
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    "Agent": "agentnb.agent.agent",
+    "Run": "agentnb.core.run",
+    "Store": "agentnb.traces.store",
+    "ToolCall": "agentnb.core.messages",
+    "errors": "agentnb",
+    "load_trace": "agentnb.traces.files",
+    "load_traces": "agentnb.traces.files",
+    "save_trace": "agentnb.traces.files",
+    "tables": "agentnb.traces",
+    "tool": "agentnb.tools.function",
+}
+"""Each public name and the module it lives in."""
+
+_LATER = frozenset(
+    {"Experiment", "Guidance", "TodoBoard", "Workflow", "compare", "detect", "diff", "examples", "fork", "plots", "recover", "replay"}
+)
+"""Names that the documentation promises and that this version does not have yet."""
+
+__all__ = [*_NAMES, "__version__"]  # noqa: PLE0604  # the names of the table above, which the linter cannot see
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        home = _NAMES[name]
+        value = import_module(f"agentnb.{name}") if home == "agentnb" else getattr(import_module(home), name, None)
+        if value is None:
+            value = import_module(f"{home}.{name}")
+        globals()[name] = value
+        return value
+    if name in _LATER:
+        from agentnb.errors import NotAvailable
+
+        raise NotAvailable(f"agentnb.{name} is not in agentnb {__version__} yet", "The CHANGELOG says what is")
+    raise AttributeError(f"module 'agentnb' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """What ``%load_ext agentnb`` does."""
+    import_module("agentnb.notebook.extension").load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """What ``%unload_ext agentnb`` does."""
+    import_module("agentnb.notebook.extension").unload(shell)

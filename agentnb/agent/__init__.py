@@ -1,0 +1,1 @@
+"""Agents: the loop, what it decides, and how it is started."""

@@ -1,0 +1,182 @@
+"""An agent: settings, and the ways to set it to work."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentnb.agent.live import LiveRun
+from agentnb.agent.policies import MaxRounds, Policy, natural_stop, no_call_came, refused, reply_cut
+from agentnb.agent.start import Task, as_prompt, first_request, new_log, run_task
+from agentnb.agent.threads import TICK, Foreground, LoopThread, call_in_thread
+from agentnb.core.events import AnyEvent, Delta
+from agentnb.core.inbox import Inbox
+from agentnb.core.log import RunStore, Watcher
+from agentnb.core.messages import Message
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.errors import SettingsError
+from agentnb.models.model import Model
+from agentnb.models.registry import check_model
+from agentnb.tools.tool import CallSync
+from agentnb.tools.toolbox import Toolbox
+
+MOST_ROUNDS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Settings of an agent; it has no state, so one agent may do many runs at once.
+
+    ``model``: a name, ``provider:model``, or a model object. ``tools``: functions, or what `tool` made of them.
+    ``system``: the system prompt instead of the built-in one. ``max_rounds``: model calls a run may take, 1 to 1,000.
+    ``work_dir``: the folder tools work in; by default the current one when the run starts.
+    Raises a `SettingsError` for what cannot work.
+    """
+
+    model: str | Model
+    tools: Iterable[Any] = ()
+    system: str | None = None
+    max_rounds: int = 50
+    work_dir: str | Path | None = None
+    name: str = "agent"
+    toolbox: Toolbox = field(init=False, repr=False, compare=False)
+    policies: tuple[Policy, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_model(self.model)
+        rounds: object = self.max_rounds
+        if not isinstance(rounds, int) or isinstance(rounds, bool) or not 1 <= rounds <= MOST_ROUNDS:
+            raise SettingsError(f"max_rounds={rounds!r} is not a whole number from 1 to {MOST_ROUNDS:,}")
+        if isinstance(self.tools, str) or not isinstance(self.tools, Iterable):
+            raise SettingsError(f"tools={self.tools!r} is not a list", "Write tools=[my_function]")
+        object.__setattr__(self, "tools", tuple(self.tools))
+        object.__setattr__(self, "toolbox", Toolbox(self.tools))
+        ends = (refused, reply_cut, no_call_came, natural_stop, MaxRounds(self.max_rounds))
+        object.__setattr__(self, "policies", ends)
+
+    @property
+    def model_name(self) -> str:
+        """``provider:model``."""
+        return self.model if isinstance(self.model, str) else self.model.name
+
+    async def run(
+        self,
+        prompt: str | Message,
+        *,
+        store: RunStore | None = None,
+        continue_from: Run | None = None,
+        watch: Watcher | None = None,
+        work_dir: str | Path | None = None,
+        parent_id: str | None = None,
+    ) -> Run:
+        """Work on the prompt until the run ends, on the running event loop; plain tools run in threads.
+
+        ``store`` keeps the log (without one it is in memory only); ``continue_from`` goes on with a run's conversation;
+        ``watch`` is told of every event and delta. A failure of the first round raises a `ModelError`; after a later
+        one the run is returned with status ``failed`` and ``run.error``.
+        """
+        task = self._task(prompt, store, continue_from, watch, work_dir, parent_id)
+        with _awake_for_interrupts():
+            return await run_task(self, task, new_log(task), Inbox(), call_in_thread)
+
+    def start(
+        self,
+        prompt: str | Message,
+        *,
+        store: RunStore | None = None,
+        continue_from: Run | None = None,
+        watch: Watcher | None = None,
+        work_dir: str | Path | None = None,
+        thread: LoopThread | None = None,
+        call_sync: CallSync = call_in_thread,
+    ) -> LiveRun:
+        """Begin a run in the background and return a handle on it at once.
+
+        It runs on the event loop of ``thread``, by default one of its own; ``call_sync`` decides where plain tools run.
+        """
+        task = self._task(prompt, store, continue_from, watch, work_dir)
+        log, inbox = new_log(task), Inbox()
+        on = thread or LoopThread()
+        future = on.submit(lambda: run_task(self, task, log, inbox, call_sync))
+        if thread is None:
+            future.add_done_callback(lambda _: on.close())
+        return LiveRun(log.id, log.run, inbox, future)
+
+    def run_sync(
+        self,
+        prompt: str | Message,
+        *,
+        store: RunStore | None = None,
+        continue_from: Run | None = None,
+        watch: Watcher | None = None,
+        work_dir: str | Path | None = None,
+    ) -> Run:
+        """As `run`, for scripts and for code that cannot await, inside a running event loop too.
+
+        The calling thread waits and meanwhile runs the plain tools. An interrupt ends the run, closes its log
+        and raises KeyboardInterrupt.
+        """
+        foreground = Foreground()
+        live = self.start(
+            prompt,
+            store=store,
+            continue_from=continue_from,
+            watch=watch,
+            work_dir=work_dir,
+            call_sync=foreground.call,
+        )
+        return live.result_on(foreground)
+
+    async def stream(
+        self, prompt: str | Message, *, store: RunStore | None = None, continue_from: Run | None = None
+    ) -> AsyncIterator[AnyEvent | Delta]:
+        """The events and deltas of a run, as they come; leaving the loop early cancels the run."""
+        items: asyncio.Queue[AnyEvent | Delta | None] = asyncio.Queue()
+        run = asyncio.ensure_future(self.run(prompt, store=store, continue_from=continue_from, watch=items.put_nowait))
+        run.add_done_callback(lambda _: items.put_nowait(None))
+        try:
+            while (item := await items.get()) is not None:
+                yield item
+            await run
+        finally:
+            if not run.done():
+                run.cancel()
+                await asyncio.wait([run])
+
+    def first_request(self, prompt: str | Message, *, continue_from: Run | None = None) -> Request:
+        """The request a run would begin with. Sends nothing."""
+        return first_request(self, self._task(prompt, None, continue_from, None, None))
+
+    def _task(
+        self,
+        prompt: str | Message,
+        store: RunStore | None,
+        continue_from: Run | None,
+        watch: Watcher | None,
+        work_dir: str | Path | None,
+        parent_id: str | None = None,
+    ) -> Task:
+        folder = Path(work_dir) if work_dir is not None else None
+        return Task(as_prompt(prompt), continue_from, parent_id, folder, store, (watch,) if watch is not None else ())
+
+
+class _awake_for_interrupts:
+    """Wakes the main thread's event loop ten times a second: ipykernel's interrupt does not wake a sleeping one."""
+
+    def __enter__(self) -> None:
+        self._handle: asyncio.TimerHandle | None = None
+        if threading.current_thread() is threading.main_thread():
+            self._tick()
+
+    def _tick(self) -> None:
+        self._handle = asyncio.get_running_loop().call_later(TICK, self._tick)
+
+    def __exit__(self, *_: object) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+

@@ -1,0 +1,62 @@
+"""From the run so far to the request that is sent: the only place where messages are prepared.
+
+Work a round depends on what is new, not on the length of the history: the prepared list grows with the run,
+and only its last message can still change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.core.messages import AnyPart, Message, Text
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.view import View
+
+
+class Conversation:
+    """The messages of one run as they are sent: assistant and others alternate, nothing is empty."""
+
+    def __init__(self, system: str, tools: tuple[ToolSpec, ...], settings: dict[str, Any]) -> None:
+        self._system = system
+        self._tools = tools
+        self._settings = settings
+        self._messages: list[Message] = []
+        self._taken = 0
+        self._sent = 0
+
+    def request(self, run: Run) -> Request:
+        """The request for the next round."""
+        stored = run.messages
+        for index in range(self._taken, len(stored)):
+            self._add(stored[index])
+        self._taken = len(stored)
+        self._sent = len(self._messages)
+        return Request(self._system, View(self._messages, self._sent), self._tools, self._settings)
+
+    def _add(self, message: Message) -> None:
+        parts = tuple([part for part in message.parts if not (type(part) is Text and not part.text.strip())])
+        if not parts:
+            return
+        if len(parts) < len(message.parts):
+            message = Message(message.role, parts)
+        last = self._messages[-1] if self._messages else None
+        if last is None or (last.role == "assistant") != (message.role == "assistant"):
+            self._messages.append(message)
+            return
+        if self._sent == len(self._messages):
+            # Requests already sent are views of this list: what they show must not change.
+            self._messages = self._messages.copy()
+        self._messages[-1] = merged(last, message)
+
+
+def merged(first: Message, second: Message) -> Message:
+    """Two messages of one side as one: all parts in order, texts that meet joined by a blank line."""
+    left, right = first.parts, second.parts
+    end, start = left[-1], right[0]
+    if type(end) is Text and type(start) is Text:
+        joint: tuple[AnyPart, ...] = (Text(f"{end.text}\n\n{start.text}"),)
+        left, right = left[:-1], joint + right[1:]
+    role = "tool" if "tool" in (first.role, second.role) else first.role
+    return Message(role, left + right)

@@ -1,0 +1,112 @@
+"""Runs the tool calls of one reply: each gets exactly one result, on every way out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+
+from agentnb.agent import failures
+from agentnb.core.events import ToolFinished, ToolStarted
+from agentnb.core.log import EventLog
+from agentnb.core.messages import ToolCall
+from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome
+from agentnb.tools.toolbox import Toolbox
+
+PATIENCE = 0.15
+"""Seconds that cancelled tools get to clean up before the run goes on without them."""
+
+
+class Dispatch:
+    """The tools of a run, and where they run."""
+
+    def __init__(self, toolbox: Toolbox, log: EventLog, work_dir: Path, call_sync: CallSync) -> None:
+        self._toolbox = toolbox
+        self._log = log
+        self._work_dir = work_dir
+        self._call_sync = call_sync
+        self._unanswered: set[str] = set()
+
+    async def run(self, calls: Sequence[ToolCall]) -> None:
+        """Admit all calls in order, then run them: those that wait for the person, then one by one, then side by side."""
+        for call in calls:
+            self._unanswered.add(call.id)
+            self._log.emit(ToolStarted, call=call)
+        together: list[tuple[ToolCall, Tool]] = []
+        for call, tool in self._in_turn(calls):
+            if tool is None:
+                self._finish(call, self._toolbox.not_found(call.name))
+            elif tool.parallel_safe and not tool.blocking:
+                together.append((call, tool))
+            else:
+                await self._run_one(call, tool)
+        if len(together) == 1:
+            await self._run_one(*together[0])
+        elif together:
+            await self._run_together(together)
+
+    def answer_open_calls(self) -> None:
+        """Give every call of the open round that has no result the result that it was cancelled."""
+        current = self._log.run.open_round
+        for record in current.records if current else ():
+            if record.result is None:
+                self._unanswered.add(record.call.id)
+                self._finish(record.call, failures.cancelled())
+
+    def _in_turn(self, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, Tool | None]]:
+        found = [(call, self._toolbox.get(call.name)) for call in calls]
+        if len(found) > 1:
+            found.sort(key=lambda pair: pair[1] is None or not pair[1].blocking)
+        return found
+
+    async def _run_together(self, together: list[tuple[ToolCall, Tool]]) -> None:
+        tasks = [asyncio.ensure_future(self._run_one(call, tool)) for call, tool in together]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            unfinished = [task for task in tasks if not task.done()]
+            for task in unfinished:
+                task.cancel()
+            if unfinished:
+                await asyncio.wait(unfinished, timeout=PATIENCE)
+
+    async def _run_one(self, call: ToolCall, tool: Tool) -> None:
+        context = ToolContext(self._log.run.id, call.id, self._work_dir, self._call_sync)
+        traceback = ""
+        started = perf_counter()
+        try:
+            outcome = await _within(tool.timeout, tool, call, context)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            outcome, traceback = failures.raised(call.name, error), failures.users_traceback(error)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            # SystemExit too: a tool that calls exit() must not take the kernel with it.
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise
+            outcome, traceback = failures.raised(call.name, error), failures.users_traceback(error)
+        self._finish(call, outcome, perf_counter() - started, traceback)
+
+    def _finish(self, call: ToolCall, outcome: ToolOutcome, seconds: float = 0.0, traceback: str = "") -> None:
+        if call.id not in self._unanswered:
+            return  # a tool that would not be cancelled, and came too late
+        self._unanswered.discard(call.id)
+        result = outcome.as_result(call.id, call.name)
+        self._log.emit(ToolFinished, result=result, seconds=seconds, traceback=traceback)
+
+
+async def _within(seconds: float | None, tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutcome:
+    if seconds is None:
+        return await tool.run(call.arguments, context)
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await tool.run(call.arguments, context)
+    except TimeoutError:
+        if not limit.expired():
+            raise  # the tool's own
+        return failures.timed_out(call.name, seconds)

@@ -1,0 +1,71 @@
+"""A handle on a run that is going on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from concurrent.futures import Future
+from typing import Any
+
+from agentnb.agent.threads import Foreground
+from agentnb.core.inbox import Inbox
+from agentnb.core.run import Run
+from agentnb.errors import SettingsError
+
+
+class LiveRun:
+    """A run in the background: look at ``run`` while it grows, steer it, ``await`` it for its end.
+
+    All methods return at once and may be called from any thread and any cell.
+    """
+
+    def __init__(self, run_id: str, run: Run, inbox: Inbox, future: Future[Run]) -> None:
+        self.run_id = run_id
+        self.run = run
+        self._inbox = inbox
+        self._future = future
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended and its log is closed."""
+        return self._future.done()
+
+    def stop(self, why: str = "") -> None:
+        """End it now: open calls are answered as cancelled, what it has is kept."""
+        self._put("stop", why)
+
+    def pause(self) -> None:
+        """Hold it before the next round."""
+        self._put("pause")
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._put("resume")
+
+    def say(self, text: str) -> None:
+        """Tell the model something; it reads it in the next round."""
+        if not text.strip():
+            raise SettingsError("There is nothing to say", "Give some words: live.say(TEXT)")
+        self._put("say", text)
+
+    def result(self, timeout: float | None = None) -> Run:
+        """Block until it has ended and return the run; TimeoutError after ``timeout`` seconds."""
+        return self._future.result(timeout)
+
+    def result_on(self, foreground: Foreground) -> Run:
+        """As `result`, while the calling thread runs the tools that were handed to ``foreground``.
+
+        An interrupt stops the run and, when its log is closed, raises KeyboardInterrupt.
+        """
+        return foreground.wait(self._future, lambda: self._inbox.put("stop", "interrupted"))
+
+    def __await__(self) -> Generator[Any, None, Run]:
+        return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
+
+    def __repr__(self) -> str:
+        return f"<LiveRun {self.run!r}>"
+
+    def _put(self, name: Any, text: str = "") -> None:
+        if self.done:
+            raise SettingsError(f"Run {self.run_id} has ended ({self.run.stop_reason})", "Go on with %%agent --continue")
+        self._inbox.put(name, text)

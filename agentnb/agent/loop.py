@@ -1,0 +1,233 @@
+"""The loop: call the model, run its tools, decide whether to go on.
+
+It has no features. What to do when a round is over is a policy's to say; what was done is an event of the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from time import perf_counter
+
+from agentnb.agent.conversation import Conversation
+from agentnb.agent.dispatch import Dispatch
+from agentnb.agent.policies import Continue, Policy, Stop, decide
+from agentnb.agent.reply import settled
+from agentnb.core import events as e
+from agentnb.core.inbox import Command, Inbox
+from agentnb.core.log import EventLog
+from agentnb.core.messages import Message, Text, encodable
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.errors import AgentnbError, ModelError
+from agentnb.models.model import Model, Reply
+
+
+class Loop:
+    """One run of an agent, from its first round to its last event. Lives in one task of one event loop."""
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        conversation: Conversation,
+        dispatch: Dispatch,
+        policies: Sequence[Policy],
+        log: EventLog,
+        inbox: Inbox,
+    ) -> None:
+        self._model = model
+        self._conversation = conversation
+        self._dispatch = dispatch
+        self._policies = policies
+        self._log = log
+        self._inbox = inbox
+        self._woken = asyncio.Event()
+        self._own_cancellations = 0
+        self._over = False
+        self._started = perf_counter()
+        self._round_started = self._started
+
+    async def run(self, started: e.RunStarted) -> Run:
+        """Do it all. Returns the run, however it ended, except: a failure in the first round, a log that cannot be
+        written, and a cancellation that is not the person's own stop are raised, after the log was closed.
+        """
+        self._listen()
+        try:
+            try:
+                self._log.append(started)
+                await self._rounds()
+            except asyncio.CancelledError:
+                self._close("cancelled", "cancelled")
+                if self._cancelled_by_others():
+                    raise
+        except AgentnbError as error:
+            self._fail(error, "model" if isinstance(error, ModelError) else "log")
+            if len(self._log.run.rounds) <= 1 or not isinstance(error, ModelError):
+                raise
+        except Exception as error:
+            self._fail(error, "agentnb")
+            raise
+        finally:
+            self._over = True
+            self._log.close()
+        return self._log.run
+
+    async def _rounds(self) -> None:
+        verdict: Continue | Stop = Continue("prompt", "")
+        while isinstance(verdict, Continue):
+            await self._read_inbox()
+            await self._round(verdict)
+            await self._read_inbox()
+            verdict = decide(self._policies, self._log.run)
+        self._stop(verdict)
+
+    async def _round(self, why: Continue) -> None:
+        log, run = self._log, self._log.run
+        self._round_started = perf_counter()
+        nothing_new = bool(run.rounds) and not run.rounds[-1].records and not run.pending
+        log.emit(
+            e.RoundStarted,
+            index=len(run.rounds),
+            reason=why.reason,
+            continuation=why.message if nothing_new else "",
+        )
+        reply = await self._ask(self._conversation.request(run))
+        calls = reply.calls
+        self._check_stop()
+        if calls:
+            await self._dispatch.run(calls)
+        self._finish_round(self._status_of_reply(bool(calls)))
+
+    async def _ask(self, request: Request) -> Message:
+        """The model's reply, in the log. Of a stream that breaks off, what came is kept."""
+        heard: list[str] = []
+        reply: Reply | None = None
+        started = perf_counter()
+        try:
+            async for item in self._model.stream(request):
+                if type(item) is Reply:
+                    reply = item
+                    continue
+                if type(item) is e.TextDelta:
+                    heard.append(item.text)
+                self._log.tell(item)  # type: ignore[arg-type]
+        except AgentnbError:
+            self._keep_broken_off(heard, perf_counter() - started)
+            raise
+        except Exception as error:
+            self._keep_broken_off(heard, perf_counter() - started)
+            words = encodable(f"{type(error).__name__}: {error}")
+            raise ModelError(f"{self._model.name} failed: {words}", run=self._log.run) from error
+        except BaseException:
+            self._keep_broken_off(heard, perf_counter() - started)
+            raise
+        if reply is None:
+            self._keep_broken_off(heard, perf_counter() - started)
+            raise ModelError(f"{self._model.name} ended its stream without a reply", run=self._log.run)
+        message = settled(reply.message, self._log.run)
+        self._log.emit(
+            e.ModelReplied,
+            message=message,
+            usage=reply.usage,
+            stop_reason=reply.stop_reason,
+            seconds=perf_counter() - started,
+            metadata=reply.metadata,
+        )
+        return message
+
+    def _keep_broken_off(self, heard: list[str], seconds: float) -> None:
+        if text := encodable("".join(heard)):
+            message = Message("assistant", (Text(text),))
+            self._log.emit(e.ModelReplied, message=message, stop_reason="broken_off", seconds=seconds)
+
+    def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
+        last = self._log.run.rounds[-1]
+        announced = last.stop_reason in ("tool_use", "tool_calls")
+        return "unexpected_empty_tools" if announced and not has_calls and not last.text.strip() else "success"
+
+    # The person
+
+    def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+
+        def heard(name: str) -> None:
+            if name == "stop" and task is not None and not self._over:
+                self._own_cancellations += 1
+                task.cancel()
+            self._woken.set()
+
+        def wake(command: Command) -> None:
+            if not self._over:
+                loop.call_soon_threadsafe(heard, command.name)
+
+        self._inbox.on_put(wake)
+
+    async def _read_inbox(self) -> None:
+        """Take in all commands; wait while paused; leave if the run is to stop."""
+        paused = False
+        while True:
+            self._woken.clear()
+            while (command := self._take_command()) is not None:
+                paused = {"pause": True, "resume": False}.get(command.name, paused)
+            self._check_stop()
+            if not paused:
+                return
+            await self._woken.wait()
+
+    def _take_command(self) -> Command | None:
+        command = self._inbox.take()
+        if command is not None:
+            self._log.emit(e.CommandReceived, command=command.name, text=encodable(command.text))
+        return command
+
+    def _check_stop(self) -> None:
+        if self._inbox.stop_requested:
+            raise asyncio.CancelledError
+
+    def _cancelled_by_others(self) -> bool:
+        """Whether the cancellation is more than the person's own stop, which ends here."""
+        task = asyncio.current_task()
+        while task is not None and self._own_cancellations:
+            self._own_cancellations -= 1
+            task.uncancel()
+        return not self._inbox.stop_requested or bool(task and task.cancelling())
+
+    # The end
+
+    def _stop(self, verdict: Stop) -> None:
+        if verdict.limit is not None:
+            self._log.emit(e.LimitReached, limit=verdict.stop_reason, value=verdict.limit)
+        if verdict.problem:
+            error = e.RunError(verdict.stop_reason, verdict.problem, verdict.hint)
+            self._log.emit(e.ErrorRaised, error=error, where="reply")
+        self._finish_run(verdict.status, verdict.stop_reason)
+
+    def _fail(self, error: BaseException, where: str) -> None:
+        """Write down the failure, as far as the log still can; the run in memory takes it in anyhow."""
+        if isinstance(error, AgentnbError):
+            known = e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint))
+            error.run = self._log.run
+        else:
+            known = e.RunError(type(error).__name__, encodable(str(error)) or type(error).__name__)
+        if not self._log.run.events:
+            return
+        self._log.emit(e.ErrorRaised, error=known, where=where)
+        self._close("failed", "error", round_status="error")
+
+    def _close(self, status: e.Status, stop_reason: str, round_status: e.RoundStatus = "cancelled") -> None:
+        """End the run from wherever it is: every call answered, the round finished."""
+        while self._take_command() is not None:
+            pass
+        if self._log.run.open_round is not None:
+            self._dispatch.answer_open_calls()
+            self._finish_round(round_status)
+        self._finish_run(status, stop_reason)
+
+    def _finish_round(self, status: e.RoundStatus) -> None:
+        index = len(self._log.run.rounds) - 1
+        self._log.emit(e.RoundFinished, index=index, status=status, seconds=perf_counter() - self._round_started)
+
+    def _finish_run(self, status: e.Status, stop_reason: str) -> None:
+        self._log.emit(e.RunFinished, status=status, stop_reason=stop_reason, seconds=perf_counter() - self._started)

@@ -1,0 +1,46 @@
+"""Verdicts, and how they are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from agentnb.core.events import Status
+from agentnb.core.run import Run
+
+
+class Continue(msgspec.Struct, frozen=True):
+    """Another round, for this reason. ``message`` is what the model is told if nothing else asks it to go on.
+
+    A policy that says Continue without a tool having run must have a cap of its own.
+    """
+
+    reason: str
+    message: str = "Please continue"
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """The run is over. ``stop_reason`` and ``status`` are what the run will show."""
+
+    stop_reason: str
+    status: Status = "completed"
+    limit: float | None = None
+    """The value of the limit that was reached, if that is why."""
+    problem: str = ""
+    hint: str = ""
+    """What went wrong and what to do, if the run failed."""
+
+
+Verdict: TypeAlias = Continue | Stop
+Policy: TypeAlias = Callable[[Run], "Verdict | None"]
+
+
+def decide(policies: Iterable[Policy], run: Run) -> Verdict:
+    """The first verdict any policy gives. Without one the run goes on."""
+    for policy in policies:
+        verdict = policy(run)
+        if verdict is not None:
+            return verdict
+    return Continue("tool_results" if run.rounds[-1].records else "said")

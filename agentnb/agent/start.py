@@ -1,0 +1,119 @@
+"""Puts the parts of a run together."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentnb.agent.conversation import Conversation
+from agentnb.agent.dispatch import Dispatch
+from agentnb.agent.loop import Loop
+from agentnb.agent.prompts import prompt as prompt_file
+from agentnb.core.events import SCHEMA, RunStarted
+from agentnb.core.inbox import Inbox
+from agentnb.core.log import EventLog, RunStore, Watcher
+from agentnb.core.messages import Message, user
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.errors import SettingsError
+from agentnb.models.registry import make_model
+from agentnb.tools.tool import CallSync
+
+if TYPE_CHECKING:
+    from agentnb.agent.agent import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a run is to do, and for whom."""
+
+    prompt: Message
+    continue_from: Run | None = None
+    parent_id: str | None = None
+    work_dir: Path | None = None
+    """Instead of the agent's own."""
+    store: RunStore | None = None
+    watchers: tuple[Watcher, ...] = ()
+
+
+def new_run_id() -> str:
+    """A name for a run: the time (UTC) to the millisecond, so that names sort by age, and eight random hex digits."""
+    now = time.time()
+    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + f"{int(now * 1000) % 1000:03d}{secrets.token_hex(4)}"
+
+
+async def run_task(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
+    """Run the agent on the task; see `Loop.run` for what is raised."""
+    started = opening(agent, task, log.id)
+    work_dir = Path(task.work_dir or agent.work_dir or Path.cwd()).expanduser().resolve()
+    loop = Loop(
+        model=make_model(agent.model),
+        conversation=conversation_of(started),
+        dispatch=Dispatch(agent.toolbox, log, work_dir, call_sync),
+        policies=agent.policies,
+        log=log,
+        inbox=inbox,
+    )
+    if task.store is not None:
+        log.keep_in(await task.store.open(log.id, nested=task.parent_id is not None))
+    return await loop.run(started)
+
+
+def new_log(task: Task) -> EventLog:
+    """The log of a run that is about to start."""
+    return EventLog(new_run_id(), parent_id=task.parent_id, watchers=task.watchers)
+
+
+def opening(agent: Agent, task: Task, run_id: str) -> RunStarted:
+    """The first event of the run."""
+    before = task.continue_from
+    return RunStarted(
+        seq=0,
+        at=datetime.now(UTC),
+        run_id=run_id,
+        parent_id=task.parent_id,
+        schema=SCHEMA,
+        prompt=task.prompt,
+        agent=agent.name,
+        model=agent.model_name,
+        system=system_prompt(agent),
+        tools=agent.toolbox.specs,
+        settings={"max_rounds": agent.max_rounds},
+        continued_from=before.id if before is not None else None,
+        history=tuple(before.messages) if before is not None else (),
+    )
+
+
+def conversation_of(started: RunStarted) -> Conversation:
+    """What prepares the requests of this run."""
+    return Conversation(started.system, started.tools, {})
+
+
+def first_request(agent: Agent, task: Task) -> Request:
+    """The request that would be sent first. Nothing is sent or kept."""
+    started = opening(agent, task, new_run_id())
+    return conversation_of(started).request(Run.from_events([started]))
+
+
+def system_prompt(agent: Agent) -> str:
+    """The agent's own system prompt or the built-in one; then, without tools, a word about that."""
+    parts: Iterable[str] = (
+        prompt_file("system") if agent.system is None else agent.system.strip(),
+        "" if len(agent.toolbox) else prompt_file("no_tools"),
+    )
+    return "\n\n".join(part for part in parts if part)
+
+
+def as_prompt(prompt: str | Message) -> Message:
+    """What the person asks, as a message; `SettingsError` if there is nothing in it."""
+    message = user(prompt) if isinstance(prompt, str) else prompt
+    if message.role != "user":
+        raise SettingsError(f"A prompt is a message of the user, not of the {message.role}")
+    if not message.text.strip():
+        raise SettingsError("The prompt is blank", "Say in words what the agent should do")
+    return message

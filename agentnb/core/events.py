@@ -1,0 +1,168 @@
+"""The events a run is made of: frozen facts in the past tense, in the order they happened.
+
+A run log is one event a line. Everything a person sees is a fold over these; nothing else is recorded.
+``TextDelta`` and ``ThinkingDelta`` are told to watchers while a reply streams and never stored: `ModelReplied` holds the whole.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.usage import Usage
+from agentnb.errors import sentences
+
+SCHEMA = 1
+"""Version of the log's schema; a reader refuses what is newer than itself."""
+
+Status: TypeAlias = Literal[
+    "running", "waiting_on_user", "completed", "limited", "stopped", "cancelled", "interrupted", "failed"
+]
+RoundStatus: TypeAlias = Literal[
+    "running", "success", "error", "cancelled", "natural_completion", "unexpected_empty_tools"
+]
+
+
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
+    """A few more characters of the reply that is streaming. Live only."""
+
+    text: str
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, gc=False):
+    """A few more characters of the model's thinking. Live only."""
+
+    text: str
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    """What all events carry. ``seq`` counts from 0 without a gap; ``at`` is UTC."""
+
+    seq: int
+    at: datetime
+    run_id: str
+    parent_id: str | None = None
+
+
+class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
+    """A run began. With what, so that the log alone tells the whole story."""
+
+    schema: int
+    prompt: Message
+    agent: str = "agent"
+    model: str
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    settings: dict[str, Any] = {}
+    continued_from: str | None = None
+    history: tuple[Message, ...] = ()
+    """The conversation it goes on with."""
+
+
+class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=False):
+    """The next turn of the loop began. ``reason``: prompt, tool_results, said, or a policy's reason to go on."""
+
+    index: int
+    reason: str
+    continuation: str = ""
+    """What was said to the model in the person's place, where nothing else asks it to go on."""
+
+
+class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=False):
+    """The model's whole reply; ``stop_reason`` in the provider's words, ``broken_off`` if the stream was cut."""
+
+    message: Message
+    usage: Usage = Usage()
+    stop_reason: str = ""
+    seconds: float = 0.0
+    metadata: dict[str, Any] = {}
+
+
+class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False):
+    """A call was admitted, as it will be run."""
+
+    call: ToolCall
+
+
+class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=False):
+    """A call was answered. ``seconds`` is the time the tool itself took; ``traceback`` is of the user's code."""
+
+    result: ToolResult
+    seconds: float = 0.0
+    traceback: str = ""
+
+
+class RoundFinished(Event, frozen=True, kw_only=True, tag="round_finished", gc=False):
+    """The turn is over: every call of it has its result."""
+
+    index: int
+    status: RoundStatus
+    seconds: float = 0.0
+
+
+class LimitReached(Event, frozen=True, kw_only=True, tag="limit_reached", gc=False):
+    """A limit of the agent ended the run; ``limit`` is its name and the stop reason."""
+
+    limit: str
+    value: float
+
+
+class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", gc=False):
+    """The person said or wanted something while the run was on."""
+
+    command: Literal["stop", "pause", "resume", "say"]
+    text: str = ""
+
+
+class Warned(Event, frozen=True, kw_only=True, tag="warned", gc=False):
+    """Something the person should know that stops nothing."""
+
+    message: str
+
+
+class RunError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Why a run failed: the class of the error, what is wrong, and what to do next."""
+
+    type: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return sentences(self.message, self.hint)
+
+
+class ErrorRaised(Event, frozen=True, kw_only=True, tag="error_raised", gc=False):
+    """The run cannot go on. ``where``: model, store, reply or agentnb."""
+
+    error: RunError
+    where: str
+
+
+class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):
+    """The last event of a run."""
+
+    status: Status
+    stop_reason: str
+    seconds: float = 0.0
+
+
+AnyEvent: TypeAlias = (
+    RunStarted
+    | RoundStarted
+    | ModelReplied
+    | ToolStarted
+    | ToolFinished
+    | RoundFinished
+    | LimitReached
+    | CommandReceived
+    | Warned
+    | ErrorRaised
+    | RunFinished
+)
+Delta: TypeAlias = TextDelta | ThinkingDelta
+KINDS: tuple[type[Event], ...] = AnyEvent.__args__
+"""All kinds, in the order above."""

@@ -1,0 +1,99 @@
+"""The log of a run while it is written: stored first, then folded, then told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeAlias
+
+from agentnb.core.events import AnyEvent, Delta, Event
+from agentnb.core.run import Run
+from agentnb.errors import StoreError
+
+Watcher: TypeAlias = Callable[[AnyEvent | Delta], Any]
+"""Is told of each event after it was stored, and of each delta. What it returns is ignored."""
+
+
+class Writer(Protocol):
+    """Where the events of one run are kept."""
+
+    def append(self, event: AnyEvent) -> None:
+        """Keep the event for good before returning; raises OSError if that fails."""
+
+    def close(self) -> None:
+        """No more events will come."""
+
+
+class RunStore(Protocol):
+    """Where runs are kept."""
+
+    async def open(self, run_id: str, *, nested: bool = False) -> Writer:
+        """Begin the log of a new run. May wait until another run has ended, except for a run inside a run."""
+
+
+class EventLog:
+    """Makes, stores, folds and tells the events of one run. Used from one thread."""
+
+    def __init__(
+        self,
+        run_id: str,
+        *,
+        parent_id: str | None = None,
+        watchers: Iterable[Watcher] = (),
+    ) -> None:
+        self.id = run_id
+        self.run = Run()
+        self._stamp = {"run_id": run_id, "parent_id": parent_id}
+        self._seq = 0
+        self._writer: Writer | None = None
+        self._watchers = list(watchers)
+
+    def keep_in(self, writer: Writer) -> None:
+        """Store every event there from now on."""
+        self._writer = writer
+
+    def emit(self, kind: type[Event], **fields: Any) -> None:
+        """Make an event of this kind and append it."""
+        self.append(kind(seq=self._seq, at=datetime.now(UTC), **self._stamp, **fields))  # type: ignore[arg-type]
+
+    def append(self, event: AnyEvent) -> None:
+        """Store, fold, tell. If it cannot be stored, the run in memory still takes it in, nobody is told,
+        nothing more is stored, and `StoreError` is raised: once.
+        """
+        failure = self._store(event)
+        self._seq += 1
+        self.run.apply(event)
+        if failure is not None:
+            raise StoreError(
+                f"The run log could not be written: {failure}",
+                "The run is still in memory; see that the disk has room and run the cell again",
+                run=self.run,
+            ) from failure
+        self.tell(event)
+
+    def tell(self, item: AnyEvent | Delta) -> None:
+        """Tell the watchers. One that fails is dropped, with a line in Python's log."""
+        for watcher in self._watchers:
+            try:
+                watcher(item)
+            except Exception:
+                # A new list: the old one is being walked.
+                self._watchers = [other for other in self._watchers if other is not watcher]
+                logging.getLogger("agentnb").exception("A watcher of run %s failed and was dropped", self.run.id)
+
+    def close(self) -> None:
+        """Close the file behind it, if any."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _store(self, event: AnyEvent) -> OSError | None:
+        if self._writer is None:
+            return None
+        try:
+            self._writer.append(event)
+        except OSError as error:
+            self._writer.close()
+            self._writer = None
+            return error
+        return None

@@ -1,0 +1,99 @@
+"""Messages and their parts: frozen, comparable, the same for every provider.
+
+Shapes and names follow the messages APIs: an assistant's message may hold text and several tool calls;
+the results of all of them stand together in the one ``tool`` message that follows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+
+class Part(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
+    """One piece of a message. ``provider_metadata`` is opaque: what a provider sent is echoed back unchanged."""
+
+
+class Text(Part, tag="text", frozen=True, gc=False):
+    """Words."""
+
+    text: str
+    provider_metadata: dict[str, Any] | None = None
+
+
+class Thinking(Part, tag="thinking", frozen=True, gc=False):
+    """What a model thought before it spoke, with the signature some providers want back."""
+
+    text: str
+    provider_metadata: dict[str, Any] | None = None
+
+
+class Image(Part, tag="image", frozen=True, gc=False):
+    """A picture. ``data`` are the bytes of the file (base64 in JSON)."""
+
+    media_type: str
+    data: bytes
+
+
+class ToolCall(Part, tag="tool_call", frozen=True, gc=False):
+    """A model asks for a tool. The loop gives an ``id`` where it is missing or repeated."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+    id: str = ""
+    provider_metadata: dict[str, Any] | None = None
+
+
+class ToolResult(Part, tag="tool_result", frozen=True, gc=False):
+    """The one answer to a tool call."""
+
+    call_id: str
+    name: str
+    parts: tuple[Text | Image, ...] = ()
+    is_error: bool = False
+    error_code: str | None = None
+    """``unknown_tool``, ``invalid_arguments``, ``tool_error``, ``timeout``, ``cancelled`` or a tool's own."""
+
+    @property
+    def text(self) -> str:
+        """The words of the result."""
+        return "\n".join(part.text for part in self.parts if type(part) is Text)
+
+
+AnyPart: TypeAlias = Text | Thinking | Image | ToolCall | ToolResult
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One turn of the conversation."""
+
+    role: Role
+    parts: tuple[AnyPart, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The words of the message, without thinking and tool results."""
+        return "".join(part.text for part in self.parts if type(part) is Text)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tools it asks for, in order."""
+        return tuple(part for part in self.parts if type(part) is ToolCall)
+
+
+def user(text: str) -> Message:
+    """A message of the person."""
+    return Message("user", (Text(encodable(text)),))
+
+
+def encodable(text: str) -> str:
+    """The text without half characters (lone surrogates), which no JSON, file or API can carry."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

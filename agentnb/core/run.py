@@ -1,0 +1,424 @@
+"""A run: the fold over its events.
+
+`Run.apply` is the only thing that changes a Run, one event at a time; to everybody else it is read-only.
+The live run, the one loaded from its log and the one folded from replayed events are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.core import events as e
+from agentnb.core.messages import Message, ToolCall, ToolResult, user
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.core.view import View
+from agentnb.errors import TraceError
+
+
+class CallRecord(msgspec.Struct, frozen=True, gc=False):
+    """One tool call of a round with its answer; ``result`` is None until there is one."""
+
+    call: ToolCall
+    result: ToolResult | None = None
+    seconds: float = 0.0
+    traceback: str = ""
+
+
+class WorkflowRound(msgspec.Struct, frozen=True):
+    """One turn of the loop: a call of the model and the tools it asked for."""
+
+    index: int
+    reason: str
+    started_at: datetime
+    status: e.RoundStatus = "running"
+    reply: Message | None = None
+    stop_reason: str = ""
+    usage: Usage | None = None
+    model_seconds: float = 0.0
+    metadata: dict[str, Any] = {}
+    records: tuple[CallRecord, ...] = ()
+    ended_at: datetime | None = None
+    seconds: float = 0.0
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls, in the order the model made them."""
+        return tuple(record.call for record in self.records)
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        """Their results, in the same order; a call that is still running has none yet."""
+        return tuple(record.result for record in self.records if record.result is not None)
+
+    @property
+    def text(self) -> str:
+        """What the model said."""
+        return self.reply.text if self.reply is not None else ""
+
+    @property
+    def is_continuation(self) -> bool:
+        """Whether the model was told to go on in the person's place."""
+        return self.reason not in ("prompt", "tool_results", "said")
+
+
+class Run:
+    """One run of an agent, as far as it has come. All state of a run is here and nowhere else."""
+
+    __slots__ = (
+        "_agent",
+        "_call_ids",
+        "_continued_from",
+        "_ended_at",
+        "_error",
+        "_events",
+        "_id",
+        "_inherited",
+        "_limit",
+        "_messages",
+        "_model",
+        "_parent_id",
+        "_pending",
+        "_prompt",
+        "_rounds",
+        "_seconds",
+        "_settings",
+        "_started_at",
+        "_status",
+        "_stop_reason",
+        "_system",
+        "_text",
+        "_tools",
+        "_usage",
+        "_warnings",
+    )
+
+    def __init__(self) -> None:
+        self._id = ""
+        self._parent_id: str | None = None
+        self._agent = ""
+        self._model = ""
+        self._system = ""
+        self._prompt = ""
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._settings: dict[str, Any] = {}
+        self._continued_from: str | None = None
+        self._inherited = 0
+        self._events: list[e.AnyEvent] = []
+        self._messages: list[Message] = []
+        self._pending: list[Message] = []
+        self._rounds: list[WorkflowRound] = []
+        self._call_ids: set[str] = set()
+        self._usage: Usage | None = None
+        self._status: e.Status = "running"
+        self._stop_reason: str | None = None
+        self._error: e.RunError | None = None
+        self._limit: e.LimitReached | None = None
+        self._warnings: list[str] = []
+        self._text = ""
+        self._started_at: datetime | None = None
+        self._ended_at: datetime | None = None
+        self._seconds = 0.0
+
+    @classmethod
+    def from_events(cls, events: Iterable[e.AnyEvent]) -> Run:
+        """The run these events make."""
+        run = cls()
+        for event in events:
+            run.apply(event)
+        return run
+
+    @property
+    def id(self) -> str:
+        """Its name; begins with date and time, so that names sort by age."""
+        return self._id
+
+    @property
+    def parent_id(self) -> str | None:
+        """The run that started this one as a part of itself."""
+        return self._parent_id
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent."""
+        return self._agent
+
+    @property
+    def model(self) -> str:
+        """The name of the model, ``provider:model``."""
+        return self._model
+
+    @property
+    def system(self) -> str:
+        """The system prompt."""
+        return self._system
+
+    @property
+    def prompt(self) -> str:
+        """What the person asked for."""
+        return self._prompt
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """The tools as the model was told of them."""
+        return self._tools
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The agent's settings that decide the course of a run."""
+        return dict(self._settings)
+
+    @property
+    def max_rounds(self) -> int | None:
+        """How many rounds it may take."""
+        return self._settings.get("max_rounds")
+
+    @property
+    def continued_from(self) -> str | None:
+        """The id of the run whose conversation it goes on with."""
+        return self._continued_from
+
+    @property
+    def inherited(self) -> int:
+        """How many of its messages are that conversation's."""
+        return self._inherited
+
+    @property
+    def events(self) -> View[e.AnyEvent]:
+        """All events so far."""
+        return View(self._events)
+
+    @property
+    def messages(self) -> View[Message]:
+        """The conversation: what is stored, without what was only said in passing."""
+        return View(self._messages)
+
+    @property
+    def pending(self) -> View[Message]:
+        """What the person has said that the model has not been sent yet."""
+        return View(self._pending)
+
+    @property
+    def rounds(self) -> View[WorkflowRound]:
+        """One record a turn of the loop, the failed ones included."""
+        return View(self._rounds)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens and money of all its model calls."""
+        return NOTHING_USED if self._usage is None else self._usage
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars, None when the price of any call is unknown."""
+        return self.usage.cost
+
+    @property
+    def status(self) -> e.Status:
+        """running, waiting_on_user, completed, limited, stopped, cancelled, interrupted or failed."""
+        return self._status
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why it ended: natural, max_rounds, cancelled, error and so on; None while it runs."""
+        return self._stop_reason
+
+    @property
+    def error(self) -> e.RunError | None:
+        """What went wrong, if it failed."""
+        return self._error
+
+    @property
+    def limit(self) -> e.LimitReached | None:
+        """The limit that ended it, if one did."""
+        return self._limit
+
+    @property
+    def warnings(self) -> View[str]:
+        """What the person should know, in order."""
+        return View(self._warnings)
+
+    @property
+    def text(self) -> str:
+        """The last words of the model."""
+        return self._text
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When it began, UTC."""
+        return self._started_at
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When it ended, UTC."""
+        return self._ended_at
+
+    @property
+    def seconds(self) -> float:
+        """How long it took; 0 until it has ended."""
+        return self._seconds
+
+    @property
+    def should_continue(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._status in ("running", "waiting_on_user")
+
+    @property
+    def last_round_had_tool_results(self) -> bool:
+        """Whether the round before the open one (or the last, between rounds) ran tools."""
+        finished = self._rounds[-1:] if self.open_round is None else self._rounds[-2:-1]
+        return bool(finished and finished[0].records)
+
+    @property
+    def open_round(self) -> WorkflowRound | None:
+        """The round that is going on, if any."""
+        last = self._rounds[-1] if self._rounds else None
+        return last if last is not None and last.status == "running" else None
+
+    def has_call_id(self, call_id: str) -> bool:
+        """Whether a call of this conversation already has this id."""
+        return call_id in self._call_ids
+
+    def apply(self, event: e.AnyEvent) -> None:
+        """Take in the next event. Only the log does this."""
+        if event.seq != len(self._events):
+            raise TraceError(f"Event {event.seq} of run {event.run_id} came where {len(self._events)} was due")
+        _HANDLERS[type(event)](self, event)
+        self._events.append(event)
+
+    def mark_interrupted(self) -> None:
+        """Say of a run loaded from a log without an end that its process died."""
+        if self.should_continue:
+            self._status = "interrupted"
+            self._stop_reason = "interrupted"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Run):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+    def __repr__(self) -> str:
+        why = f", {self._stop_reason}" if self._stop_reason else ""
+        count = len(self._rounds)
+        return f"<Run {self._id} {self._status}{why}, {count} round{'' if count == 1 else 's'}>"
+
+
+def _run_started(run: Run, event: e.RunStarted) -> None:
+    run._id = event.run_id
+    run._parent_id = event.parent_id
+    run._agent = event.agent
+    run._model = event.model
+    run._system = event.system
+    run._prompt = event.prompt.text
+    run._tools = event.tools
+    run._settings = event.settings
+    run._continued_from = event.continued_from
+    run._inherited = len(event.history)
+    run._messages.extend(event.history)
+    run._messages.append(event.prompt)
+    run._call_ids.update(call.id for message in event.history for call in message.calls)
+    run._started_at = event.at
+
+
+def _round_started(run: Run, event: e.RoundStarted) -> None:
+    run._messages.extend(run._pending)
+    run._pending.clear()
+    if event.continuation:
+        run._messages.append(user(event.continuation))
+    run._rounds.append(WorkflowRound(event.index, event.reason, event.at))
+
+
+def _model_replied(run: Run, event: e.ModelReplied) -> None:
+    message = event.message
+    calls = message.calls
+    run._messages.append(message)
+    run._call_ids.update([call.id for call in calls])
+    run._usage = event.usage if run._usage is None else run._usage + event.usage
+    run._text = message.text or run._text
+    run._rounds[-1] = replace(
+        run._rounds[-1],
+        reply=message,
+        stop_reason=event.stop_reason,
+        usage=event.usage,
+        model_seconds=event.seconds,
+        metadata=event.metadata,
+        records=tuple([CallRecord(call) for call in calls]),
+    )
+
+
+def _put_record(run: Run, call_id: str, **changes: Any) -> None:
+    current = run._rounds[-1]
+    records = tuple(
+        [replace(record, **changes) if record.call.id == call_id else record for record in current.records]
+    )
+    run._rounds[-1] = replace(current, records=records)
+
+
+def _tool_started(run: Run, event: e.ToolStarted) -> None:
+    _put_record(run, event.call.id, call=event.call)
+
+
+def _tool_finished(run: Run, event: e.ToolFinished) -> None:
+    result = event.result
+    _put_record(run, result.call_id, result=result, seconds=event.seconds, traceback=event.traceback)
+
+
+def _round_finished(run: Run, event: e.RoundFinished) -> None:
+    current = run._rounds[-1]
+    if current.records:
+        run._messages.append(Message("tool", current.results))
+    run._rounds[-1] = replace(current, status=event.status, ended_at=event.at, seconds=event.seconds)
+
+
+def _limit_reached(run: Run, event: e.LimitReached) -> None:
+    run._limit = event
+
+
+def _command_received(run: Run, event: e.CommandReceived) -> None:
+    if event.command == "say":
+        run._pending.append(user(event.text))
+    elif event.command == "pause":
+        run._status = "waiting_on_user"
+    elif event.command == "resume":
+        run._status = "running"
+
+
+def _warned(run: Run, event: e.Warned) -> None:
+    run._warnings.append(event.message)
+
+
+def _error_raised(run: Run, event: e.ErrorRaised) -> None:
+    run._error = event.error
+
+
+def _run_finished(run: Run, event: e.RunFinished) -> None:
+    run._messages.extend(run._pending)
+    run._pending.clear()
+    run._status = event.status
+    run._stop_reason = event.stop_reason
+    run._ended_at = event.at
+    run._seconds = event.seconds
+    if event.stop_reason == "natural" and run._rounds:
+        run._rounds[-1] = replace(run._rounds[-1], status="natural_completion")
+
+
+_HANDLERS: dict[type[e.Event], Callable[[Run, Any], None]] = {
+    e.RunStarted: _run_started,
+    e.RoundStarted: _round_started,
+    e.ModelReplied: _model_replied,
+    e.ToolStarted: _tool_started,
+    e.ToolFinished: _tool_finished,
+    e.RoundFinished: _round_finished,
+    e.LimitReached: _limit_reached,
+    e.CommandReceived: _command_received,
+    e.Warned: _warned,
+    e.ErrorRaised: _error_raised,
+    e.RunFinished: _run_finished,
+}

@@ -1,0 +1,43 @@
+"""Tokens and money of a model call, and their sums."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Counts of tokens; what is unknown is None, never 0.
+
+    ``input`` counts all tokens sent, those read from a cache included. ``cost`` is in US dollars.
+    """
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    cost: float | None = None
+    estimated: bool = False
+    """True when any part is our estimate and not the provider's report."""
+
+    def __add__(self, other: Usage) -> Usage:
+        """The sum of what is known: tokens add where both or one are known, a cost only where both are."""
+        return Usage(
+            _known(self.input, other.input),
+            _known(self.output, other.output),
+            _known(self.cache_read, other.cache_read),
+            _known(self.cache_write, other.cache_write),
+            _known(self.reasoning, other.reasoning),
+            None if self.cost is None or other.cost is None else self.cost + other.cost,
+            self.estimated or other.estimated,
+        )
+
+
+NOTHING_USED = Usage(input=0, output=0, cost=0.0)
+"""The usage of a run that has called no model yet."""
+
+
+def _known(a: int | None, b: int | None) -> int | None:
+    if a is None:
+        return b
+    return a if b is None else a + b

@@ -1,0 +1,52 @@
+"""A read-only face on a list that grows behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class View(Sequence[T], Generic[T]):
+    """Read-only access to a list without copying it.
+
+    Without ``length`` it grows with the list; with one it shows the list as it was when it had that length
+    (lists behind a view are only ever appended to). A slice is an ordinary tuple.
+    """
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: list[T], length: int | None = None) -> None:
+        self._items = items
+        self._length = length
+
+    def __len__(self) -> int:
+        return len(self._items) if self._length is None else self._length
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        if isinstance(index, slice):
+            return tuple(self._items[i] for i in range(*index.indices(len(self))))
+        if self._length is None:
+            return self._items[index]
+        if not -self._length <= index < self._length:
+            raise IndexError(index)
+        return self._items[index % self._length]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items) if self._length is None else islice(self._items, self._length)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, View | tuple | list):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # it may grow
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))

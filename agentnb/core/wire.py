@@ -1,0 +1,80 @@
+"""Events as lines of JSON, and back.
+
+One event a line; ``kind`` stands first, so that a reader can skip a line without parsing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import msgspec
+
+from agentnb.core.events import SCHEMA, AnyEvent
+from agentnb.errors import TraceError
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(cast("type[AnyEvent]", AnyEvent))
+
+
+class _Head(msgspec.Struct):
+    """The part of a first line that every version writes alike."""
+
+    kind: str
+    schema: int
+
+
+_head = msgspec.json.Decoder(_Head)
+
+
+def encode(event: AnyEvent) -> bytes:
+    """The event as one line, with its line end."""
+    return _encoder.encode(event) + b"\n"
+
+
+def decode(line: bytes) -> AnyEvent:
+    """The event of one line; `TraceError` if it is none of ours."""
+    try:
+        return _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TraceError(f"Not an event of agentnb: {error}") from error
+
+
+def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
+    """All events of a log. A last line that was cut off (no line end, or no whole JSON) is left out.
+
+    Raises `TraceError` with ``source`` and the number of the line for anything else.
+    """
+    events: list[AnyEvent] = []
+    rest = iter(lines)
+    for number, line in enumerate(rest, 1):
+        if number == 1:
+            _check_head(line, source)
+        try:
+            events.append(decode(line))
+        except TraceError as error:
+            if next(rest, None) is None and (number > 1 or not line.endswith(b"\n")):
+                break
+            raise TraceError(f"{source}, line {number}: {error.what}") from error
+    if not events:
+        raise TraceError(f"{source} holds no whole event", "The run was cut off before it began: nothing is lost")
+    return events
+
+
+def _check_head(line: bytes, source: str) -> None:
+    try:
+        head = _head.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if not line.endswith(b"\n") and line.startswith(b'{"kind":"run_started"'):
+            return
+        raise TraceError(
+            f"{source} is not a run log of agentnb: its first line is no run_started event",
+            "Run logs are JSON Lines files, as they lie in .agentnb/runs",
+        ) from error
+    if head.kind != "run_started":
+        raise TraceError(f"{source} is not a whole run log: it begins with {head.kind}, not with run_started")
+    if head.schema > SCHEMA:
+        raise TraceError(
+            f"{source} was written by a newer agentnb (schema {head.schema}, this version reads up to {SCHEMA})",
+            "Upgrade with: pip install --upgrade agentnb",
+        )

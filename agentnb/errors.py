@@ -1,0 +1,114 @@
+"""Everything agentnb raises for a person to read.
+
+    AgentnbError                  something to put right; says what, where, and the next command
+    ├── SettingsError             a setting, option or command has no usable value
+    │   ├── UnknownModel          no such provider or persona
+    │   ├── UnknownTool           no tool of that name
+    │   ├── InvalidTool           a function that cannot be offered to a model
+    │   ├── MissingKey            the provider needs a key that is not set
+    │   ├── InterpolationError    ``{{ name }}`` in a cell names nothing
+    │   └── NotAvailable          a documented name that this version does not have yet
+    ├── ModelError                the model did not answer
+    │   └── ScriptEnded           a scripted model was asked once too often
+    ├── StoreError                a run log cannot be written or found
+    ├── TraceError                a file is not a run log that this version can read
+    └── RunFailed                 a run ended with status ``failed``; ``.run`` is the run
+
+Errors of a tool are no exceptions: they are results the model reads. Anything else that is raised is a bug.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agentnb.core.run import Run
+
+
+class AgentnbError(Exception):
+    """Something the person can put right.
+
+    ``what`` says what is wrong and where; ``hint`` is what to type next. ``run`` is the run it happened in, if any.
+    """
+
+    def __init__(self, what: str, hint: str = "", *, run: Run | None = None) -> None:
+        super().__init__(what, hint)
+        self.what = what
+        self.hint = hint
+        self.run = run
+
+    def __str__(self) -> str:
+        return sentences(self.what, self.hint)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.what, self.hint))
+
+
+class SettingsError(AgentnbError, ValueError):
+    """A setting, option or command has no usable value."""
+
+
+class UnknownModel(SettingsError):
+    """No such provider or persona."""
+
+
+class UnknownTool(SettingsError):
+    """No tool of that name."""
+
+
+class InvalidTool(SettingsError):
+    """A function that cannot be offered to a model."""
+
+
+class MissingKey(SettingsError):
+    """The provider needs a key that is not set."""
+
+
+class InterpolationError(SettingsError):
+    """``{{ name }}`` in a cell names nothing that can be put there."""
+
+
+class NotAvailable(SettingsError, ImportError):
+    """A documented name that this version does not have yet."""
+
+
+class ModelError(AgentnbError, RuntimeError):
+    """The model did not answer."""
+
+
+class ScriptEnded(ModelError):
+    """A scripted model was asked once more than it has replies."""
+
+
+class StoreError(AgentnbError, OSError):
+    """A run log cannot be written or found."""
+
+
+class TraceError(AgentnbError, ValueError):
+    """A file is not a run log that this version can read."""
+
+
+class RunFailed(AgentnbError, RuntimeError):
+    """A run ended with status ``failed``; ``.run`` keeps all it did."""
+
+
+def sentences(what: str, hint: str) -> str:
+    """What is wrong and what to do, on one line."""
+    if not hint:
+        return what
+    return f"{what} {hint}" if what.endswith((".", "?", "!")) else f"{what}. {hint}"
+
+
+def near(name: str, known: Iterable[str], most: int = 3) -> str:
+    """A sentence with the known names most like ``name``, or with the first of them when none is alike."""
+    choices = list(known)
+    close = get_close_matches(name, choices, n=most, cutoff=0.5)
+    if close:
+        return "Did you mean " + " or ".join(close) + "?"
+    if not choices:
+        return ""
+    shown = ", ".join(choices[:8])
+    return f"There is {shown}" + (f" and {len(choices) - 8} more." if len(choices) > 8 else ".")

@@ -1,0 +1,41 @@
+"""The one thing the loop knows of a model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+from agentnb.core.events import Delta
+from agentnb.core.messages import Message
+from agentnb.core.request import Request
+from agentnb.core.usage import Usage
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A whole reply. The deltas before it, joined, are its text; without any delta it is just as good."""
+
+    message: Message
+    usage: Usage = Usage()
+    stop_reason: str = ""
+    """In the provider's words. Whether the loop goes on depends on the calls in the message, not on this."""
+    metadata: dict[str, Any] = {}
+    """What should be kept with the reply in the log."""
+    raw: Any = None
+    """The provider's own object, for those who look. Not kept."""
+
+
+StreamItem: TypeAlias = Delta | Reply
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Answers requests. Any exception that `stream` raises is a failure of the model."""
+
+    @property
+    def name(self) -> str:
+        """``provider:model``."""
+
+    def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """Yields the deltas of a reply, if there are any, and then the `Reply`."""

@@ -1,0 +1,76 @@
+"""Reads the plan out of a prompt: a Markdown list whose items hold calls in backticks."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from agentnb.core.messages import ToolCall
+from agentnb.core.tool_spec import ToolSpec
+
+
+class PlanItem(NamedTuple):
+    """One item of the list: its words, and the pieces in backticks."""
+
+    title: str
+    code: tuple[str, ...]
+
+
+@lru_cache(maxsize=64)
+def read_plan(prompt: str) -> tuple[PlanItem, ...]:
+    """The items of all lists in the prompt, in order. An item that holds a list of its own stands before its items."""
+    from markdown_it import MarkdownIt
+
+    items: list[PlanItem] = []
+    opened: list[int] = []
+    for token in MarkdownIt("commonmark").parse(prompt):
+        if token.type == "list_item_open":
+            opened.append(len(items))
+            items.append(PlanItem("", ()))
+        elif token.type == "list_item_close":
+            opened.pop()
+        elif token.type == "inline" and opened:
+            children = token.children or []
+            title = "".join(child.content or " " for child in children).strip()
+            code = tuple(child.content for child in children if child.type == "code_inline")
+            before = items[opened[-1]]
+            items[opened[-1]] = PlanItem(f"{before.title} {title}".strip(), before.code + code)
+    return tuple(items)
+
+
+def calls_of(item: PlanItem, tools: Sequence[ToolSpec]) -> list[ToolCall]:
+    """The calls of one item: what stands in its backticks as Python calls with literal arguments, of tools there are."""
+    specs = {tool.name: tool for tool in tools}
+    calls = (_call(code, specs) for code in item.code)
+    return [call for call in calls if call is not None]
+
+
+def _call(code: str, specs: dict[str, ToolSpec]) -> ToolCall | None:
+    try:
+        node = ast.parse(code.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in specs):
+        return None
+    names = list(specs[node.func.id].input_schema.get("properties", {}))
+    if len(node.args) > len(names) or any(keyword.arg is None for keyword in node.keywords):
+        return None
+    try:
+        arguments: dict[str, Any] = {name: ast.literal_eval(arg) for name, arg in zip(names, node.args, strict=False)}
+        arguments |= {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return ToolCall(node.func.id, _as_json(arguments))
+
+
+def _as_json(value: Any) -> Any:
+    """Tuples and sets as lists, as JSON has them."""
+    if isinstance(value, dict):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_as_json(item) for item in value), key=repr)
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)

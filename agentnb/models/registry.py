@@ -1,0 +1,98 @@
+"""From a name, ``provider:model?option=value``, to a model."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from urllib.parse import parse_qsl
+
+from agentnb import settings
+from agentnb.errors import MissingKey, NotAvailable, UnknownModel, near
+from agentnb.models.model import Model
+from agentnb.models.simulated import PERSONAS, SimulatedModel
+
+DEFAULT = "simulated:disciplined"
+"""What answers when there is neither a model nor a key."""
+
+
+def _simulated(persona: str, options: dict[str, str]) -> Model:
+    delay = options.pop("delay", "0")
+    if options:
+        raise UnknownModel(f"simulated: has no option {next(iter(options))!r}", "It has delay, in seconds a word")
+    try:
+        return SimulatedModel(persona, delay=float(delay))
+    except ValueError as error:
+        if isinstance(error, UnknownModel):
+            raise
+        raise UnknownModel(f"delay={delay!r} of simulated:{persona} is no number of seconds") from error
+
+
+def _needs_object(kind: str) -> Callable[[str, dict[str, str]], Model]:
+    def make(name: str, options: dict[str, str]) -> Model:
+        raise UnknownModel(
+            f"{kind}:{name} is not made from its name",
+            "Make the object in Python, put it in a variable of the notebook and give that: -m NAME",
+        )
+
+    return make
+
+
+def _later(provider: str) -> Callable[[str, dict[str, str]], Model]:
+    def make(name: str, options: dict[str, str]) -> Model:
+        variable = settings.KEY_VARIABLES.get(provider)
+        if variable and not settings.has_key(provider):
+            raise MissingKey(
+                f"No key for {provider}: models: {variable} is not set",
+                f"Set {variable} before the kernel starts, or use -m {DEFAULT}",
+            )
+        raise NotAvailable(
+            f"{provider}: models are not in this version of agentnb yet", f"Use -m {DEFAULT}, or a model object of your own"
+        )
+
+    return make
+
+
+PROVIDERS: dict[str, Callable[[str, dict[str, str]], Model]] = {
+    "simulated": _simulated,
+    "scripted": _needs_object("scripted"),
+    "anthropic": _later("anthropic"),
+    "openai": _later("openai"),
+    "openai-responses": _later("openai-responses"),
+    "ollama": _later("ollama"),
+    "compatible": _later("compatible"),
+    "recorded": _later("recorded"),
+}
+"""How to make a model of each provider from the rest of its name and its options."""
+
+
+def names() -> list[str]:
+    """Names that can be completed: whole ones where they are known, else the provider with its colon."""
+    return [f"simulated:{persona}" for persona in PERSONAS] + [f"{provider}:" for provider in PROVIDERS if provider != "simulated"]
+
+
+def check_model(model: object) -> None:
+    """Raise `UnknownModel` unless this is a model or could be the name of one."""
+    if not isinstance(model, str) and not _is_model(model):
+        raise UnknownModel(f"{model!r} is no model", "A model is a name such as " + DEFAULT + " or an object with name and stream")
+    if isinstance(model, str):
+        make_model(model)
+
+
+def make_model(model: str | Model) -> Model:
+    """The model of this name; a model object is handed back as it is.
+
+    Raises `UnknownModel`, with the names most like it, `MissingKey` or `NotAvailable`.
+    """
+    if not isinstance(model, str):
+        return model
+    provider, colon, rest = model.partition(":")
+    if provider not in PROVIDERS:
+        raise UnknownModel(f"There is no model {model!r}", near(model, names()))
+    if not colon or not rest:
+        raise UnknownModel(f"{model!r} names no model", f"Write {provider}:NAME")
+    name, _, query = rest.partition("?")
+    return PROVIDERS[provider](name, dict(parse_qsl(query, keep_blank_values=True)))
+
+
+def _is_model(value: object) -> bool:
+    return not inspect.isclass(value) and callable(getattr(value, "stream", None)) and isinstance(getattr(value, "name", None), str)

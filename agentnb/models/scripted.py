@@ -1,0 +1,77 @@
+"""A model that says what it was told to say: for tests, demonstrations and teaching."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from agentnb.core.events import TextDelta
+from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall
+from agentnb.core.request import Request
+from agentnb.core.usage import Usage
+from agentnb.errors import ScriptEnded
+from agentnb.models.model import Reply, StreamItem
+
+Line: TypeAlias = "str | AnyPart | Sequence[str | AnyPart] | Reply | BaseException | Callable[[Request], Line]"
+"""What a script may hold for one reply: words, a call, several of both, a whole `Reply`, an exception to raise,
+or a function of the request that returns one of these."""
+
+
+class ScriptedModel:
+    """Gives the replies of a script, one a call, and an error when they have run out.
+
+    ``requests`` holds each `Request` as it was sent. With ``stream=False`` replies come whole.
+    """
+
+    def __init__(self, replies: Iterable[Line], *, name: str = "scripted:script", stream: bool = True) -> None:
+        self.name = name
+        self.requests: list[Request] = []
+        self._replies = list(replies)
+        self._stream = stream
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """The next reply of the script; raises `ScriptEnded` after the last."""
+        self.requests.append(request)
+        count = len(self.requests)
+        if count > len(self._replies):
+            raise ScriptEnded(
+                f"The script of {self.name} has {len(self._replies)} replies and was asked for number {count}",
+                "Give it one more reply, or fewer tool calls",
+            )
+        reply = _as_reply(self._replies[count - 1], request)
+        if self._stream:
+            for word in re.findall(r"\S+\s*|\s+", reply.message.text):
+                yield TextDelta(word)
+        yield reply
+
+
+def _as_reply(line: Line, request: Request) -> Reply:
+    if isinstance(line, BaseException):
+        raise line
+    if isinstance(line, Reply):
+        return line
+    if callable(line):
+        return _as_reply(line(request), request)
+    if isinstance(line, str | Text | Thinking | ToolCall):
+        return _reply([line])
+    if isinstance(line, Sequence):
+        return _reply(line)
+    raise TypeError(f"A script holds texts, ToolCalls, lists of them, exceptions and functions, not {line!r}")
+
+
+def _reply(items: Sequence[str | AnyPart]) -> Reply:
+    parts = tuple(_as_part(item) for item in items)
+    message = Message("assistant", parts)
+    return Reply(message, usage=Usage(cost=0.0), stop_reason="tool_use" if message.calls else "end_turn")
+
+
+def _as_part(item: str | AnyPart) -> AnyPart:
+    if isinstance(item, str):
+        return Text(item)
+    if isinstance(item, ToolCall):
+        # Through JSON and back, as a provider's would have come: what cannot be sent cannot be scripted.
+        return msgspec.json.decode(msgspec.json.encode(item), type=ToolCall)
+    return item

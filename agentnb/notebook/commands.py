@@ -1,0 +1,132 @@
+"""The commands of ``%agent``: one function each, joined by a dict."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from agentnb import settings
+from agentnb.core.run import Run
+from agentnb.errors import SettingsError, near
+from agentnb.models.registry import names as model_names
+from agentnb.notebook.dry import tool_text
+from agentnb.notebook.names import find_tools, tool_names
+from agentnb.notebook.text import run_text
+from agentnb.notebook.wording import counted, first_line
+from agentnb.session.session import Session
+from agentnb.tools.function import FunctionTool, as_tool
+
+MOST_IN_HISTORY = 50
+
+
+def command(session: Session, shell: InteractiveShell, line: str) -> Any:
+    """Do what the line says; `SettingsError`, with the commands most like it, if that is none."""
+    name, _, rest = line.strip().partition(" ")
+    if not name:
+        print("\n".join(f"%agent {known:<9} {(do.__doc__ or '').splitlines()[0]}" for known, do in COMMANDS.items()))
+        return None
+    if name in LATER:
+        raise SettingsError(f"%agent {name} is not in this version of agentnb yet")
+    if name not in COMMANDS:
+        raise SettingsError(f"There is no command %agent {name}", f"{near(name, COMMANDS)} A task goes into a cell that begins with %%agent")
+    return COMMANDS[name](session, shell, rest.strip())
+
+
+def status(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """what is running, or how the last run ended"""
+    running = [live.run for live in session.running()]
+    for run in running or [session.last_run()]:
+        print(run_text(run))
+
+
+def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """end the newest run; what it has is kept"""
+    live = session.current()
+    live.stop(rest)
+    print(f"Stopping run {live.run_id}")
+
+
+def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """hold the newest run before its next round"""
+    live = session.current()
+    live.pause()
+    print(f"Run {live.run_id} pauses before its next round. %agent resume lets it go on")
+
+
+def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """let a paused run go on"""
+    session.current().resume()
+
+
+def say(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """TEXT: tell the running agent something; it reads it in its next round"""
+    session.current().say(rest)
+
+
+def models(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """the model names there are, and which keys are set"""
+    print("\n".join(model_names()))
+    for provider, variable in settings.KEY_VARIABLES.items():
+        print(f"{variable} is {'set' if settings.has_key(provider) else 'not set'} ({provider}:)")
+
+
+def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[NAME ...]: the functions a model could be given; with names, how the model will see them"""
+    if not rest:
+        found = tool_names(shell.user_ns)
+        print("\n".join(found) if found else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
+        return
+    for value in find_tools(shlex.split(rest), shell.user_ns):
+        tool = as_tool(value)
+        print(tool_text(tool.spec))
+        gaps = tool.signature.gaps if isinstance(tool, FunctionTool) else ()
+        print("\n".join(f"Missing: {gap}" for gap in gaps) if gaps else "The docstring says all a model needs.")
+
+
+def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[KEY=VALUE ...]: what cells get that do not say otherwise"""
+    for word in shlex.split(rest):
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
+        session.set_default(key, value)
+    for key, value in session.defaults.items():
+        print(f"{key}={value}" if value else f"{key}= (AGENTNB_MODEL, else the simulated model)")
+
+
+def history(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """the runs in the store, newest first"""
+    running = {live.run.id for live in session.running()}
+    found = session.store.summaries(MOST_IN_HISTORY)
+    print(f"{counted(len(session.store.ids()), 'run')} in {session.store.folder}")
+    for one in found:
+        state = "running" if one.id in running else one.status
+        print(f"{one.id}  {state:<11} {counted(one.rounds, 'round'):>10}  {first_line(one.model, 28):<28}  {first_line(one.prompt, 60)}")
+
+
+def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
+    """ID: put a run of the store in `run`; --continue goes on with it"""
+    if not rest:
+        raise SettingsError("Which run?", "Name one: %agent load ID; %agent history lists them")
+    run = session.load(rest)
+    shell.user_ns["run"] = run
+    return run
+
+
+COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
+    "status": status,
+    "stop": stop,
+    "pause": pause,
+    "resume": resume,
+    "say": say,
+    "models": models,
+    "tools": tools,
+    "defaults": defaults,
+    "history": history,
+    "load": load,
+}
+LATER = frozenset({"recover", "mcp", "key"})
+"""Commands that the documentation promises for a later version."""

@@ -1,0 +1,57 @@
+"""Tab completion in ``%%agent`` and ``%agent`` lines: options, models, tools, commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.interactiveshell import InteractiveShell
+
+from agentnb.models.model import Model
+from agentnb.models.registry import names as model_names
+from agentnb.notebook.commands import COMMANDS
+from agentnb.notebook.names import tool_names
+from agentnb.session.session import Session
+
+
+def matcher(shell: InteractiveShell, session: Session, options: Iterable[str]) -> Callable[[CompletionContext], SimpleMatcherResult]:
+    """What IPython's completer asks. Everything outside our lines is left to the others."""
+    known = sorted(options)
+
+    @context_matcher()  # type: ignore[untyped-decorator]
+    def agentnb_matcher(context: CompletionContext) -> SimpleMatcherResult:
+        before = context.full_text.split("\n")[context.cursor_line][: context.cursor_position]
+        words = before.split(" ")
+        fragment = words[-1]
+        if len(words) > 1 and words[0] == "%%agent" and context.cursor_line == 0:
+            found = _cell_words(words[1:-1], known, shell.user_ns)
+        elif len(words) > 1 and words[0] == "%agent":
+            found = _line_words(words[1:-1], session, shell.user_ns)
+        else:
+            return {"completions": [], "suppress": False}
+        completions = [SimpleCompletion(word, type="option") for word in found if word.startswith(fragment)]
+        return {"completions": completions, "matched_fragment": fragment, "suppress": bool(completions)}
+
+    return agentnb_matcher  # type: ignore[no-any-return]
+
+
+def _cell_words(before: list[str], options: list[str], variables: dict[str, Any]) -> list[str]:
+    option = next((word for word in reversed(before) if word.startswith("-")), "")
+    if option in ("-m", "--model") and before[-1] == option:
+        return model_names() + [name for name, value in variables.items() if isinstance(value, Model) and not name.startswith("_")]
+    if option in ("-t", "--tools"):
+        return [name for name in tool_names(variables) if name not in before] + options
+    return options
+
+
+def _line_words(before: list[str], session: Session, variables: dict[str, Any]) -> list[str]:
+    if not before:
+        return list(COMMANDS)
+    if before[0] == "tools":
+        return tool_names(variables)
+    if before[0] == "load":
+        return session.store.ids()[::-1]
+    if before[0] == "defaults":
+        return [f"{key}=" for key in session.defaults]
+    return []

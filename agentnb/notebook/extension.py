@@ -1,0 +1,51 @@
+"""What ``%load_ext agentnb`` registers with IPython, and takes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from agentnb.core.run import Run
+from agentnb.notebook.completion import matcher
+from agentnb.notebook.html import run_html
+from agentnb.notebook.magics import AgentMagics
+from agentnb.notebook.text import run_text
+from agentnb.session.session import Session
+
+
+def blank_body(lines: list[str]) -> list[str]:
+    """Give a bare ``%%agent`` line a blank body: without one IPython refuses the cell before we could ask what to do."""
+    if lines and lines[0].startswith("%%agent") and not "".join(lines[1:]).strip():
+        return [lines[0].rstrip("\n") + "\n", "\n"]
+    return lines
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register magics, completion and how a Run shows itself."""
+    unload(shell)
+    session = Session()
+    magics = AgentMagics(shell, session)
+    shell.register_magics(magics)
+    shell.input_transformers_cleanup.insert(0, blank_body)
+    if shell.Completer is not None:
+        parser: Any = AgentMagics.agent_cell.parser  # type: ignore[attr-defined]
+        options = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
+        shell.Completer.custom_matchers.append(matcher(shell, session, options))
+    formatters = shell.display_formatter.formatters  # type: ignore[union-attr]
+    formatters["text/html"].for_type(Run, run_html)
+    formatters["text/plain"].for_type(Run, lambda run, printer, cycle: printer.text(run_text(run)))
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take back what `load` registered; runs that are going on go on."""
+    if blank_body in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(blank_body)
+    for kind in ("cell", "line"):
+        shell.magics_manager.magics[kind].pop("agent", None)
+    if shell.Completer is not None:
+        ours = [one for one in shell.Completer.custom_matchers if getattr(one, "__name__", "") == "agentnb_matcher"]
+        for one in ours:
+            shell.Completer.custom_matchers.remove(one)
+    for formatter in ("text/html", "text/plain"):
+        shell.display_formatter.formatters[formatter].type_printers.pop(Run, None)  # type: ignore[union-attr]

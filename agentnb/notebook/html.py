@@ -1,0 +1,127 @@
+"""A run as simple HTML that survives saving: inline styles, ``<details>``, no script, no style sheet.
+
+All text of models and tools is escaped and stripped of control characters; none of it becomes markup.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from agentnb.core.run import CallRecord, Run, WorkflowRound
+from agentnb.notebook import wording
+
+MOST_OF_A_TEXT = 20_000
+MOST_OF_A_RESULT = 4_000
+ROUNDS_WHILE_RUNNING = 12
+"""Rounds that are shown of a run that is going on; the finished run shows all."""
+
+_FONT1 = "color:var(--jp-ui-font-color1,#212121)"
+_FONT2 = "color:var(--jp-ui-font-color2,#616161)"
+_BORDER = "1px solid var(--jp-border-color2,#bdbdbd)"
+_MONO = "font-family:var(--jp-code-font-family,monospace);font-size:12px"
+_STATE = {
+    "running": "color:var(--jp-brand-color1,#1976d2)",
+    "waiting_on_user": "color:var(--jp-brand-color1,#1976d2)",
+    "ok": "color:var(--jp-success-color1,#2e7d32)",
+    "completed": "color:var(--jp-success-color1,#2e7d32)",
+    "limited": "color:var(--jp-warn-color0,#b26a00)",
+    "stopped": "color:var(--jp-warn-color0,#b26a00)",
+    "cancelled": "color:var(--jp-warn-color0,#b26a00)",
+    "interrupted": "color:var(--jp-warn-color0,#b26a00)",
+    "failed": "color:var(--jp-error-color1,#c62828)",
+}
+
+
+def run_html(run: Run, *, streaming: str = "", last_text: bool = True, finished_rounds: dict[int, str] | None = None) -> str:
+    """The whole run. While it goes on, the last rounds and the text that streams; when it has ended, all rounds, folded.
+
+    ``finished_rounds`` keeps the HTML of rounds that cannot change any more from one call to the next.
+    """
+    kept = {} if finished_rounds is None else finished_rounds
+    ended = not run.should_continue
+    answered = ended and bool(run.rounds) and not run.rounds[-1].records  # the last round is the answer, and shown as such
+    hidden = run.rounds[-1].index if answered else -1
+    shown = tuple(run.rounds) if ended else run.rounds[-ROUNDS_WHILE_RUNNING:]
+    rounds = "".join(_kept(one, kept) for one in shown if one.index != hidden)
+    return (
+        f'<div class="agentnb-run" style="border:{_BORDER};border-radius:4px;padding:6px 12px;margin:2px 0;max-width:1180px;'
+        f'{_FONT1};font-family:var(--jp-ui-font-family,sans-serif);font-size:13px;line-height:1.5">'
+        + _head(run)
+        + (answer_html(run.text) if answered and last_text else "")
+        + _body(run, rounds, len(run.rounds) - len(shown), streaming)
+        + _notes(run)
+        + "</div>"
+    )
+
+
+def answer_html(text: str) -> str:
+    """An answer: the model's words, nothing but text."""
+    return (
+        '<div class="agentnb-answer" style="white-space:pre-wrap;max-width:90ch;font-family:var(--jp-ui-font-family,sans-serif);'
+        f'font-size:14px;line-height:1.5;{_FONT1}">{_text(text, MOST_OF_A_TEXT)}</div>'
+    )
+
+
+def _head(run: Run) -> str:
+    meta = " &nbsp;·&nbsp; ".join(escape(part) for part in wording.meta(run))
+    return (
+        f'<div><span style="font-weight:600;{_STATE[run.status]}">● {_text(wording.chip(run), 80)}</span> '
+        f'<span style="{_FONT2};margin-left:8px">{meta}</span></div>'
+    )
+
+
+def _body(run: Run, rounds: str, left_out: int, streaming: str) -> str:
+    if run.should_continue:
+        earlier = f'<div style="{_FONT2}">{wording.counted(left_out, "earlier round")}</div>' if left_out > 0 else ""
+        text = f'<div style="white-space:pre-wrap;max-width:90ch;margin-left:28px">{_text(streaming, MOST_OF_A_TEXT)}</div>'
+        return earlier + rounds + (text if streaming else "")
+    if not rounds:
+        return ""
+    is_open = "" if run.status == "completed" else " open"
+    return f'<details{is_open}><summary style="cursor:pointer;{_FONT2}">What it did</summary>{rounds}</details>'
+
+
+def _notes(run: Run) -> str:
+    notes = [*run.warnings, wording.ending(run)]
+    return "".join(f'<div style="margin-top:4px;{_STATE[_tone(run)]}">{_text(note, 2_000)}</div>' for note in notes if note)
+
+
+def _tone(run: Run) -> str:
+    return "failed" if run.status == "failed" else "limited"
+
+
+def _kept(one: WorkflowRound, kept: dict[int, str]) -> str:
+    if one.status == "running":
+        return _round(one)
+    if one.index not in kept:
+        kept[one.index] = _round(one)
+    return kept[one.index]
+
+
+def _round(one: WorkflowRound) -> str:
+    said = _text(one.text.strip(), MOST_OF_A_TEXT)
+    text = f'<div style="white-space:pre-wrap;max-width:90ch">{said}</div>' if said else ""
+    return (
+        f'<div style="display:flex;margin:4px 0"><div style="flex:0 0 28px;{_FONT2}">{one.index + 1}</div>'
+        f'<div style="flex:1 1 auto;min-width:0">{text}{"".join(_call(record) for record in one.records)}</div></div>'
+    )
+
+
+def _call(record: CallRecord) -> str:
+    head = (
+        f'<b>{_text(record.call.name, 80)}</b> <span style="{_MONO};{_FONT2}">{escape(wording.arguments(record, 120))}</span> '
+        f'<span style="{_STATE[wording.state(record)]}">{escape(wording.outcome(record))}</span>'
+    )
+    frame = f"border:{_BORDER};border-radius:4px;padding:2px 10px;margin:3px 0"
+    if record.result is None:
+        return f'<div style="{frame}">{head}</div>'
+    body = _pre(record.result.text) + (_pre(record.traceback) if record.traceback else "")
+    return f'<details style="{frame}"><summary style="cursor:pointer">{head}</summary>{body}</details>'
+
+
+def _pre(text: str) -> str:
+    return f'<pre style="{_MONO};white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0">{_text(text, MOST_OF_A_RESULT)}</pre>'
+
+
+def _text(text: str, most: int) -> str:
+    return escape(wording.cut(wording.clean(text), most))

@@ -1,0 +1,127 @@
+"""The magics: parse, call the session, show. Nothing is decided here."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.threads import Foreground
+from agentnb.core.run import Run
+from agentnb.errors import RunFailed, SettingsError
+from agentnb.notebook.answer import Answer
+from agentnb.notebook.commands import command
+from agentnb.notebook.dry import dry_text
+from agentnb.notebook.interpolation import interpolate
+from agentnb.notebook.names import check_variable, find_model, find_tools
+from agentnb.notebook.one_line import one_line, parsed
+from agentnb.notebook.views import view_for
+from agentnb.session.choice import choose_model
+from agentnb.session.session import Session
+
+LATER = {
+    "-g": "guidance sets",
+    "--guidance": "guidance sets",
+    "-p": "policies by name",
+    "--policy": "policies by name",
+    "--budget": "budgets",
+    "--context": "context types",
+    "--workflow-mode": "workflow mode",
+    "--approve": "approvals",
+}
+"""Options that the documentation promises for a later version."""
+
+QUESTION = "What should the agent do? Write the task below the %%agent line."
+
+
+@magics_class
+class AgentMagics(Magics):
+    """``%%agent`` and ``%agent``."""
+
+    shell: InteractiveShell
+
+    def __init__(self, shell: InteractiveShell, session: Session) -> None:
+        super().__init__(shell)
+        self.session = session
+        self._told: set[str] = set()
+
+    @one_line
+    @magic_arguments()
+    @argument("-m", "--model", metavar="MODEL", help="provider:model, or a variable that holds a model; %%agent models lists the names")
+    @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions of the notebook, or lists of them")
+    @argument("-o", "--out", metavar="NAME", default="run", help="the variable that gets the Run (default: run)")
+    @argument("--max-rounds", metavar="N", type=int, help="model calls it may take (default: 50)")
+    @argument("--continue", dest="go_on", action="store_true", help="go on with the conversation of the last run")
+    @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, say, stop")
+    @argument("--raw", action="store_true", help="send the text as it is: no {{ name }} is replaced")
+    @argument("--dry", action="store_true", help="show the first request and the tool schemas; send nothing")
+    @cell_magic("agent")
+    def agent_cell(self, line: str, cell: str) -> Answer | None:
+        """Let an agent work on the text of this cell, with functions of the notebook as its tools.
+
+        The cell waits until the run has ended, puts it in ``run`` (or -o NAME), and its result is the agent's answer.
+        ``{{ name }}`` in the text is replaced by that variable. Kernel > Interrupt ends the run and keeps what it has.
+        """
+        options = parsed(AgentMagics.agent_cell, line, LATER)
+        if not cell.strip():
+            print(QUESTION)
+            return None
+        variables = self.shell.user_ns
+        out = check_variable(options.out)
+        prompt = cell.strip("\n") if options.raw else interpolate(cell, variables).strip("\n")
+        agent, note = self._agent(options)
+        before = self.session.last_run() if options.go_on else None
+        if options.dry:
+            print(dry_text(agent.model_name, agent.first_request(prompt, continue_from=before)))
+            return None
+        self._tell_once(note)
+        return self._run(agent, prompt, before, out, background=options.background)
+
+    @one_line
+    @line_magic("agent")
+    def agent_line(self, line: str) -> Any:
+        """Steer and look: %agent status | stop | pause | resume | say TEXT | models | tools [NAME] | defaults [KEY=VALUE] |
+        history | load ID.
+
+        ``%agent`` alone lists the commands. Write a task for an agent in a cell that begins with %%agent.
+        """
+        return command(self.session, self.shell, line)
+
+    def _agent(self, options: Namespace) -> tuple[Agent, str]:
+        note = ""
+        name = options.model
+        if not name:
+            name, note = choose_model(self.session.defaults["model"])
+        names = [part for group in options.tools or [] for word in group for part in word.split(",") if part]
+        agent = Agent(
+            find_model(name, self.shell.user_ns),
+            tools=find_tools(names, self.shell.user_ns),
+            max_rounds=int(self.session.defaults["max-rounds"]) if options.max_rounds is None else options.max_rounds,
+        )
+        return agent, note
+
+    def _tell_once(self, note: str) -> None:
+        for line in (note, self.session.store_note):
+            if line and line not in self._told:
+                self._told.add(line)
+                print(line)
+
+    def _run(self, agent: Agent, prompt: str, before: Run | None, out: str, *, background: bool) -> Answer | None:
+        if not prompt.strip():
+            raise SettingsError("The prompt is blank once its variables are put in", "Look at the variables it names")
+        foreground = None if background else Foreground()
+        view = view_for(self.shell)
+        live = self.session.start(agent, prompt, continue_from=before, watch=view, foreground=foreground)
+        self.shell.user_ns[out] = live.run
+        if foreground is None:
+            print(f"Run {live.run_id} goes on in the background. See %agent status")
+            return None
+        run = live.result_on(foreground)
+        if run.status == "failed":
+            why = str(run.error) if run.error else "no reason given"
+            raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", f"What it did is in {out}", run=run)
+        return Answer(run.text)

@@ -1,0 +1,46 @@
+"""Names that people type in magics, looked up in the notebook."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agentnb.errors import SettingsError, UnknownTool, near
+from agentnb.models.model import Model
+
+
+def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
+    """The functions of these names; a name of a list stands for what is in it. `UnknownTool` for what is not there."""
+    found: list[Any] = []
+    for name in names:
+        if name not in variables:
+            raise UnknownTool(f"There is no tool {name!r} in this notebook", near(name, tool_names(variables)) or "Define the function first")
+        value = variables[name]
+        found += value if isinstance(value, list | tuple) else [value]
+    return found
+
+
+def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
+    """The model object of this name in the notebook, or the name itself."""
+    value = variables.get(name)
+    return value if isinstance(value, Model) and not inspect.isclass(value) else name
+
+
+def tool_names(variables: Mapping[str, Any]) -> list[str]:
+    """Functions that the person wrote, and lists of them, by name."""
+    return [name for name, value in variables.items() if not name.startswith("_") and _may_be_tool(value)]
+
+
+def check_variable(name: str) -> str:
+    """A name that a run can be put in; `SettingsError` for what is none."""
+    if not name.isidentifier():
+        raise SettingsError(f"-o {name}: that is no name for a variable", "Use letters, digits and _")
+    return name
+
+
+def _may_be_tool(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return bool(value) and all(_may_be_tool(item) for item in value)
+    written_here = inspect.isfunction(value) and getattr(value, "__module__", "") == "__main__"
+    return written_here or hasattr(value, "__agentnb_tool__")

@@ -1,0 +1,50 @@
+"""Errors for the person, on one line: what is wrong and what to type next, without our traceback."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from IPython.core.error import UsageError
+from IPython.core.magic_arguments import parse_argstring
+
+from agentnb.errors import AgentnbError, SettingsError, near
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def one_line(magic: F) -> F:
+    """Let a magic raise as it does, so that Run All and papermill stop, but show errors meant for the person as one line."""
+
+    @functools.wraps(magic)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return magic(*args, **kwargs)
+        except AgentnbError as error:
+            raise _quiet(error, f"{type(error).__name__}: {error}") from None
+        except KeyboardInterrupt as error:
+            raise _quiet(error, "KeyboardInterrupt: the run was stopped and its log closed. Go on with %%agent --continue") from None
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _quiet(error: BaseException, line: str) -> BaseException:
+    # IPython asks an exception for its own traceback, if it has one.
+    error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]
+    return error
+
+
+def parsed(magic: Any, line: str, later: dict[str, str]) -> Any:
+    """The options of a line. `SettingsError` for what is none; options that are documented but not there yet are named as that."""
+    for word in line.split():
+        option = word.partition("=")[0]
+        if option in later:
+            raise SettingsError(f"{option} is not in this version of agentnb yet ({later[option]})", "%%agent? shows what is")
+    try:
+        return parse_argstring(magic, line)
+    except UsageError as error:
+        what = str(error)
+        wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")
+        known = [option for action in magic.parser._actions for option in action.option_strings]
+        raise SettingsError(what, near(wrong, known) if wrong and wrong not in known else "%%agent? shows the options") from None

@@ -1,0 +1,44 @@
+"""A run as plain text: for terminals, nbconvert and whoever reads the saved file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agentnb.core.run import CallRecord, Run, WorkflowRound
+from agentnb.notebook import wording
+
+LINE = 110
+"""Characters of a line that shows a result."""
+
+
+def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
+    """The whole run, a few lines a round. ``last_text=False`` leaves out the answer, for where it is shown beside."""
+    lines = [f"{wording.chip(run)}: {', '.join(wording.meta(run))}"]
+    for one in run.rounds[: len(run.rounds) if last_text else -1]:
+        lines += round_lines(one)
+    if not last_text and run.rounds:
+        lines += round_lines(run.rounds[-1], with_text=bool(run.rounds[-1].records))
+    if streaming:
+        lines.append(f"     {wording.first_line(wording.clean(streaming), LINE)}")
+    lines += [f"Note: {wording.clean(warning)}" for warning in run.warnings]
+    if ending := wording.ending(run):
+        lines.append(ending)
+    return "\n".join(lines)
+
+
+def round_lines(one: WorkflowRound, *, with_text: bool = True) -> Iterator[str]:
+    """A round: what the model said, and its calls."""
+    number = f"{one.index + 1:>3}  "
+    if with_text and one.text.strip():
+        yield number + wording.first_line(wording.clean(one.text), LINE)
+        number = "     "
+    for record in one.records:
+        yield number + call_line(record)
+        number = "     "
+
+
+def call_line(record: CallRecord) -> str:
+    """A call and how it ended, on one line."""
+    shown = f"{wording.clean(record.call.name)}({wording.arguments(record, 60)})"
+    result = wording.first_line(wording.clean(record.result.text), LINE - 40) if record.result else ""
+    return f"{shown}  {wording.outcome(record)}" + (f"  → {result}" if result else "")

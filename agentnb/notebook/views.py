@@ -1,0 +1,109 @@
+"""Live views of a run: watchers that show it while it grows. They hold no truth; all they show is in the Run."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from time import perf_counter
+from typing import Any
+
+from IPython.display import display
+
+from agentnb.core.events import AnyEvent, Delta, Event, ModelReplied, RoundFinished, RunFinished, RunStarted, TextDelta
+from agentnb.core.run import Run
+from agentnb.notebook.html import run_html
+from agentnb.notebook.text import round_lines, run_text
+from agentnb.notebook.wording import chip, clean, ending, meta
+
+INTERVAL = 1 / 15
+"""Seconds between two updates. Telling the browser of every token can lose messages, not only time."""
+LOAD = 10
+"""A view that takes long to draw is drawn less often: at most a part in ten of the time."""
+
+
+class DisplayView:
+    """One display of the cell, updated in place: HTML, and the same as text."""
+
+    def __init__(self) -> None:
+        self._run = Run()
+        self._heard: list[str] = []
+        self._finished_rounds: dict[int, str] = {}
+        self._handle: Any = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._cost = 0.0
+
+    def __call__(self, item: AnyEvent | Delta) -> None:
+        if isinstance(item, TextDelta):
+            self._heard.append(item.text)
+        elif isinstance(item, Event):
+            self._run.apply(item)
+            if isinstance(item, ModelReplied):
+                self._heard.clear()
+        if isinstance(item, RunStarted | RunFinished):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._draw()
+        elif self._timer is None:
+            wait = max(INTERVAL, self._cost * LOAD)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._draw)
+
+    def _draw(self) -> None:
+        started = perf_counter()
+        self._timer = None
+        streaming = "".join(self._heard)
+        answered_beside = self._run.status == "completed"
+        data = {
+            "text/plain": run_text(self._run, streaming=streaming, last_text=not answered_beside),
+            "text/html": run_html(
+                self._run,
+                streaming=streaming,
+                last_text=not answered_beside,
+                finished_rounds=self._finished_rounds,
+            ),
+        }
+        if self._handle is None:
+            # The run's task has the context of its cell, so this lands there from the loop's thread too.
+            self._handle = display(data, raw=True, display_id=True)
+        else:
+            self._handle.update(data, raw=True)
+        self._cost = perf_counter() - started
+
+
+class TerminalView:
+    """Lines, as they come."""
+
+    def __init__(self) -> None:
+        self._run = Run()
+        self._written = ""
+
+    def __call__(self, item: AnyEvent | Delta) -> None:
+        if isinstance(item, TextDelta):
+            self._write(clean(item.text))
+            return
+        if isinstance(item, Event):
+            self._run.apply(item)
+        if isinstance(item, ModelReplied):
+            self._end_line("" if self._written else clean(item.message.text))
+        elif isinstance(item, RoundFinished):
+            for line in round_lines(self._run.rounds[-1], with_text=False):
+                self._write(line + "\n")
+        elif isinstance(item, RunFinished):
+            self._end_line("")
+            self._write(f"{chip(self._run)}: {', '.join(meta(self._run))}\n")
+            self._end_line(ending(self._run))
+
+    def _write(self, text: str) -> None:
+        self._written = text or self._written
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def _end_line(self, text: str) -> None:
+        self._write(text)
+        if self._written and not self._written.endswith("\n"):
+            self._write("\n")
+        self._written = ""
+
+
+def view_for(shell: Any) -> DisplayView | TerminalView:
+    """A display where there is a frontend that can update one, lines in a terminal."""
+    return DisplayView() if getattr(shell, "kernel", None) is not None else TerminalView()

@@ -1,0 +1,1 @@
+"""Joins running to watching: the default store, the live runs, the defaults of a kernel."""

@@ -1,0 +1,30 @@
+"""Which model answers when a cell names none."""
+
+from __future__ import annotations
+
+from agentnb import settings
+from agentnb.errors import SettingsError
+from agentnb.models.registry import DEFAULT
+
+NOTE = (
+    f"No model named and no key set: {DEFAULT} answers, which is no language model and follows the list in your prompt. "
+    "For a real one set a key, such as ANTHROPIC_API_KEY, and name the model with -m."
+)
+
+
+def choose_model(default: str | None) -> tuple[str, str]:
+    """The model and a line for the person, empty where there is nothing to explain.
+
+    ``default`` is the session's; after it comes ``AGENTNB_MODEL``. With neither, the simulated model answers; but if there is
+    a key, `SettingsError` asks for a model by name, for no list of models is built in.
+    """
+    named = default or settings.default_model()
+    if named:
+        return named, ""
+    keys = settings.providers_with_key()
+    if keys:
+        raise SettingsError(
+            f"There is a key for {keys[0]}, but no model is named",
+            f"Name one: %%agent -m {keys[0]}:NAME, or once for all cells: %agent defaults model={keys[0]}:NAME",
+        )
+    return DEFAULT, NOTE

@@ -1,0 +1,101 @@
+"""The session of one kernel: what is running, what has run, and what cells need not say each time."""
+
+from __future__ import annotations
+
+from agentnb.agent.agent import MOST_ROUNDS, Agent
+from agentnb.agent.live import LiveRun
+from agentnb.agent.threads import Foreground, LoopThread, call_in_thread
+from agentnb.core.log import Watcher
+from agentnb.core.run import Run
+from agentnb.errors import SettingsError, near
+from agentnb.models.registry import check_model
+from agentnb.session.places import default_store
+from agentnb.traces.store import Store
+
+
+class Session:
+    """Starts runs and knows them."""
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store
+        self._thread: LoopThread | None = None
+        self._live: list[LiveRun] = []
+        self._loaded: Run | None = None
+        self._store_note = ""
+        self.defaults: dict[str, str] = {"model": "", "max-rounds": "50"}
+        """What a cell gets that does not say otherwise."""
+
+    @property
+    def store(self) -> Store:
+        """Where the logs of its runs are kept."""
+        if self._store is None:
+            self._store, self._store_note = default_store()
+        return self._store
+
+    @property
+    def store_note(self) -> str:
+        """What the person should know about where that is; usually empty."""
+        return self._store_note if self.store else ""
+
+    def start(
+        self,
+        agent: Agent,
+        prompt: str,
+        *,
+        continue_from: Run | None = None,
+        watch: Watcher | None = None,
+        foreground: Foreground | None = None,
+    ) -> LiveRun:
+        """Begin a run. With ``foreground`` its plain tools wait to be run there, else they run in threads."""
+        if self._thread is None:
+            self._thread = LoopThread()
+        ended = [live for live in self._live if live.done and live.run.started_at is not None]
+        self._live = ended[-1:] + self.running()
+        live = agent.start(
+            prompt,
+            store=self.store,
+            continue_from=continue_from,
+            watch=watch,
+            thread=self._thread,
+            call_sync=foreground.call if foreground is not None else call_in_thread,
+        )
+        self._live.append(live)
+        self._loaded = None
+        return live
+
+    def running(self) -> list[LiveRun]:
+        """The runs that have not ended, oldest first."""
+        return [live for live in self._live if not live.done]
+
+    def current(self) -> LiveRun:
+        """The newest run that has not ended; `SettingsError` if there is none."""
+        running = self.running()
+        if not running:
+            raise SettingsError("Nothing is running", "%agent history lists the runs there have been")
+        return running[-1]
+
+    def last_run(self) -> Run:
+        """The run that ``--continue`` goes on with: the one loaded last, or else the newest; `SettingsError` if there is none."""
+        if self._loaded is not None:
+            return self._loaded
+        begun = [live for live in self._live if live.run.started_at is not None]
+        if not begun:
+            raise SettingsError("There is no run to go on with", "Start one without --continue, or load one: %agent load ID")
+        if not begun[-1].done:
+            raise SettingsError(f"Run {begun[-1].run.id} is still running", "Wait for it, or end it: %agent stop")
+        return begun[-1].run
+
+    def load(self, part_of_id: str) -> Run:
+        """A run from the store; ``--continue`` goes on with it."""
+        self._loaded = self.store.load(part_of_id)
+        return self._loaded
+
+    def set_default(self, key: str, value: str) -> None:
+        """Change one of `defaults`; `SettingsError` for what cannot be."""
+        if key not in self.defaults:
+            raise SettingsError(f"There is no default {key!r}", near(key, self.defaults))
+        if key == "model" and value:
+            check_model(value)
+        if key == "max-rounds" and not (value.isdecimal() and 1 <= int(value) <= MOST_ROUNDS):
+            raise SettingsError(f"max-rounds={value} is not a whole number from 1 to {MOST_ROUNDS:,}")
+        self.defaults[key] = value

@@ -1,0 +1,117 @@
+"""Functions as tools."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar, overload
+
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.errors import InvalidTool
+from agentnb.tools.rendering import success
+from agentnb.tools.signature import ArgumentsRefused, read_signature
+from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
+WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What all providers accept as the name of a tool."""
+_ATTRIBUTE = "__agentnb_tool__"
+
+
+class FunctionTool:
+    """A Python function that a model may call.
+
+    A plain function runs on the person's own thread (in a notebook: the kernel's main thread, so that plots, ``input()``
+    and interrupts work), one at a time; with ``parallel_safe`` in a thread beside others. A coroutine function runs on the
+    event loop. Functions of the notebook are trusted: they run without asking.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        effects: Iterable[Effect] | None = None,
+        parallel_safe: bool | None = None,
+        blocking: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        self.function = function
+        name = name or getattr(function, "__name__", None) or type(function).__name__
+        if not WIRE_NAME.fullmatch(name):
+            raise InvalidTool(
+                f"{name!r} cannot be the name of a tool",
+                'Letters, digits, _ and - only, at most 64: give it one with @tool(name="...")',
+            )
+        self.effects = None if effects is None else frozenset(effects)
+        if unknown := (self.effects or frozenset()) - set(EFFECTS):
+            raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
+        if timeout is not None and not timeout > 0:
+            raise InvalidTool(f"timeout={timeout} of {name} is no time", "Give seconds above 0, or None for no limit")
+        self.parallel_safe = self.effects == {"read"} if parallel_safe is None else parallel_safe
+        self.blocking = blocking
+        self.timeout = timeout
+        self.signature = read_signature(function, name)
+        self.spec = ToolSpec(name, self.signature.description, self.signature.schema)
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)
+        )
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+        """Check the arguments and call the function."""
+        try:
+            positional, keywords = self.signature.bind(arguments, context)
+        except ArgumentsRefused as refused:
+            problems = "\n".join(f"- {problem}" for problem in refused.problems)
+            return failure(
+                "invalid_arguments",
+                f"The arguments do not fit {self.spec.name}:\n{problems}\nThe tool was not run. Call it again with these put right.",
+            )
+        if self._is_async:
+            return success(await self.function(*positional, **keywords))
+        return success(await context.call_sync(partial(self.function, *positional, **keywords), self.parallel_safe))
+
+    def __repr__(self) -> str:
+        return f"<tool {self.spec.name}>"
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    effects: Iterable[Effect] | None = None,
+    parallel_safe: bool | None = None,
+    blocking: bool = False,
+    timeout: float | None = None,
+) -> Callable[[F], F]: ...
+def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
+    """Mark a function as a tool, with settings if it has any; the function stays an ordinary function.
+
+    ``name``: what the model calls it. ``effects``: what it does to the world (read, write, execute, network).
+    ``parallel_safe``: may run beside other calls; by default only what just reads. ``blocking``: waits for the person and
+    comes first. ``timeout``: seconds after which a call is given up. Raises `InvalidTool` at once if a model could not call it.
+    """
+
+    def mark(function: F) -> F:
+        setattr(function, _ATTRIBUTE, FunctionTool(function, **settings))
+        return function
+
+    return mark if function is None else mark(function)
+
+
+def as_tool(value: Any) -> Any:
+    """A tool for what the person gave: a tool as it is, a function as a `FunctionTool`; `InvalidTool` for anything else."""
+    marked = getattr(value, _ATTRIBUTE, None)
+    if isinstance(marked, FunctionTool) and marked.function is value:
+        return marked
+    if hasattr(value, "spec") and hasattr(value, "run"):
+        return value
+    if callable(value) and not inspect.isclass(value):
+        return FunctionTool(value)
+    raise InvalidTool(f"{value!r} is no tool", "A tool is a function, or what @tool made of one")

@@ -1,0 +1,164 @@
+"""From a function's signature and docstring to the schema a model sees, and back from its arguments to a call.
+
+The signature is read once, into a msgspec struct; checking the arguments of a call is then one ``convert``.
+Only when that fails does JSON Schema say all that is wrong, for the model.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+from agentnb.errors import InvalidTool, near
+from agentnb.tools.tool import ToolContext
+
+
+class ArgumentsRefused(Exception):
+    """The arguments do not fit the schema; ``problems`` has a sentence for each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A function as a model may call it."""
+
+    description: str
+    schema: dict[str, Any]
+    struct: type[msgspec.Struct]
+    positional: tuple[str, ...]
+    context_name: str | None
+    gaps: tuple[str, ...]
+    """What the docstring and the hints leave unsaid, one sentence each."""
+
+    def bind(self, arguments: dict[str, Any], context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments of the call; raises `ArgumentsRefused`."""
+        try:
+            values = msgspec.convert(arguments, self.struct)
+        except msgspec.ValidationError as error:
+            raise ArgumentsRefused(_problems(arguments, self.schema) or [str(error)]) from error
+        keywords = {name: getattr(values, name) for name in arguments}
+        if self.context_name is not None:
+            keywords[self.context_name] = context
+        return [keywords.pop(name) for name in self.positional if name in keywords], keywords
+
+
+def read_signature(function: Callable[..., Any], name: str) -> Signature:
+    """Read a function. Raises `InvalidTool` if a model could not call it."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidTool(f"{name} yields its values one by one", "Let it return a list")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise InvalidTool(f"The signature of {name} cannot be read: {error}", "Wrap it in a function of your own") from error
+    description, told = _read_docstring(function)
+    hints = _hints(function, name)
+    gaps = [] if description else ["no docstring: the model knows the tool by its name alone"]
+    fields: list[tuple[str, Any, Any]] = []
+    defaults: dict[str, Any] = {}
+    context_name = None
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            gaps.append(f"{parameter} is not offered to the model")
+            continue
+        hint = hints.get(parameter.name, Any)
+        if hint is ToolContext:
+            context_name = parameter.name
+            continue
+        if hint is Any:
+            gaps.append(f"{parameter.name} has no type hint: any value passes")
+        if parameter.name not in told:
+            gaps.append(f"{parameter.name} is not described in the docstring")
+        fields.append(_field(parameter, hint, told.get(parameter.name)))
+        if parameter.default is not parameter.empty:
+            defaults[parameter.name] = parameter.default
+    fields.sort(key=lambda field: field[2] is not msgspec.NODEFAULT)  # msgspec wants the required ones first
+    struct, schema = _struct_and_schema(name, fields)
+    _add_defaults(schema, defaults, [parameter.name for parameter in parameters])
+    positional = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
+    return Signature(description, schema, struct, positional, context_name, tuple(gaps))
+
+
+def _field(parameter: inspect.Parameter, hint: Any, told: str | None) -> tuple[str, Any, Any]:
+    described = Annotated[hint, msgspec.Meta(description=told)] if told else hint
+    if parameter.default is parameter.empty:
+        return parameter.name, described, msgspec.NODEFAULT
+    return parameter.name, described | msgspec.UnsetType if described is not Any else Any, msgspec.UNSET
+
+
+def _struct_and_schema(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[type[msgspec.Struct], dict[str, Any]]:
+    for field_name, hint, _ in fields:
+        try:
+            msgspec.json.schema(hint)
+        except (TypeError, RuntimeError) as error:
+            raise InvalidTool(
+                f"{name} wants {field_name}: {_shown(hint)}, which a model cannot write as JSON",
+                "Let it take a name or plain data and look the rest up itself",
+            ) from error
+    struct = msgspec.defstruct(name, fields, forbid_unknown_fields=True, kw_only=True)
+    (_,), components = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}")
+    schema = components.pop(struct.__name__)
+    schema.pop("title", None)
+    if components:
+        schema["$defs"] = components
+    return struct, schema
+
+
+def _add_defaults(schema: dict[str, Any], defaults: dict[str, Any], order: list[str]) -> None:
+    properties = schema.get("properties", {})
+    for name, default in defaults.items():
+        if isinstance(default, str | int | float | bool | list | dict) and name in properties:
+            properties[name]["default"] = default
+    schema["properties"] = {name: properties[name] for name in order if name in properties}
+
+
+def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    from docstring_parser import parse
+
+    text = inspect.getdoc(function) or ""
+    # A class instance or a partial would show the docstring of its class.
+    if not inspect.isroutine(function) and getattr(type(function), "__doc__", None) == getattr(function, "__doc__", None):
+        text = inspect.getdoc(getattr(function, "__call__", None)) or "" if not hasattr(function, "func") else ""
+    parsed = parse(text)
+    parts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
+    told = {parameter.arg_name: parameter.description for parameter in parsed.params if parameter.description}
+    return "\n\n".join(parts), told
+
+
+def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    target = inspect.unwrap(getattr(function, "func", function))
+    if not inspect.isroutine(target):
+        target = type(target).__call__
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except (NameError, TypeError, AttributeError, SyntaxError) as error:
+        raise InvalidTool(f"A type hint of {name} cannot be read: {error}", "Import or define the type first") from error
+
+
+def _shown(hint: Any) -> str:
+    if typing.get_origin(hint) is Annotated:
+        hint = typing.get_args(hint)[0]
+    return hint.__name__ if isinstance(hint, type) else str(hint)
+
+
+def _problems(arguments: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """All that is wrong with the arguments, a sentence each, as JSON Schema sees it."""
+    from jsonschema import Draft202012Validator
+
+    known = list(schema.get("properties", {}))
+    problems = []
+    for error in Draft202012Validator(schema).iter_errors(arguments):
+        where = ".".join(str(step) for step in error.absolute_path)
+        if error.validator == "additionalProperties" and not where:
+            unknown = [name for name in arguments if name not in known]
+            problems += [f"There is no argument {name!r}. {near(name, known)}".strip() for name in unknown]
+        else:
+            problems.append(f"{where}: {error.message}" if where else error.message)
+    return problems

@@ -1,0 +1,46 @@
+"""The tools of one agent, by name, in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.errors import InvalidTool, UnknownTool, near
+from agentnb.tools.function import as_tool
+from agentnb.tools.tool import Tool, ToolOutcome, failure
+
+
+class Toolbox:
+    """Tools by name, in the order they were given (a changing order would break prompt caches)."""
+
+    def __init__(self, tools: Iterable[Any] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self.specs: tuple[ToolSpec, ...] = ()
+        for value in tools:
+            if isinstance(value, str):
+                raise UnknownTool(f"There is no built-in tool {value!r} in this version", "Give a function instead")
+            self.register(as_tool(value))
+
+    def register(self, tool: Tool) -> None:
+        """Add a tool; `InvalidTool` if there is one of its name."""
+        name = tool.spec.name
+        if name in self._tools:
+            raise InvalidTool(f'tool "{name}" already registered', 'Give one of them another name with @tool(name="...")')
+        self._tools[name] = tool
+        self.specs = (*self.specs, tool.spec)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of this name, or None."""
+        return self._tools.get(name)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def not_found(self, name: str) -> ToolOutcome:
+        """What a model is told that asks for a tool there is not."""
+        advice = near(name, self._tools) or "There are no tools: answer in words."
+        return failure("unknown_tool", f"tool not found: {name}. {advice}")

@@ -1,0 +1,1 @@
+"""Runs after they have happened: the store, files, tables."""

@@ -1,0 +1,72 @@
+"""Runs from files and into files."""
+
+from __future__ import annotations
+
+import glob
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+from agentnb.core.run import Run
+from agentnb.core.wire import encode
+from agentnb.errors import NotAvailable, StoreError, TraceError
+from agentnb.traces.store import Store, load_file
+
+RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
+"""A run, a store, a path, a folder, a glob, or several of these."""
+
+
+def load_trace(path: str | Path) -> Run:
+    """The run of a log file. A log without an end gives a run with status ``interrupted``.
+
+    Raises `TraceError` if the file is no run log of agentnb or was written by a newer version, `StoreError` if it cannot be read.
+    """
+    path = Path(path).expanduser()
+    if path.is_dir():
+        raise TraceError(f"{path} is a folder", f"Load all runs in it with load_traces({str(path)!r})")
+    return load_file(path)
+
+
+def load_traces(source: RunSource) -> list[Run]:
+    """All runs of a path, a folder, a glob, a store, or several of these, oldest first within each."""
+    if isinstance(source, Run):
+        return [source]
+    if isinstance(source, Store):
+        return [load_file(source.path(run_id)) for run_id in source.ids()]
+    if isinstance(source, str | Path):
+        return [load_trace(path) for path in _paths(source)]
+    return [run for one in source for run in load_traces(one)]
+
+
+def save_trace(run: Run, path: str | Path) -> Path:
+    """Write the run's log to ``path`` (JSON Lines), whole or not at all; returns the path."""
+    path = Path(path).expanduser()
+    if path.suffix.lower() in (".html", ".htm"):
+        raise NotAvailable("Runs cannot be saved as pages in this version yet", "Save the log: a name that ends with .jsonl")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.writelines(encode(event) for event in run.events)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise StoreError(f"The run cannot be saved as {path}: {error.strerror or error}") from error
+    return path
+
+
+def _paths(source: str | Path) -> list[Path]:
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return sorted(path.glob("*.jsonl"))
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path]
+    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    if not found:
+        raise StoreError(f"No file matches {source}")
+    return found

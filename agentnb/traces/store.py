@@ -1,0 +1,151 @@
+"""A folder of run logs: append-only, one JSON Lines file a run."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
+from weakref import WeakKeyDictionary
+
+from agentnb.core.events import RunFinished, RunStarted
+from agentnb.core.run import Run
+from agentnb.core.wire import decode, decode_lines
+from agentnb.errors import StoreError, TraceError, near
+from agentnb.traces.run_file import RunFile
+
+MOST_OPEN = 128
+"""Runs of one event loop that may write at the same time; more wait. (A process may often have only 256 files open.)"""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+class RunSummary(NamedTuple):
+    """A line of the list of runs."""
+
+    id: str
+    started_at: datetime
+    status: str
+    stop_reason: str
+    rounds: int
+    seconds: float | None
+    model: str
+    prompt: str
+
+
+class Store:
+    """Run logs in a folder, made when the first run is kept.
+
+    ``sync="round"`` forces each round to the disk itself (costs about 0.2 ms a round), for the case that the machine
+    loses its power; that the process dies is no danger in any case.
+    """
+
+    def __init__(self, folder: str | Path, *, sync: Literal["never", "round"] = "never") -> None:
+        self.folder = Path(folder).expanduser()
+        self._sync_rounds = sync == "round"
+        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    async def open(self, run_id: str, *, nested: bool = False) -> RunFile:
+        """Begin the log of a new run; waits while too many are being written. `StoreError` if that cannot be."""
+        if nested:  # its parent holds a place already: waiting here could wait for ever
+            return self._create(run_id, None)
+        loop = asyncio.get_running_loop()
+        slots = self._slots.get(loop)
+        if slots is None:
+            slots = self._slots[loop] = asyncio.Semaphore(MOST_OPEN)
+        await slots.acquire()
+        try:
+            return self._create(run_id, slots)
+        except BaseException:
+            slots.release()
+            raise
+
+    def _create(self, run_id: str, slots: asyncio.Semaphore | None) -> RunFile:
+        try:
+            if not self.folder.is_dir():
+                self._make_folder()
+            release = slots.release if slots is not None else None
+            return RunFile(self.path(run_id), sync_rounds=self._sync_rounds, on_close=release)
+        except OSError as error:
+            raise StoreError(
+                f"The run log cannot be created in {self.folder}: {error.strerror or error}",
+                "Choose a folder you may write to, with room on its disk",
+            ) from error
+
+    def _make_folder(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.folder.parent.name == ".agentnb":
+            ignore = self.folder.parent / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("# Run logs hold what was said and shown: they are not for the repository.\n*\n")
+
+    def path(self, run_id: str) -> Path:
+        """The file of this run, whether it exists or not; `StoreError` for what cannot be an id."""
+        if not _ID.fullmatch(run_id):
+            raise StoreError(f"{run_id!r} is no id of a run", "%agent history lists them")
+        return self.folder / f"{run_id}.jsonl"
+
+    def ids(self) -> list[str]:
+        """The ids of all runs, oldest first."""
+        return sorted(path.stem for path in self.folder.glob("*.jsonl"))
+
+    def find(self, part: str) -> str:
+        """The one id that is, begins with or ends with ``part``; `StoreError` if there is none, or more than one."""
+        ids = self.ids()
+        found = [part] if part in ids else [run_id for run_id in ids if part and (run_id.startswith(part) or run_id.endswith(part))]
+        if len(found) != 1:
+            what = f"{len(found)} runs match {part!r}" if found else f"There is no run {part!r} in {self.folder}"
+            raise StoreError(what, near(part, found or ids[::-1]) or "%agent history lists the runs")
+        return found[0]
+
+    def load(self, run_id: str) -> Run:
+        """The run of this id (or an unmistakable part of one). A run whose process died has status ``interrupted``."""
+        return load_file(self.path(self.find(run_id)))
+
+    def summaries(self, most: int | None = None) -> list[RunSummary]:
+        """The newest runs, newest first, without reading them whole. Files that are no run logs are left out."""
+        found = []
+        for run_id in self.ids()[::-1]:
+            if most is not None and len(found) >= most:
+                break
+            try:
+                found.append(_summary(self.path(run_id).read_bytes()))
+            except (TraceError, OSError):
+                continue
+        return found
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.folder)!r})"
+
+
+def load_file(path: Path) -> Run:
+    """The run of a log file; `StoreError` if it cannot be opened, `TraceError` if it is no log."""
+    try:
+        with path.open("rb") as lines:
+            run = Run.from_events(decode_lines(lines, str(path)))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
+    run.mark_interrupted()
+    return run
+
+
+def _summary(data: bytes) -> RunSummary:
+    first, _, rest = data.partition(b"\n")
+    started = decode(first)
+    if not isinstance(started, RunStarted):
+        raise TraceError("no run_started event")
+    end = None
+    last = rest[rest.rstrip(b"\n").rfind(b"\n") + 1 :]
+    if last.startswith(b'{"kind":"run_finished"') and last.endswith(b"\n"):
+        end = decode(last)
+    finished = end if isinstance(end, RunFinished) else None
+    return RunSummary(
+        started.run_id,
+        started.at,
+        finished.status if finished else "interrupted",
+        finished.stop_reason if finished else "interrupted",
+        rest.count(b'{"kind":"round_started"'),
+        finished.seconds if finished else None,
+        started.model,
+        started.prompt.text,
+    )

@@ -1,0 +1,12 @@
+"""Runs as pandas tables: one function a table, each a list of columns.
+
+Each takes a run, several runs, a path, a folder, a glob or a store, and returns a new DataFrame.
+Strings are ``str``, counts that may be unknown ``Int64``, times UTC with microseconds, durations seconds.
+"""
+
+from agentnb.traces.tables.messages import messages
+from agentnb.traces.tables.rounds import rounds
+from agentnb.traces.tables.runs import runs
+from agentnb.traces.tables.tool_calls import tool_calls
+
+__all__ = ["messages", "rounds", "runs", "tool_calls"]

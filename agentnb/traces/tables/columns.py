@@ -1,0 +1,28 @@
+"""A table is a list of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+R = TypeVar("R")
+TIME = "datetime64[us, UTC]"
+
+
+class Column(NamedTuple, Generic[R]):
+    """Its name, its dtype, and how its value is read off one row's object."""
+
+    name: str
+    dtype: str
+    value: Callable[[R], Any]
+
+
+def table(rows: Iterable[R], columns: Sequence[Column[R]]) -> pd.DataFrame:
+    """The DataFrame: built column by column, which is several times faster than row by row."""
+    import pandas as pd
+
+    rows = list(rows)
+    return pd.DataFrame({column.name: pd.Series([column.value(row) for row in rows], dtype=column.dtype) for column in columns})

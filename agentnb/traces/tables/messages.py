@@ -1,0 +1,49 @@
+"""One row a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from agentnb.core.messages import Message, ToolResult
+from agentnb.traces.files import RunSource, load_traces
+from agentnb.traces.tables.columns import Column, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Row(NamedTuple):
+    """A message, where it stands, and whether it is of the conversation the run went on with."""
+
+    run_id: str
+    index: int
+    message: Message
+    inherited: bool
+
+
+def _text(message: Message) -> str:
+    results = [part.text for part in message.parts if isinstance(part, ToolResult)]
+    return "\n".join([*results, message.text] if message.text else results)
+
+
+COLUMNS: list[Column[Row]] = [
+    Column("run_id", "str", lambda row: row.run_id),
+    Column("index", "int64", lambda row: row.index),
+    Column("role", "str", lambda row: row.message.role),
+    Column("text", "str", lambda row: _text(row.message)),
+    Column("tool_calls", "int64", lambda row: len(row.message.calls)),
+    Column("tool_results", "int64", lambda row: sum(isinstance(part, ToolResult) for part in row.message.parts)),
+    Column("inherited", "bool", lambda row: row.inherited),
+]
+
+
+def messages(source: RunSource) -> pd.DataFrame:
+    """One row a stored message, in order; ``text`` of a tool message is the text of its results."""
+    return table(
+        (
+            Row(run.id, index, message, index < run.inherited)
+            for run in load_traces(source)
+            for index, message in enumerate(run.messages)
+        ),
+        COLUMNS,
+    )

@@ -1,0 +1,47 @@
+"""One row a round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from agentnb.core.run import WorkflowRound
+from agentnb.core.usage import Usage
+from agentnb.traces.files import RunSource, load_traces
+from agentnb.traces.tables.columns import TIME, Column, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Row(NamedTuple):
+    """A round and the run it is of."""
+
+    run_id: str
+    round: WorkflowRound
+    usage: Usage
+
+
+COLUMNS: list[Column[Row]] = [
+    Column("run_id", "str", lambda row: row.run_id),
+    Column("round", "int64", lambda row: row.round.index),
+    Column("reason", "str", lambda row: row.round.reason),
+    Column("status", "str", lambda row: row.round.status),
+    Column("stop_reason", "str", lambda row: row.round.stop_reason),
+    Column("text", "str", lambda row: row.round.text),
+    Column("tool_calls", "int64", lambda row: len(row.round.records)),
+    Column("tool_errors", "int64", lambda row: sum(result.is_error for result in row.round.results)),
+    Column("input_tokens", "Int64", lambda row: row.usage.input),
+    Column("output_tokens", "Int64", lambda row: row.usage.output),
+    Column("cost", "float64", lambda row: row.usage.cost),
+    Column("model_seconds", "float64", lambda row: row.round.model_seconds),
+    Column("seconds", "float64", lambda row: row.round.seconds),
+    Column("started_at", TIME, lambda row: row.round.started_at),
+]
+
+
+def rounds(source: RunSource) -> pd.DataFrame:
+    """One row a round (a call of the model with the tools it asked for), failed ones included."""
+    return table(
+        (Row(run.id, one, one.usage or Usage()) for run in load_traces(source) for one in run.rounds),
+        COLUMNS,
+    )

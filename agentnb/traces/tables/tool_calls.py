@@ -1,0 +1,50 @@
+"""One row a tool call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from agentnb.core.run import CallRecord
+from agentnb.traces.files import RunSource, load_traces
+from agentnb.traces.tables.columns import Column, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Row(NamedTuple):
+    """A call, and where in which run it was made."""
+
+    run_id: str
+    round: int
+    position: int
+    record: CallRecord
+
+
+COLUMNS: list[Column[Row]] = [
+    Column("run_id", "str", lambda row: row.run_id),
+    Column("round", "int64", lambda row: row.round),
+    Column("position", "int64", lambda row: row.position),
+    Column("call_id", "str", lambda row: row.record.call.id),
+    Column("name", "str", lambda row: row.record.call.name),
+    Column("arguments", "str", lambda row: msgspec.json.encode(row.record.call.arguments).decode()),
+    Column("success", "boolean", lambda row: None if row.record.result is None else not row.record.result.is_error),
+    Column("error_code", "str", lambda row: row.record.result.error_code if row.record.result else None),
+    Column("result", "str", lambda row: row.record.result.text if row.record.result else None),
+    Column("seconds", "float64", lambda row: row.record.seconds),
+]
+
+
+def tool_calls(source: RunSource) -> pd.DataFrame:
+    """One row a tool call: ``arguments`` as JSON, ``success`` as the tool said (missing while it is open)."""
+    return table(
+        (
+            Row(run.id, one.index, position, record)
+            for run in load_traces(source)
+            for one in run.rounds
+            for position, record in enumerate(one.records)
+        ),
+        COLUMNS,
+    )
