@@ -40,7 +40,20 @@ _NAMES = {
 """Each public name and the module it lives in."""
 
 _LATER = frozenset(
-    {"Experiment", "Guidance", "TodoBoard", "Workflow", "compare", "detect", "diff", "examples", "fork", "plots", "recover", "replay"}
+    {
+        "Experiment",
+        "Guidance",
+        "TodoBoard",
+        "Workflow",
+        "compare",
+        "detect",
+        "diff",
+        "examples",
+        "fork",
+        "plots",
+        "recover",
+        "replay",
+    }
 )
 """Names that the documentation promises and that this version does not have yet."""
 

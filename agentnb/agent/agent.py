@@ -81,7 +81,7 @@ class Agent:
         one the run is returned with status ``failed`` and ``run.error``.
         """
         task = self._task(prompt, store, continue_from, watch, work_dir, parent_id)
-        with _awake_for_interrupts():
+        with _AwakeForInterrupts():
             return await run_task(self, task, new_log(task), Inbox(), call_in_thread)
 
     def start(
@@ -165,7 +165,7 @@ class Agent:
         return Task(as_prompt(prompt), continue_from, parent_id, folder, store, (watch,) if watch is not None else ())
 
 
-class _awake_for_interrupts:
+class _AwakeForInterrupts:
     """Wakes the main thread's event loop ten times a second: ipykernel's interrupt does not wake a sleeping one."""
 
     def __enter__(self) -> None:
@@ -179,4 +179,3 @@ class _awake_for_interrupts:
     def __exit__(self, *_: object) -> None:
         if self._handle is not None:
             self._handle.cancel()
-

@@ -50,11 +50,10 @@ def new_run_id() -> str:
 async def run_task(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
     """Run the agent on the task; see `Loop.run` for what is raised."""
     started = opening(agent, task, log.id)
-    work_dir = Path(task.work_dir or agent.work_dir or Path.cwd()).expanduser().resolve()
     loop = Loop(
         model=make_model(agent.model),
         conversation=conversation_of(started),
-        dispatch=Dispatch(agent.toolbox, log, work_dir, call_sync),
+        dispatch=Dispatch(agent.toolbox, log, folder_of(agent, task), call_sync),
         policies=agent.policies,
         log=log,
         inbox=inbox,
@@ -87,6 +86,12 @@ def opening(agent: Agent, task: Task, run_id: str) -> RunStarted:
         continued_from=before.id if before is not None else None,
         history=tuple(before.messages) if before is not None else (),
     )
+
+
+def folder_of(agent: Agent, task: Task) -> Path:
+    """Where its tools work: what the task says, else the agent, else the current folder."""
+    chosen = task.work_dir or agent.work_dir
+    return Path.cwd() if chosen is None else Path(chosen).expanduser().resolve()
 
 
 def conversation_of(started: RunStarted) -> Conversation:

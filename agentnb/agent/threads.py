@@ -149,6 +149,4 @@ def _wait_quietly(future: Future[Any]) -> None:
     try:
         future.exception(timeout=GRACE)
     except TimeoutError:
-        logging.getLogger("agentnb").warning(
-            "A tool does not let go: its run was told to stop and will end when the tool does"
-        )
+        logging.getLogger("agentnb").warning("A tool does not let go: its run was told to stop and will end when the tool does")

@@ -22,9 +22,7 @@ SCHEMA = 1
 Status: TypeAlias = Literal[
     "running", "waiting_on_user", "completed", "limited", "stopped", "cancelled", "interrupted", "failed"
 ]
-RoundStatus: TypeAlias = Literal[
-    "running", "success", "error", "cancelled", "natural_completion", "unexpected_empty_tools"
-]
+RoundStatus: TypeAlias = Literal["running", "success", "error", "cancelled", "natural_completion", "unexpected_empty_tools"]
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):

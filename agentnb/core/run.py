@@ -355,9 +355,7 @@ def _model_replied(run: Run, event: e.ModelReplied) -> None:
 
 def _put_record(run: Run, call_id: str, **changes: Any) -> None:
     current = run._rounds[-1]
-    records = tuple(
-        [replace(record, **changes) if record.call.id == call_id else record for record in current.records]
-    )
+    records = tuple([replace(record, **changes) if record.call.id == call_id else record for record in current.records])
     run._rounds[-1] = replace(current, records=records)
 
 

@@ -67,13 +67,17 @@ PROVIDERS: dict[str, Callable[[str, dict[str, str]], Model]] = {
 
 def names() -> list[str]:
     """Names that can be completed: whole ones where they are known, else the provider with its colon."""
-    return [f"simulated:{persona}" for persona in PERSONAS] + [f"{provider}:" for provider in PROVIDERS if provider != "simulated"]
+    return [f"simulated:{persona}" for persona in PERSONAS] + [
+        f"{provider}:" for provider in PROVIDERS if provider != "simulated"
+    ]
 
 
 def check_model(model: object) -> None:
     """Raise `UnknownModel` unless this is a model or could be the name of one."""
     if not isinstance(model, str) and not _is_model(model):
-        raise UnknownModel(f"{model!r} is no model", "A model is a name such as " + DEFAULT + " or an object with name and stream")
+        raise UnknownModel(
+            f"{model!r} is no model", "A model is a name such as " + DEFAULT + " or an object with name and stream"
+        )
     if isinstance(model, str):
         make_model(model)
 
@@ -95,4 +99,8 @@ def make_model(model: str | Model) -> Model:
 
 
 def _is_model(value: object) -> bool:
-    return not inspect.isclass(value) and callable(getattr(value, "stream", None)) and isinstance(getattr(value, "name", None), str)
+    return (
+        not inspect.isclass(value)
+        and callable(getattr(value, "stream", None))
+        and isinstance(getattr(value, "name", None), str)
+    )

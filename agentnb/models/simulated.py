@@ -90,7 +90,7 @@ def _introduction(request: Request) -> str:
     return (
         "I am agentnb's simulated model: no language model, and nothing leaves this machine. "
         "I follow a list: write one item a step, with the call in backticks, such as "
-        "- Load the table with `load(\"data.csv\")`. "
+        '- Load the table with `load("data.csv")`. '
         f"Tools I was given: {tools}. "
         "For a real model set a provider's key in the environment and name the model, such as -m anthropic:NAME."
     )

@@ -15,7 +15,7 @@ from agentnb.models.registry import names as model_names
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.names import find_tools, tool_names
 from agentnb.notebook.text import run_text
-from agentnb.notebook.wording import counted, first_line
+from agentnb.notebook.wording import clean, counted, first_line
 from agentnb.session.session import Session
 from agentnb.tools.function import FunctionTool, as_tool
 
@@ -31,33 +31,35 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
     if name in LATER:
         raise SettingsError(f"%agent {name} is not in this version of agentnb yet")
     if name not in COMMANDS:
-        raise SettingsError(f"There is no command %agent {name}", f"{near(name, COMMANDS)} A task goes into a cell that begins with %%agent")
+        raise SettingsError(
+            f"There is no command %agent {name}", f"{near(name, COMMANDS)} A task goes into a cell that begins with %%agent"
+        )
     return COMMANDS[name](session, shell, rest.strip())
 
 
 def status(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """what is running, or how the last run ended"""
+    """What is running, or how the last run ended"""
     running = [live.run for live in session.running()]
     for run in running or [session.last_run()]:
         print(run_text(run))
 
 
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """end the newest run; what it has is kept"""
+    """End the newest run; what it has is kept"""
     live = session.current()
     live.stop(rest)
     print(f"Stopping run {live.run_id}")
 
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """hold the newest run before its next round"""
+    """Hold the newest run before its next round"""
     live = session.current()
     live.pause()
     print(f"Run {live.run_id} pauses before its next round. %agent resume lets it go on")
 
 
 def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """let a paused run go on"""
+    """Let a paused run go on"""
     session.current().resume()
 
 
@@ -67,7 +69,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def models(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """the model names there are, and which keys are set"""
+    """The model names there are, and which keys are set"""
     print("\n".join(model_names()))
     for provider, variable in settings.KEY_VARIABLES.items():
         print(f"{variable} is {'set' if settings.has_key(provider) else 'not set'} ({provider}:)")
@@ -98,13 +100,14 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def history(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """the runs in the store, newest first"""
+    """The runs in the store, newest first"""
     running = {live.run.id for live in session.running()}
     found = session.store.summaries(MOST_IN_HISTORY)
     print(f"{counted(len(session.store.ids()), 'run')} in {session.store.folder}")
     for one in found:
         state = "running" if one.id in running else one.status
-        print(f"{one.id}  {state:<11} {counted(one.rounds, 'round'):>10}  {first_line(one.model, 28):<28}  {first_line(one.prompt, 60)}")
+        took = f"{state:<11} {counted(one.rounds, 'round'):>10}"
+        print(f"{one.id}  {took}  {first_line(clean(one.model), 28):<28}  {first_line(clean(one.prompt), 60)}")
 
 
 def load(session: Session, shell: InteractiveShell, rest: str) -> Run:

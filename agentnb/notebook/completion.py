@@ -15,11 +15,13 @@ from agentnb.notebook.names import tool_names
 from agentnb.session.session import Session
 
 
-def matcher(shell: InteractiveShell, session: Session, options: Iterable[str]) -> Callable[[CompletionContext], SimpleMatcherResult]:
+def matcher(
+    shell: InteractiveShell, session: Session, options: Iterable[str]
+) -> Callable[[CompletionContext], SimpleMatcherResult]:
     """What IPython's completer asks. Everything outside our lines is left to the others."""
     known = sorted(options)
 
-    @context_matcher()  # type: ignore[untyped-decorator]
+    @context_matcher()
     def agentnb_matcher(context: CompletionContext) -> SimpleMatcherResult:
         before = context.full_text.split("\n")[context.cursor_line][: context.cursor_position]
         words = before.split(" ")
@@ -39,7 +41,9 @@ def matcher(shell: InteractiveShell, session: Session, options: Iterable[str]) -
 def _cell_words(before: list[str], options: list[str], variables: dict[str, Any]) -> list[str]:
     option = next((word for word in reversed(before) if word.startswith("-")), "")
     if option in ("-m", "--model") and before[-1] == option:
-        return model_names() + [name for name, value in variables.items() if isinstance(value, Model) and not name.startswith("_")]
+        return model_names() + [
+            name for name, value in variables.items() if isinstance(value, Model) and not name.startswith("_")
+        ]
     if option in ("-t", "--tools"):
         return [name for name in tool_names(variables) if name not in before] + options
     return options

@@ -57,8 +57,8 @@ def run_html(run: Run, *, streaming: str = "", last_text: bool = True, finished_
 def answer_html(text: str) -> str:
     """An answer: the model's words, nothing but text."""
     return (
-        '<div class="agentnb-answer" style="white-space:pre-wrap;max-width:90ch;font-family:var(--jp-ui-font-family,sans-serif);'
-        f'font-size:14px;line-height:1.5;{_FONT1}">{_text(text, MOST_OF_A_TEXT)}</div>'
+        '<div class="agentnb-answer" style="white-space:pre-wrap;max-width:90ch;'
+        f'font-family:var(--jp-ui-font-family,sans-serif);font-size:14px;line-height:1.5;{_FONT1}">{_text(text, MOST_OF_A_TEXT)}</div>'
     )
 
 
@@ -120,7 +120,9 @@ def _call(record: CallRecord) -> str:
 
 
 def _pre(text: str) -> str:
-    return f'<pre style="{_MONO};white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0">{_text(text, MOST_OF_A_RESULT)}</pre>'
+    return (
+        f'<pre style="{_MONO};white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0">{_text(text, MOST_OF_A_RESULT)}</pre>'
+    )
 
 
 def _text(text: str, most: int) -> str:

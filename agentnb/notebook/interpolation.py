@@ -27,7 +27,9 @@ def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
     if name not in variables:
         close = near(name, [known for known in variables if not known.startswith("_")])
         advice = close if close.startswith("Did") else "Define it first."
-        raise InterpolationError(f"{match.group()}: there is no variable {name!r}", f"{advice} Or send the text as it is with --raw")
+        raise InterpolationError(
+            f"{match.group()}: there is no variable {name!r}", f"{advice} Or send the text as it is with --raw"
+        )
     value = variables[name]
     for item in _ITEM.findall(items):
         try:
@@ -37,4 +39,3 @@ def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
                 f"{match.group()}: {name} has no item [{item}] ({type(error).__name__})", "Or send the text as it is with --raw"
             ) from error
     return str(value)
-

@@ -51,7 +51,12 @@ class AgentMagics(Magics):
 
     @one_line
     @magic_arguments()
-    @argument("-m", "--model", metavar="MODEL", help="provider:model, or a variable that holds a model; %%agent models lists the names")
+    @argument(
+        "-m",
+        "--model",
+        metavar="MODEL",
+        help="provider:model, or a variable that holds a model; %%agent models lists the names",
+    )
     @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions of the notebook, or lists of them")
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that gets the Run (default: run)")
     @argument("--max-rounds", metavar="N", type=int, help="model calls it may take (default: 50)")
@@ -59,7 +64,7 @@ class AgentMagics(Magics):
     @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, say, stop")
     @argument("--raw", action="store_true", help="send the text as it is: no {{ name }} is replaced")
     @argument("--dry", action="store_true", help="show the first request and the tool schemas; send nothing")
-    @cell_magic("agent")
+    @cell_magic("agent")  # type: ignore[arg-type]  # typed for functions, used on methods
     def agent_cell(self, line: str, cell: str) -> Answer | None:
         """Let an agent work on the text of this cell, with functions of the notebook as its tools.
 
@@ -82,7 +87,7 @@ class AgentMagics(Magics):
         return self._run(agent, prompt, before, out, background=options.background)
 
     @one_line
-    @line_magic("agent")
+    @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
         """Steer and look: %agent status | stop | pause | resume | say TEXT | models | tools [NAME] | defaults [KEY=VALUE] |
         history | load ID.

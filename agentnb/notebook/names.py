@@ -15,7 +15,9 @@ def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
     found: list[Any] = []
     for name in names:
         if name not in variables:
-            raise UnknownTool(f"There is no tool {name!r} in this notebook", near(name, tool_names(variables)) or "Define the function first")
+            raise UnknownTool(
+                f"There is no tool {name!r} in this notebook", near(name, tool_names(variables)) or "Define the function first"
+            )
         value = variables[name]
         found += value if isinstance(value, list | tuple) else [value]
     return found

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import parse_argstring
 
 from agentnb.errors import AgentnbError, SettingsError, near
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def one_line(magic: F) -> F:
+def one_line(magic: Callable[..., Any]) -> Callable[..., Any]:
     """Let a magic raise as it does, so that Run All and papermill stop, but show errors meant for the person as one line."""
 
     @functools.wraps(magic)
@@ -24,9 +22,11 @@ def one_line(magic: F) -> F:
         except AgentnbError as error:
             raise _quiet(error, f"{type(error).__name__}: {error}") from None
         except KeyboardInterrupt as error:
-            raise _quiet(error, "KeyboardInterrupt: the run was stopped and its log closed. Go on with %%agent --continue") from None
+            raise _quiet(
+                error, "KeyboardInterrupt: the run was stopped and its log closed. Go on with %%agent --continue"
+            ) from None
 
-    return wrapped  # type: ignore[return-value]
+    return wrapped
 
 
 def _quiet(error: BaseException, line: str) -> BaseException:
@@ -36,7 +36,7 @@ def _quiet(error: BaseException, line: str) -> BaseException:
 
 
 def parsed(magic: Any, line: str, later: dict[str, str]) -> Any:
-    """The options of a line. `SettingsError` for what is none; options that are documented but not there yet are named as that."""
+    """The options of a line; `SettingsError` for what is none, and for what a later version will have."""
     for word in line.split():
         option = word.partition("=")[0]
         if option in later:
@@ -47,4 +47,6 @@ def parsed(magic: Any, line: str, later: dict[str, str]) -> Any:
         what = str(error)
         wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")
         known = [option for action in magic.parser._actions for option in action.option_strings]
-        raise SettingsError(what, near(wrong, known) if wrong and wrong not in known else "%%agent? shows the options") from None
+        raise SettingsError(
+            what, near(wrong, known) if wrong and wrong not in known else "%%agent? shows the options"
+        ) from None

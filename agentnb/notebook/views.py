@@ -33,6 +33,7 @@ class DisplayView:
         self._cost = 0.0
 
     def __call__(self, item: AnyEvent | Delta) -> None:
+        """Take it in, and show it soon."""
         if isinstance(item, TextDelta):
             self._heard.append(item.text)
         elif isinstance(item, Event):
@@ -77,6 +78,7 @@ class TerminalView:
         self._written = ""
 
     def __call__(self, item: AnyEvent | Delta) -> None:
+        """Take it in, and show it soon."""
         if isinstance(item, TextDelta):
             self._write(clean(item.text))
             return

@@ -75,7 +75,10 @@ class Session:
         return running[-1]
 
     def last_run(self) -> Run:
-        """The run that ``--continue`` goes on with: the one loaded last, or else the newest; `SettingsError` if there is none."""
+        """The run that ``--continue`` goes on with: the one loaded last, or else the newest.
+
+        `SettingsError` if there is none, or if it has not ended.
+        """
         if self._loaded is not None:
             return self._loaded
         begun = [live for live in self._live if live.run.started_at is not None]

@@ -47,19 +47,17 @@ class FunctionTool:
                 f"{name!r} cannot be the name of a tool",
                 'Letters, digits, _ and - only, at most 64: give it one with @tool(name="...")',
             )
-        self.effects = None if effects is None else frozenset(effects)
+        self.effects: frozenset[Effect] | None = None if effects is None else frozenset(effects)
         if unknown := (self.effects or frozenset()) - set(EFFECTS):
             raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
         if timeout is not None and not timeout > 0:
             raise InvalidTool(f"timeout={timeout} of {name} is no time", "Give seconds above 0, or None for no limit")
-        self.parallel_safe = self.effects == {"read"} if parallel_safe is None else parallel_safe
+        self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
         self.blocking = blocking
         self.timeout = timeout
         self.signature = read_signature(function, name)
         self.spec = ToolSpec(name, self.signature.description, self.signature.schema)
-        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)
-        )
+        self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         """Check the arguments and call the function."""
@@ -69,7 +67,8 @@ class FunctionTool:
             problems = "\n".join(f"- {problem}" for problem in refused.problems)
             return failure(
                 "invalid_arguments",
-                f"The arguments do not fit {self.spec.name}:\n{problems}\nThe tool was not run. Call it again with these put right.",
+                f"The arguments do not fit {self.spec.name}:\n{problems}\n"
+                "The tool was not run. Call it again with these put right.",
             )
         if self._is_async:
             return success(await self.function(*positional, **keywords))

@@ -50,7 +50,7 @@ def _special(value: Any) -> str | None:
         if hasattr(figure, "get_size_inches"):
             width, height = figure.get_size_inches() * figure.dpi
             return f"a figure of {width:.0f} x {height:.0f} pixels"
-    if library == "numpy" and getattr(value, "ndim", 0):
+    if library == "numpy" and bool(getattr(value, "ndim", 0)):
         return str(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return f"{len(value)} bytes"

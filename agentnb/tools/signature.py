@@ -123,9 +123,8 @@ def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     from docstring_parser import parse
 
     text = inspect.getdoc(function) or ""
-    # A class instance or a partial would show the docstring of its class.
-    if not inspect.isroutine(function) and getattr(type(function), "__doc__", None) == getattr(function, "__doc__", None):
-        text = inspect.getdoc(getattr(function, "__call__", None)) or "" if not hasattr(function, "func") else ""
+    if not inspect.isroutine(function):  # a partial or an object that can be called would show the docstring of its class
+        text = inspect.getdoc(getattr(function, "func", None) or type(function).__call__) or ""
     parsed = parse(text)
     parts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
     told = {parameter.arg_name: parameter.description for parameter in parsed.params if parameter.description}

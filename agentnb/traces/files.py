@@ -21,7 +21,8 @@ RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | 
 def load_trace(path: str | Path) -> Run:
     """The run of a log file. A log without an end gives a run with status ``interrupted``.
 
-    Raises `TraceError` if the file is no run log of agentnb or was written by a newer version, `StoreError` if it cannot be read.
+    Raises `TraceError` if the file is no run log of agentnb or was written by a newer version,
+    `StoreError` if it cannot be read.
     """
     path = Path(path).expanduser()
     if path.is_dir():
@@ -51,9 +52,9 @@ def save_trace(run: Run, path: str | Path) -> Path:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.writelines(encode(event) for event in run.events)
-            os.replace(name, path)
+            Path(name).replace(path)
         except BaseException:
-            os.unlink(name)
+            Path(name).unlink()
             raise
     except OSError as error:
         raise StoreError(f"The run cannot be saved as {path}: {error.strerror or error}") from error

@@ -92,7 +92,9 @@ class Store:
     def find(self, part: str) -> str:
         """The one id that is, begins with or ends with ``part``; `StoreError` if there is none, or more than one."""
         ids = self.ids()
-        found = [part] if part in ids else [run_id for run_id in ids if part and (run_id.startswith(part) or run_id.endswith(part))]
+        found = (
+            [part] if part in ids else [run_id for run_id in ids if part and (run_id.startswith(part) or run_id.endswith(part))]
+        )
         if len(found) != 1:
             what = f"{len(found)} runs match {part!r}" if found else f"There is no run {part!r} in {self.folder}"
             raise StoreError(what, near(part, found or ids[::-1]) or "%agent history lists the runs")
@@ -104,7 +106,7 @@ class Store:
 
     def summaries(self, most: int | None = None) -> list[RunSummary]:
         """The newest runs, newest first, without reading them whole. Files that are no run logs are left out."""
-        found = []
+        found: list[RunSummary] = []
         for run_id in self.ids()[::-1]:
             if most is not None and len(found) >= most:
                 break

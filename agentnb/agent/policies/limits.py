@@ -15,4 +15,5 @@ class MaxRounds:
     most: int
 
     def __call__(self, run: Run) -> Stop | None:
+        """Stop after that many."""
         return Stop("max_rounds", "limited", limit=self.most) if len(run.rounds) >= self.most else None

@@ -16,7 +16,7 @@ class Row(NamedTuple):
     """A message, where it stands, and whether it is of the conversation the run went on with."""
 
     run_id: str
-    index: int
+    position: int
     message: Message
     inherited: bool
 
@@ -28,7 +28,7 @@ def _text(message: Message) -> str:
 
 COLUMNS: list[Column[Row]] = [
     Column("run_id", "str", lambda row: row.run_id),
-    Column("index", "int64", lambda row: row.index),
+    Column("position", "int64", lambda row: row.position),
     Column("role", "str", lambda row: row.message.role),
     Column("text", "str", lambda row: _text(row.message)),
     Column("tool_calls", "int64", lambda row: len(row.message.calls)),
