@@ -76,9 +76,11 @@ class Loop:
     async def _rounds(self) -> None:
         verdict: Continue | Stop = Continue("prompt", "")
         while isinstance(verdict, Continue):
-            await self._read_inbox()
+            if self._inbox.has_news:
+                await self._read_inbox()
             await self._round(verdict)
-            await self._read_inbox()
+            if self._inbox.has_news:
+                await self._read_inbox()
             verdict = decide(self._policies, self._log.run)
         self._stop(verdict)
 

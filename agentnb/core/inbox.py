@@ -36,6 +36,11 @@ class Inbox:
         self._commands.append(command)
         self._wake(command)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything the loop should know."""
+        return bool(self._commands) or self.stop_requested
+
     def take(self) -> Command | None:
         """The oldest command not yet read, or None."""
         return self._commands.popleft() if self._commands else None

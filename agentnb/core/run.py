@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -67,6 +67,15 @@ class WorkflowRound(msgspec.Struct, frozen=True):
         return self.reason not in ("prompt", "tool_results", "said")
 
 
+class _Views(NamedTuple):
+    """The read-only faces of a run's lists: made once, for the loop looks at them all the time."""
+
+    events: View[e.AnyEvent]
+    messages: View[Message]
+    pending: View[Message]
+    rounds: View[WorkflowRound]
+
+
 class Run:
     """One run of an agent, as far as it has come. All state of a run is here and nowhere else."""
 
@@ -95,6 +104,7 @@ class Run:
         "_text",
         "_tools",
         "_usage",
+        "_views",
         "_warnings",
     )
 
@@ -113,6 +123,7 @@ class Run:
         self._messages: list[Message] = []
         self._pending: list[Message] = []
         self._rounds: list[WorkflowRound] = []
+        self._views = _Views(View(self._events), View(self._messages), View(self._pending), View(self._rounds))
         self._call_ids: set[str] = set()
         self._usage: Usage | None = None
         self._status: e.Status = "running"
@@ -191,22 +202,22 @@ class Run:
     @property
     def events(self) -> View[e.AnyEvent]:
         """All events so far."""
-        return View(self._events)
+        return self._views.events
 
     @property
     def messages(self) -> View[Message]:
         """The conversation: what is stored, without what was only said in passing."""
-        return View(self._messages)
+        return self._views.messages
 
     @property
     def pending(self) -> View[Message]:
         """What the person has said that the model has not been sent yet."""
-        return View(self._pending)
+        return self._views.pending
 
     @property
     def rounds(self) -> View[WorkflowRound]:
         """One record a turn of the loop, the failed ones included."""
-        return View(self._rounds)
+        return self._views.rounds
 
     @property
     def usage(self) -> Usage:
@@ -300,7 +311,7 @@ class Run:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Run):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__ if name != "_views")
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 

@@ -31,6 +31,8 @@ class View(Sequence[T], Generic[T]):
     def __getitem__(self, index: slice) -> tuple[T, ...]: ...
     def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
         if isinstance(index, slice):
+            if self._length is None:
+                return tuple(self._items[index])
             return tuple(self._items[i] for i in range(*index.indices(len(self))))
         if self._length is None:
             return self._items[index]

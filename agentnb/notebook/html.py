@@ -58,7 +58,8 @@ def answer_html(text: str) -> str:
     """An answer: the model's words, nothing but text."""
     return (
         '<div class="agentnb-answer" style="white-space:pre-wrap;max-width:90ch;'
-        f'font-family:var(--jp-ui-font-family,sans-serif);font-size:14px;line-height:1.5;{_FONT1}">{_text(text, MOST_OF_A_TEXT)}</div>'
+        f'font-family:var(--jp-ui-font-family,sans-serif);font-size:14px;line-height:1.5;{_FONT1}">'
+        f"{_text(text, MOST_OF_A_TEXT)}</div>"
     )
 
 

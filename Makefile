@@ -1,0 +1,56 @@
+# agentnb: two commands do all the set-up. They need Python 3.11 or newer, git and make, and nothing else.
+#   make demo   executes the quickstart notebook without a key and prints what the run did
+#   make test   runs every test: units, architecture, notebooks, and the browser where there is one
+
+# The first Python on the PATH that is new enough and can make environments; or: make PYTHON=/path/to/python
+PYTHON := $(shell for python in python3 python3.13 python3.12 python3.14 python3.11 python; do \
+	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
+BIN := .venv/bin
+QUICKSTART := notebooks/01_quickstart.ipynb
+EXECUTED := notebooks/01_quickstart.executed.ipynb
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint requirements.lock
+
+.PHONY: help demo lab test nightly bench lock clean
+help:
+	@grep '^#   make' Makefile; echo '    make lab    opens the executed quickstart in JupyterLab'; \
+	echo '    make bench  measures speed; make nightly runs the tests on every Python there is'
+
+.venv/made:
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv was found. Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python"; exit 1; }
+	@echo "Making an environment in .venv with $(PYTHON)"
+	@$(PYTHON) -m venv .venv && touch $@
+
+.venv/lab: .venv/made pyproject.toml requirements.lock
+	@echo "Installing agentnb and JupyterLab (about a minute the first time)"
+	@$(PIP) --editable ".[lab]" && touch $@
+
+.venv/test: .venv/lab
+	@echo "Installing what the tests need"
+	@$(PIP) --editable ".[lab,test]" && touch $@
+
+demo: .venv/lab
+	@$(BIN)/python notebooks/demo.py $(QUICKSTART) $(EXECUTED)
+
+$(EXECUTED): | .venv/lab
+	@$(BIN)/python notebooks/demo.py $(QUICKSTART) $(EXECUTED)
+
+lab: .venv/lab $(EXECUTED)
+	@$(BIN)/jupyter lab $(EXECUTED)
+
+test: .venv/test
+	@$(BIN)/python -m pytest --browser
+
+# Every Python of the range that this machine has, each in an environment of its own.
+nightly:
+	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
+
+bench: .venv/test
+	@$(BIN)/python benchmarks/run.py
+
+# Needs uv (pip install uv): one lock for all Pythons of the range.
+lock:
+	@uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-emit-package agentnb --no-header \
+	  --no-annotate pyproject.toml --output-file requirements.lock
+
+clean:
+	@rm -rf .venv .venvs build .mypy_cache .ruff_cache .pytest_cache .hypothesis $(EXECUTED)

@@ -1,0 +1,75 @@
+"""Executes a notebook without a key and without a network, and prints what its runs did: ``make demo``.
+
+Usage: python notebooks/demo.py NOTEBOOK EXECUTED
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from tqdm import tqdm
+
+from agentnb import Store
+from agentnb.notebook.text import run_text
+from agentnb.traces.store import RunSummary
+
+KEYS = ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+
+
+def main(source: Path, executed: Path) -> int:
+    """Execute ``source``, write it with its outputs to ``executed``; 1 if a cell failed."""
+    for name in KEYS:  # the demonstration needs none and must not use any
+        os.environ.pop(name, None)
+    store = Store(source.resolve().parent / ".agentnb" / "runs")
+    before = set(store.ids()) if store.folder.is_dir() else set()
+    notebook = nbformat.read(source, as_version=4)
+    failure = _execute(notebook, source.resolve().parent)
+    nbformat.write(notebook, executed)
+    runs = [one for one in store.summaries()[::-1] if one.id not in before]
+    _report(store, runs)
+    print(f"\nThe executed notebook: {executed}\nThe run logs:          {_relative(store.folder)}")
+    if failure:
+        print(f"\nA cell failed:\n{failure}", file=sys.stderr)
+        return 1
+    print("Open it in JupyterLab: make lab")
+    return 0
+
+
+def _execute(notebook: nbformat.NotebookNode, folder: Path) -> str:
+    """Run all cells, with a bar that moves; the error of the one that failed, if one did."""
+    with tqdm(total=len(notebook.cells), desc="Executing the quickstart", unit="cell", file=sys.stdout) as bar:
+        client = NotebookClient(
+            notebook,
+            kernel_name="python3",
+            timeout=120,
+            resources={"metadata": {"path": str(folder)}},
+            on_cell_complete=lambda cell, cell_index: bar.update(cell_index + 1 - bar.n),
+        )
+        try:
+            client.execute()
+        except CellExecutionError as error:
+            return str(error)
+    return ""
+
+
+def _report(store: Store, runs: list[RunSummary]) -> None:
+    print(f"\nIts cells made {len(runs)} runs. The first:\n")
+    if runs:
+        print(run_text(store.load(runs[0].id)))
+    print()
+    for one in runs:
+        first_line = one.prompt.strip().splitlines()[0]
+        print(f"  {one.id}  {one.status:<10} {one.rounds:>2} rounds  {first_line[:70]}")
+
+
+def _relative(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))

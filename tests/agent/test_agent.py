@@ -1,0 +1,291 @@
+"""An agent: its settings, and the ways to set it to work."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs_by_hand import results
+
+from agentnb.agent.agent import Agent
+from agentnb.core.events import AnyEvent, Delta, ModelReplied, RunStarted, TextDelta, ToolFinished, ToolStarted
+from agentnb.core.messages import Message, Text, ToolCall
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.errors import InvalidTool, ModelError, SettingsError, UnknownModel, UnknownTool
+from agentnb.models.model import Reply
+from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.tool import ToolContext
+
+LONG = 30
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+ADD = ToolCall("add", {"a": 1, "b": 2})
+
+
+def yields() -> Any:
+    yield 1
+
+
+@pytest.mark.req("R0.7")
+@pytest.mark.parametrize("rounds", [0, -1, 1001, 2.0, "5", True, None])
+def test_a_limit_of_rounds_is_a_whole_number_from_1_to_1000(rounds: Any) -> None:
+    with pytest.raises(SettingsError, match=r"max_rounds=.*1 to 1,000"):
+        Agent(ScriptedModel([]), max_rounds=rounds)
+
+
+@pytest.mark.req("R0.7")
+@pytest.mark.parametrize("rounds", [1, 1000])
+def test_the_ends_of_the_range_are_allowed(rounds: int) -> None:
+    assert Agent(ScriptedModel([]), max_rounds=rounds).max_rounds == rounds
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"model": "simulatd:disciplined"}, UnknownModel, "simulated:disciplined"),
+        ({"model": "simulated:"}, UnknownModel, "names no model"),
+        ({"model": 3}, UnknownModel, "3 is no model"),
+        ({"model": ScriptedModel}, UnknownModel, "no model"),
+        ({"tools": "add"}, SettingsError, "not a list"),
+        ({"tools": add}, SettingsError, "not a list"),
+        ({"tools": ["files"]}, UnknownTool, "files"),
+        ({"tools": [3]}, InvalidTool, "3 is no tool"),
+        ({"tools": [yields]}, InvalidTool, "yields"),
+        ({"tools": [add, add]}, InvalidTool, 'tool "add" already registered'),
+        ({"system": 3}, SettingsError, "system"),
+        ({"work_dir": 3}, SettingsError, "work_dir"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_at_once_and_clearly(
+    settings: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        Agent(**{"model": ScriptedModel([]), **settings})
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"), [("", "blank"), (" \n", "blank"), (Message("assistant", (Text("x"),)), "user"), (3, "prompt")]
+)
+def test_a_prompt_that_says_nothing_or_is_none_is_refused_before_any_call(prompt: Any, words: str) -> None:
+    model = ScriptedModel(["never"])
+    with pytest.raises(SettingsError, match=words):
+        Agent(model).run_sync(prompt)
+    assert model.requests == []
+
+
+def test_an_agent_cannot_be_changed() -> None:
+    agent = Agent(ScriptedModel([]), tools=[add])
+    with pytest.raises(FrozenInstanceError):
+        agent.max_rounds = 3  # type: ignore[misc]
+    assert agent.tools == (add,)
+
+
+def test_tools_may_come_from_any_iterable() -> None:
+    agent = Agent(ScriptedModel([ADD, "Done."]), tools=(function for function in [add]))
+    assert [result.text for result in results(agent.run_sync("go"))] == ["3"]
+    assert agent.tools == (add,)
+
+
+def test_the_model_is_the_object_that_was_given() -> None:
+    model = ScriptedModel([])
+    assert Agent(model).model is model
+    assert (Agent(model).model_name, Agent("simulated:disciplined").model_name) == ("scripted:script", "simulated:disciplined")
+
+
+def test_one_agent_does_many_runs_at_once() -> None:
+    class Echo:
+        name = "scripted:echo"
+
+        async def stream(self, request: Request) -> Any:
+            await asyncio.sleep(0)
+            if request.messages[-1].role == "user":
+                number = int(request.messages[-1].text)
+                yield Reply(Message("assistant", (ToolCall("add", {"a": number, "b": 1}),)))
+            else:
+                yield Reply(Message("assistant", (Text(request.messages[-1].parts[0].text),)))  # type: ignore[union-attr]
+
+    agent = Agent(Echo(), tools=[add])
+
+    async def main() -> list[Run]:
+        return await asyncio.gather(*[agent.run(str(number)) for number in range(50)])
+
+    runs = asyncio.run(main())
+    assert [run.text for run in runs] == [str(number + 1) for number in range(50)]
+    assert len({run.id for run in runs}) == 50
+
+
+def test_run_sync_works_inside_a_running_event_loop() -> None:
+    async def main() -> Run:
+        return Agent(ScriptedModel([ADD, "It is 3."]), tools=[add]).run_sync("go")
+
+    assert asyncio.run(main()).text == "It is 3."
+
+
+def test_run_sync_works_inside_a_tool_of_another_run() -> None:
+    def ask_another() -> str:
+        return Agent(ScriptedModel([ADD, "It is 3."]), tools=[add]).run_sync("go").text
+
+    run = Agent(ScriptedModel([ToolCall("ask_another"), "Done."]), tools=[ask_another]).run_sync("go")
+    assert results(run)[0].text == "It is 3."
+
+
+@pytest.mark.req("R2.12", "R2.3")
+def test_a_run_in_a_folder_gives_that_folder_to_its_tools(tmp_path: Path) -> None:
+    def where(context: ToolContext) -> str:
+        """Tell the folder."""
+        return str(context.work_dir)
+
+    def folder(agent: Agent, **settings: Any) -> str:
+        return results(agent.run_sync("go", **settings))[0].text
+
+    def agent(**settings: Any) -> Agent:
+        return Agent(ScriptedModel([ToolCall("where"), "Done."]), tools=[where], **settings)
+
+    own, given = tmp_path / "own", tmp_path / "given"
+    assert folder(agent()) == str(Path.cwd())
+    assert folder(agent(work_dir=own)) == str(own.resolve())
+    assert folder(agent(work_dir=own), work_dir=given) == str(given.resolve())
+    assert folder(agent(), work_dir=str(given)) == str(given.resolve())
+    assert folder(agent(), work_dir="given") == str((Path.cwd() / "given").resolve())
+
+
+@pytest.mark.req("R2.3")
+def test_a_tool_is_told_for_which_run_and_call_it_runs() -> None:
+    def who(context: ToolContext) -> str:
+        return f"{context.run_id} {context.call_id}"
+
+    run = Agent(ScriptedModel([ToolCall("who", {}, "call_1"), "Done."]), tools=[who]).run_sync("go")
+    assert results(run)[0].text == f"{run.id} call_1"
+
+
+@pytest.mark.req("R2.13", "R2.7")
+def test_without_a_system_prompt_there_is_a_built_in_one_and_a_note_when_there_are_no_tools() -> None:
+    with_tools = Agent(ScriptedModel([]), tools=[add]).first_request("go").system
+    without = Agent(ScriptedModel([])).first_request("go").system
+    assert "agent" in with_tools and "no tools" not in with_tools
+    assert without.startswith(with_tools)
+    assert "no tools" in without[len(with_tools) :]
+
+
+@pytest.mark.req("R2.13")
+def test_an_own_system_prompt_stands_instead_of_the_built_in_one() -> None:
+    assert Agent(ScriptedModel([]), tools=[add], system=" Be brief. ").first_request("go").system == "Be brief."
+    assert "built" not in Agent(ScriptedModel([]), system="").first_request("go").system
+    assert Agent(ScriptedModel([]), tools=[add], system="").first_request("go").system == ""
+
+
+@pytest.mark.req("R2.7")
+def test_the_first_request_sends_nothing_and_is_the_one_a_run_begins_with() -> None:
+    model = ScriptedModel(["One.", "Two."])
+    agent = Agent(model, tools=[add])
+    foreseen = agent.first_request("one")
+    assert model.requests == []
+    first = agent.run_sync("one")
+    assert model.requests[0] == foreseen
+    assert [tool.name for tool in foreseen.tools] == ["add"]
+    foreseen = agent.first_request("two", continue_from=first)
+    agent.run_sync("two", continue_from=first)
+    assert model.requests[1] == foreseen
+
+
+@pytest.mark.req("R2.13")
+def test_who_watches_sees_words_messages_calls_and_results_in_order() -> None:
+    seen: list[AnyEvent | Delta] = []
+    run = Agent(ScriptedModel([["I add.", ADD], "It is 3."]), tools=[add]).run_sync("go", watch=seen.append)
+    assert "".join(item.text for item in seen if isinstance(item, TextDelta)) == "I add.It is 3."
+    assert [item.message.text for item in seen if isinstance(item, ModelReplied)] == ["I add.", "It is 3."]
+    assert [item.call.name for item in seen if isinstance(item, ToolStarted)] == ["add"]
+    assert [item.result.text for item in seen if isinstance(item, ToolFinished)] == ["3"]
+    assert [item for item in seen if not isinstance(item, TextDelta)] == list(run.events)
+
+
+@pytest.mark.req("R2.13")
+def test_who_watches_and_fails_does_not_disturb_the_run() -> None:
+    def watch(item: object) -> None:
+        raise ValueError("no")
+
+    assert Agent(ScriptedModel([ADD, "It is 3."]), tools=[add]).run_sync("go", watch=watch).text == "It is 3."
+
+
+def test_a_stream_gives_events_and_words_as_they_come() -> None:
+    async def main() -> list[AnyEvent | Delta]:
+        agent = Agent(ScriptedModel([ADD, "It is 3."]), tools=[add])
+        return [item async for item in agent.stream("go")]
+
+    items = asyncio.run(main())
+    assert isinstance(items[0], RunStarted)
+    run = Run.from_events(item for item in items if not isinstance(item, TextDelta))  # type: ignore[misc]
+    assert (run.status, run.text) == ("completed", "It is 3.")
+    assert [item.text for item in items if isinstance(item, TextDelta)] == ["It ", "is ", "3."]
+
+
+def test_a_stream_of_a_run_that_fails_at_once_gives_its_events_and_then_raises() -> None:
+    async def main() -> None:
+        last: object = None
+        with pytest.raises(ModelError, match="boom"):
+            async for item in Agent(ScriptedModel([RuntimeError("boom")])).stream("go"):
+                last = item
+        assert type(last).__name__ == "RunFinished"
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("R0.13")
+@pytest.mark.parametrize("politely", [True, False], ids=["closed", "left"])
+def test_leaving_a_stream_early_cancels_its_run(politely: bool) -> None:
+    left: list[str] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.append("left")
+
+    async def main() -> None:
+        agent = Agent(ScriptedModel([ToolCall("waits")]), tools=[waits])
+        if politely:
+            async with aclosing(agent.stream("go")) as items:  # type: ignore[type-var]
+                async for item in items:
+                    if isinstance(item, ToolStarted):
+                        await asyncio.sleep(0)
+                        break
+            assert left == ["left"]
+        else:
+            async for item in agent.stream("go"):
+                if isinstance(item, ToolStarted):
+                    await asyncio.sleep(0)
+                    break
+            async with asyncio.timeout(LONG):
+                while not left:
+                    await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_nothing_is_left_running_after_an_awaited_run() -> None:
+    async def main() -> None:
+        await Agent(ScriptedModel([ADD, "It is 3."]), tools=[add]).run("go")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_a_run_inside_a_run_names_its_parent() -> None:
+    async def main() -> Run:
+        return await Agent(ScriptedModel(["Done."])).run("go", parent_id="r-0")
+
+    run = asyncio.run(main())
+    assert run.parent_id == "r-0"
+    assert {event.parent_id for event in run.events} == {"r-0"}

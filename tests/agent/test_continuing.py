@@ -1,0 +1,158 @@
+"""Going on with a conversation, and what the person says in the middle of one."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from runs_by_hand import assert_every_call_has_one_result
+
+from agentnb.agent.agent import Agent
+from agentnb.core.events import CommandReceived
+from agentnb.core.messages import Image, Message, Text, ToolCall
+from agentnb.core.request import Request
+from agentnb.models.scripted import ScriptedModel
+from agentnb.traces.store import Store
+
+LONG = 30
+
+
+def look() -> str:
+    return "seen"
+
+
+def shape(request: Request) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in request.messages]
+
+
+@pytest.mark.req("R0.87")
+def test_the_persons_message_is_the_first_of_the_conversation() -> None:
+    run = Agent(ScriptedModel(["Done."])).run_sync("go")
+    assert [(m.role, m.text) for m in run.messages] == [("user", "go"), ("assistant", "Done.")]
+    assert run.prompt == "go"
+
+
+@pytest.mark.req("R0.87")
+def test_a_run_that_goes_on_with_another_sends_and_keeps_the_whole_conversation(tmp_path: Path) -> None:
+    model = ScriptedModel([["I look.", ToolCall("look")], "One.", "Two."])
+    agent, store = Agent(model, tools=[look]), Store(tmp_path / "runs")
+    first = agent.run_sync("one", store=store)
+    second = agent.run_sync("two", store=store, continue_from=first)
+    assert shape(model.requests[2]) == [
+        ("user", "one"),
+        ("assistant", "I look."),
+        ("tool", ""),
+        ("assistant", "One."),
+        ("user", "two"),
+    ]
+    assert list(second.messages[:4]) == list(first.messages)
+    assert (second.continued_from, second.inherited) == (first.id, 4)
+    assert len(second.rounds) == 1
+    assert store.load(second.id) == second
+
+
+@pytest.mark.req("R0.87")
+def test_going_on_leaves_the_first_run_as_it_was() -> None:
+    agent = Agent(ScriptedModel(["One.", "Two."]))
+    first = agent.run_sync("one")
+    before = list(first.messages)
+    agent.run_sync("two", continue_from=first)
+    assert list(first.messages) == before
+
+
+@pytest.mark.req("R0.87", "R0.7")
+def test_a_run_that_was_ended_by_its_limit_can_be_gone_on_with() -> None:
+    model = ScriptedModel([ToolCall("look"), "Done."])
+    limited = Agent(model, tools=[look], max_rounds=1).run_sync("go")
+    run = Agent(model, tools=[look]).run_sync("go on", continue_from=limited)
+    assert (limited.status, run.status, run.text) == ("limited", "completed", "Done.")
+    last = model.requests[1].messages[-1]
+    assert (last.role, last.text) == ("tool", "go on")
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.req("R0.87")
+def test_a_follow_up_of_the_person_is_read_in_the_next_round_and_stored() -> None:
+    entered, go = threading.Event(), threading.Event()
+
+    def wait() -> str:
+        entered.set()
+        go.wait(LONG)
+        return "waited"
+
+    model = ScriptedModel([ToolCall("wait"), "Done."])
+    live = Agent(model, tools=[wait]).start("go")
+    assert entered.wait(LONG)
+    live.say("And be brief.")
+    assert len(model.requests) == 1
+    go.set()
+    run = live.result(LONG)
+    assert model.requests[1].messages[-1].text == "And be brief."
+    assert [(m.role, m.text) for m in run.messages if m.role == "user"] == [("user", "go"), ("user", "And be brief.")]
+    assert [e.text for e in run.events if isinstance(e, CommandReceived)] == ["And be brief."]
+
+
+@pytest.mark.req("R0.87")
+def test_what_is_said_before_a_natural_end_makes_another_round() -> None:
+    ready = threading.Event()
+
+    def answer(request: Request) -> str:
+        ready.wait(LONG)
+        live.say("One more thing.")
+        return "Done."
+
+    model = ScriptedModel([answer, "Done again."])
+    live = Agent(model).start("go")
+    ready.set()
+    run = live.result(LONG)
+    assert [a.reason for a in run.rounds] == ["prompt", "said"]
+    assert shape(model.requests[1])[1:] == [("assistant", "Done."), ("user", "One more thing.")]
+    assert (run.status, run.text) == ("completed", "Done again.")
+
+
+@pytest.mark.req("R0.87", "R0.7")
+def test_what_is_said_too_late_for_another_round_is_stored_all_the_same() -> None:
+    ready = threading.Event()
+
+    def answer(request: Request) -> str:
+        ready.wait(LONG)
+        live.say("One more thing.")
+        return "Done."
+
+    live = Agent(ScriptedModel([answer]), max_rounds=1).start("go")
+    ready.set()
+    run = live.result(LONG)
+    assert run.status == "limited"
+    assert run.messages[-1].text == "One more thing."
+
+
+@pytest.mark.req("R0.87")
+def test_what_is_said_while_the_end_is_being_written_is_stored_all_the_same() -> None:
+    ready = threading.Event()
+
+    def watch(item: object) -> None:
+        if type(item).__name__ == "LimitReached":
+            ready.wait(LONG)
+            live.say("One more thing.")
+
+    live = Agent(ScriptedModel([ToolCall("look")]), tools=[look], max_rounds=1).start("go", watch=watch)
+    ready.set()
+    run = live.result(LONG)
+    assert run.status == "limited"
+    assert run.messages[-1].text == "One more thing."
+
+
+@pytest.mark.req("R0.87")
+def test_a_prompt_may_be_a_message_with_a_picture() -> None:
+    prompt = Message("user", (Text("What is this?"), Image("image/png", b"png")))
+    model = ScriptedModel(["A dot."])
+    run = Agent(model).run_sync(prompt)
+    assert list(model.requests[0].messages) == [prompt]
+    assert run.prompt == "What is this?"
+
+
+def test_half_characters_in_a_prompt_do_not_break_the_run(tmp_path: Path) -> None:
+    for prompt in ("a\ud800b", Message("user", (Text("a\ud800b"),))):
+        run = Agent(ScriptedModel(["Done."])).run_sync(prompt, store=Store(tmp_path / "runs"))
+        assert run.messages[0].text == "a\ufffdb"

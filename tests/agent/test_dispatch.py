@@ -1,0 +1,209 @@
+"""In which order the calls of one reply run, which run at the same time, and in which order they are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_every_call_has_one_result, codes, kinds, results
+
+from agentnb.agent.agent import Agent
+from agentnb.core.messages import ToolCall
+from agentnb.core.run import Run
+from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.function import tool
+
+LONG = 30
+
+
+def run_with(tools: list[Any], *calls: ToolCall) -> Run:
+    run = Agent(ScriptedModel([list(calls), "Done."]), tools=tools).run_sync("go")
+    assert run.status == "completed"
+    assert_every_call_has_one_result(run)
+    return run
+
+
+@pytest.mark.req("R0.72", "KX.12")
+def test_calls_that_wait_for_the_person_come_first_then_one_by_one_then_those_side_by_side() -> None:
+    order: list[str] = []
+
+    @tool(blocking=True)
+    async def ask(name: str) -> str:
+        order.append(name)
+        await asyncio.sleep(0)
+        order.append(f"{name} over")
+        return name
+
+    @tool
+    async def step(name: str) -> str:
+        order.append(name)
+        await asyncio.sleep(0)
+        order.append(f"{name} over")
+        return name
+
+    @tool(parallel_safe=True)
+    async def look(name: str) -> str:
+        order.append(name)
+        return name
+
+    names = ["look", "step", "ask", "look", "step", "ask"]
+    run = run_with([ask, step, look], *[ToolCall(name, {"name": f"{name} {n}"}) for n, name in enumerate(names)])
+    in_turn = [f"{name}{over}" for name in ("ask 2", "ask 5", "step 1", "step 4") for over in ("", " over")]
+    assert order[:8] == in_turn
+    assert sorted(order[8:]) == ["look 0", "look 3"]
+    assert [result.text for result in results(run)] == ["look 0", "step 1", "ask 2", "look 3", "step 4", "ask 5"]
+
+
+@pytest.mark.req("R0.72", "K2.5")
+def test_async_calls_that_are_safe_run_at_the_same_time_and_are_answered_in_order_of_request() -> None:
+    second_ended = threading.Event()
+
+    @tool(parallel_safe=True)
+    async def first() -> str:
+        while not second_ended.is_set():  # would wait for ever if the calls ran one after the other
+            await asyncio.sleep(0.001)
+        return "1"
+
+    @tool(parallel_safe=True)
+    async def second() -> str:
+        second_ended.set()
+        return "2"
+
+    run = run_with([first, second], ToolCall("first"), ToolCall("second"))
+    assert [result.text for result in results(run)] == ["1", "2"]
+    finished = [event.result.text for event in run.events if type(event).__name__ == "ToolFinished"]  # type: ignore[union-attr]
+    assert finished == ["2", "1"]
+
+
+@pytest.mark.req("R0.72", "K2.5")
+def test_plain_calls_that_are_safe_overlap_in_threads() -> None:
+    barrier = threading.Barrier(4)
+    threads: set[int] = set()
+
+    @tool(parallel_safe=True)
+    def meet() -> int:
+        threads.add(threading.get_ident())
+        return barrier.wait(LONG) >= 0
+
+    run_with([meet], *[ToolCall("meet")] * 4)
+    assert len(threads) == 4
+    assert threading.get_ident() not in threads
+    assert not barrier.broken
+
+
+@pytest.mark.req("K2.5")
+def test_what_only_reads_is_safe_beside_others_by_default_and_nothing_else_is() -> None:
+    barrier = threading.Barrier(2)
+
+    @tool(effects=["read"])
+    def read() -> bool:
+        return barrier.wait(LONG) >= 0
+
+    run_with([read], ToolCall("read"), ToolCall("read"))
+
+    running: list[str] = []
+
+    @tool(effects=["read", "write"])
+    async def write() -> int:
+        running.append("write")
+        count = len(running)
+        await asyncio.sleep(0.01)
+        running.remove("write")
+        return count
+
+    run = run_with([write], *[ToolCall("write")] * 3)
+    assert [result.text for result in results(run)] == ["1", "1", "1"]
+
+
+@pytest.mark.req("R0.72")
+def test_tools_without_settings_never_run_at_the_same_time() -> None:
+    running: list[int] = []
+    most: list[int] = []
+
+    async def step(n: int) -> None:
+        running.append(n)
+        most.append(len(running))
+        await asyncio.sleep(0.005)
+        running.remove(n)
+
+    run_with([step], *[ToolCall("step", {"n": n}) for n in range(5)])
+    assert most == [1] * 5
+
+
+@pytest.mark.req("R0.72", "R2.10")
+def test_one_call_that_fails_of_several_at_once_never_loses_the_others() -> None:
+    @tool(parallel_safe=True)
+    async def work(n: int) -> int:
+        await asyncio.sleep(0.001 * n)
+        if n == 1:
+            raise ValueError("no")
+        return n
+
+    run = run_with([work], *[ToolCall("work", {"n": n}) for n in range(4)])
+    assert codes(run) == [None, "tool_error", None, None]
+    assert [result.text for result in results(run) if not result.is_error] == ["0", "2", "3"]
+
+
+@pytest.mark.req("R0.72")
+def test_all_calls_of_a_reply_are_admitted_in_its_order_before_any_runs() -> None:
+    @tool(blocking=True)
+    def ask() -> None: ...
+
+    def step() -> None: ...
+
+    run = run_with([ask, step], ToolCall("step"), ToolCall("nothing"), ToolCall("ask"))
+    started = [event.call.name for event in run.events if type(event).__name__ == "ToolStarted"]  # type: ignore[union-attr]
+    assert started == ["step", "nothing", "ask"]
+    assert kinds(run)[3:9] == ["ToolStarted"] * 3 + ["ToolFinished"] * 3
+
+
+@pytest.mark.req("R0.72")
+@pytest.mark.parametrize("together", [False, True])
+def test_a_call_that_takes_longer_than_it_may_is_given_up_and_says_so(together: bool) -> None:
+    left = threading.Event()
+
+    @tool(timeout=0.02, parallel_safe=together)
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+
+    @tool(parallel_safe=together)
+    async def fine() -> str:
+        return "fine"
+
+    run = run_with([waits, fine], ToolCall("waits"), ToolCall("fine"))
+    assert codes(run) == ["timeout", None]
+    assert "within 0.02 seconds" in results(run)[0].text
+    assert left.is_set()
+
+
+def test_a_timeout_of_the_tools_own_is_its_own_error() -> None:
+    @tool(timeout=LONG)
+    async def asks_a_server() -> None:
+        raise TimeoutError("the server is slow")
+
+    run = run_with([asks_a_server], ToolCall("asks_a_server"))
+    assert codes(run) == ["tool_error"]
+    assert "the server is slow" in results(run)[0].text
+
+
+def test_a_tool_that_ends_in_time_is_not_given_up() -> None:
+    @tool(timeout=LONG)
+    def quick() -> str:
+        return "quick"
+
+    assert [result.text for result in results(run_with([quick], ToolCall("quick")))] == ["quick"]
+
+
+def test_the_time_of_a_call_is_the_time_its_tool_took() -> None:
+    @tool(parallel_safe=True)
+    async def sleeps(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    run = run_with([sleeps], ToolCall("sleeps", {"seconds": 0.1}), ToolCall("sleeps", {"seconds": 0.0}))
+    longer, shorter = run.rounds[0].records
+    assert longer.seconds >= 0.09 > shorter.seconds

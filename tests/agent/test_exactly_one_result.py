@@ -1,0 +1,363 @@
+"""Every call gets exactly one result, on every way out of a tool and of a run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes, reply, results
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.threads import LoopThread
+from agentnb.core.messages import ToolCall
+from agentnb.core.run import Run
+from agentnb.errors import AgentnbError, StoreError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.function import tool
+from agentnb.traces.store import Store
+
+LONG = 30
+
+
+def raises_value_error() -> None:
+    raise ValueError("no such row")
+
+
+def quits() -> None:
+    raise SystemExit(3)
+
+
+def ends_an_iteration() -> None:
+    next(iter(()))
+
+
+def cancels_itself() -> None:
+    raise asyncio.CancelledError("mine")
+
+
+async def raises_on_the_loop() -> None:
+    raise ValueError("no such row")
+
+
+async def quits_on_the_loop() -> None:
+    raise SystemExit(3)
+
+
+async def ends_an_iteration_on_the_loop() -> None:
+    next(iter(()))
+
+
+async def cancels_itself_on_the_loop() -> None:
+    raise asyncio.CancelledError("mine")
+
+
+async def interrupts_on_the_loop() -> None:
+    raise KeyboardInterrupt
+
+
+async def times_out_by_itself_on_the_loop() -> None:
+    raise TimeoutError("mine")
+
+
+@tool(timeout=0.02)
+async def takes_too_long() -> None:
+    await asyncio.sleep(LONG)
+
+
+@tool(timeout=0.02)
+async def takes_too_long_and_swallows_it() -> str:
+    try:
+        await asyncio.sleep(LONG)
+    except asyncio.CancelledError:
+        return "late"
+    return "never"
+
+
+def fine() -> str:
+    return "fine"
+
+
+WAYS_OUT = [
+    raises_value_error,
+    quits,
+    ends_an_iteration,
+    cancels_itself,
+    raises_on_the_loop,
+    quits_on_the_loop,
+    ends_an_iteration_on_the_loop,
+    cancels_itself_on_the_loop,
+    interrupts_on_the_loop,
+    times_out_by_itself_on_the_loop,
+    takes_too_long,
+]
+
+
+def beside(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same tool, safe beside others."""
+    return tool(name=function.__name__, parallel_safe=True, timeout=0.02 if function is takes_too_long else None)(
+        _copy(function)
+    )
+
+
+def _copy(function: Callable[..., Any]) -> Callable[..., Any]:
+    if asyncio.iscoroutinefunction(function):
+
+        async def again() -> Any:
+            return await function()
+    else:
+
+        def again() -> Any:
+            return function()
+
+    return again
+
+
+@pytest.mark.req("KX.11", "R2.10")
+@pytest.mark.parametrize("way_out", WAYS_OUT, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("together", [False, True], ids=["in turn", "side by side"])
+def test_a_tool_that_fails_is_one_error_result_and_its_siblings_and_the_run_go_on(
+    way_out: Callable[..., Any], together: bool
+) -> None:
+    tools = [beside(way_out), beside(fine)] if together else [way_out, fine]
+    calls = [ToolCall("fine"), ToolCall(way_out.__name__), ToolCall("fine")]
+    run = Agent(ScriptedModel([calls, "Done."]), tools=tools).run_sync("go")
+    assert [result.is_error for result in results(run)] == [False, True, False]
+    assert codes(run)[1] == ("timeout" if way_out is takes_too_long else "tool_error")
+    assert (run.status, run.text) == ("completed", "Done.")
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.req("KX.11")
+@pytest.mark.parametrize("way_out", [*WAYS_OUT[:8], takes_too_long], ids=lambda f: f.__name__)
+def test_nothing_is_left_running_after_a_run_whatever_its_tools_did(way_out: Callable[..., Any]) -> None:
+    async def main() -> Run:
+        calls = [ToolCall("fine"), ToolCall(way_out.__name__)]
+        run = await Agent(ScriptedModel([calls, "Done."]), tools=[beside(way_out), beside(fine)]).run("go")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return run
+
+    assert_every_call_has_one_result(asyncio.run(main()))
+
+
+@pytest.mark.req("R2.10")
+def test_the_error_says_what_was_raised_and_the_persons_traceback_is_kept_beside_it() -> None:
+    run = Agent(ScriptedModel([ToolCall("raises_value_error"), "Sorry."]), tools=[raises_value_error]).run_sync("go")
+    (result,) = results(run)
+    assert result.text.startswith("raises_value_error raised ValueError: no such row")
+    assert "Traceback" not in result.text
+    assert "raises_value_error" in run.rounds[0].records[0].traceback
+
+
+@pytest.mark.req("KX.11")
+def test_an_unknown_tool_and_wrong_arguments_are_results_like_any_other() -> None:
+    calls = [ToolCall("nothing"), ToolCall("fine", {"x": 1}), ToolCall("fine")]
+    run = Agent(ScriptedModel([calls, "Done."]), tools=[fine]).run_sync("go")
+    assert codes(run) == ["unknown_tool", "invalid_arguments", None]
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.req("KX.11")
+def test_a_tool_that_swallows_its_timeout_still_gives_one_result() -> None:
+    model = ScriptedModel([ToolCall("takes_too_long_and_swallows_it"), "Done."])
+    run = Agent(model, tools=[takes_too_long_and_swallows_it]).run_sync("go")
+    assert run.status == "completed"
+    assert_every_call_has_one_result(run)
+
+
+class Stubborn:
+    """An async tool that does not let itself be cancelled."""
+
+    def __init__(self) -> None:
+        self.entered, self.answered, self.release = threading.Event(), threading.Event(), threading.Event()
+
+    async def __call__(self) -> str:
+        self.entered.set()
+        while not self.release.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+        self.answered.set()
+        return "late"
+
+
+@pytest.fixture
+def stubborn() -> Iterator[Stubborn]:
+    tool = Stubborn()
+    yield tool
+    tool.release.set()
+
+
+@pytest.mark.req("KX.11")
+def test_a_tool_beside_others_that_answers_after_the_stop_gets_no_second_result(stubborn: Stubborn, tmp_path: Path) -> None:
+    store, thread = Store(tmp_path / "runs"), LoopThread()
+    beside_others = tool(name="stubborn", parallel_safe=True)(stubborn)
+    calls = [ToolCall("stubborn"), ToolCall("stubborn")]
+    live = Agent(ScriptedModel([calls]), tools=[beside_others]).start("go", store=store, thread=thread)
+    assert stubborn.entered.wait(LONG)
+    live.stop()
+    run = live.result(5)
+    assert (run.status, codes(run)) == ("cancelled", ["cancelled", "cancelled"])
+    stubborn.release.set()
+    assert stubborn.answered.wait(LONG)
+    thread.submit(lambda: asyncio.sleep(0.05)).result(LONG)
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert store.load(run.id) == run
+    thread.close()
+
+
+@pytest.mark.req("KX.11", "R0.13")
+def test_a_single_tool_that_will_not_be_cancelled_does_not_hold_the_run(stubborn: Stubborn) -> None:
+    thread = LoopThread()
+    live = Agent(ScriptedModel([ToolCall("Stubborn")]), tools=[stubborn]).start("go", thread=thread)
+    assert stubborn.entered.wait(LONG)
+    live.stop()
+    run = live.result(5)
+    assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.req("KX.11", "R0.13")
+def test_a_plain_tool_in_a_thread_that_ends_after_the_stop_gets_no_second_result() -> None:
+    entered, release, left, thread = threading.Event(), threading.Event(), threading.Event(), LoopThread()
+
+    def slow() -> str:
+        entered.set()
+        release.wait(LONG)
+        left.set()
+        return "late"
+
+    live = Agent(ScriptedModel([ToolCall("slow")]), tools=[slow]).start("go", thread=thread)
+    assert entered.wait(LONG)
+    live.stop()
+    run = live.result(LONG)
+    assert codes(run) == ["cancelled"]
+    release.set()
+    assert left.wait(LONG)
+    thread.submit(lambda: asyncio.sleep(0.02)).result(LONG)
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    thread.close()
+
+
+@pytest.mark.req("KX.11", "R0.13")
+def test_a_stop_answers_the_calls_that_were_not_begun_too() -> None:
+    entered = threading.Event()
+    begun: list[str] = []
+
+    async def waits() -> None:
+        begun.append("waits")
+        entered.set()
+        await asyncio.Event().wait()
+
+    async def never() -> None:
+        begun.append("never")
+
+    live = Agent(ScriptedModel([[ToolCall("waits"), ToolCall("never"), ToolCall("nothing")]]), tools=[waits, never]).start("go")
+    assert entered.wait(LONG)
+    live.stop()
+    run = live.result(LONG)
+    assert begun == ["waits"]
+    assert codes(run) == ["cancelled", "cancelled", "cancelled"]
+    assert all("Do not assume" in result.text for result in results(run))
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.req("KX.11")
+def test_a_limit_reached_with_calls_leaves_none_unanswered() -> None:
+    run = Agent(ScriptedModel([[ToolCall("fine"), ToolCall("fine")]]), tools=[fine], max_rounds=1).run_sync("go")
+    assert run.status == "limited"
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.req("KX.11")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_a_tool_that_interrupts_the_persons_own_loop_leaves_a_closed_log(error: type[BaseException], tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+
+    async def interrupts() -> None:
+        raise error
+
+    async def main() -> Run:
+        return await Agent(ScriptedModel([[ToolCall("interrupts"), ToolCall("fine")], "Done."]), tools=[interrupts, fine]).run(
+            "go", store=store
+        )
+
+    if error is KeyboardInterrupt:  # it is the person's, who waits in this thread
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(main())
+    else:
+        asyncio.run(main())
+    run = store.load(store.ids()[0])
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.req("KX.11")
+def test_a_log_that_fails_in_the_middle_of_the_tools_leaves_a_closed_run_in_memory() -> None:
+    for kind in ("ToolStarted", "ToolFinished", "RoundFinished"):
+        with pytest.raises(StoreError) as caught:
+            model = ScriptedModel([[ToolCall("fine"), ToolCall("fine")], "Done."])
+            Agent(model, tools=[fine]).run_sync("go", store=FullDisk(kind))
+        run = caught.value.run
+        assert run is not None and run.status == "failed"
+        assert_closed(run)
+        assert_every_call_has_one_result(run)
+
+
+def test_a_disk_that_is_full_when_a_failure_is_written_leaves_a_closed_run_in_memory() -> None:
+    with pytest.raises(AgentnbError) as caught:
+        Agent(ScriptedModel([RuntimeError("boom")])).run_sync("go", store=FullDisk("ErrorRaised"))
+    run = caught.value.run
+    assert run is not None
+    assert_closed(run)
+
+
+class FullDisk:
+    """A store that has no room for the first event of this kind and all that follow."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    async def open(self, run_id: str, *, nested: bool = False) -> FullDisk:
+        return self
+
+    def append(self, event: Any) -> None:
+        if type(event).__name__ == self._kind:
+            raise OSError(28, "No space left on device")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.req("KX.11")
+def test_a_call_whose_arguments_are_no_object_is_answered() -> None:
+    bad = reply(ToolCall("fine", ["not", "an", "object"], "toolu_1"))  # type: ignore[arg-type]
+    run = Agent(ScriptedModel([bad, "Done."]), tools=[fine]).run_sync("go")
+    assert codes(run) == ["invalid_arguments"]
+    assert run.status == "completed"
+
+
+@pytest.mark.req("KX.11", "R0.72")
+@pytest.mark.parametrize("rounds_after", [1, 2])
+def test_a_plain_tool_that_outlives_its_timeout_on_the_waiting_thread_does_not_break_the_run(rounds_after: int) -> None:
+    @tool(timeout=0.02)
+    def sleeps() -> str:
+        time.sleep(0.4)
+        return "late"
+
+    model = ScriptedModel([ToolCall("sleeps"), *[ToolCall("later")] * (rounds_after - 1), "Done."])
+
+    async def later() -> str:
+        return "later"
+
+    run = Agent(model, tools=[sleeps, later]).run_sync("go")
+    assert codes(run)[0] == "timeout"
+    assert (run.status, run.text) == ("completed", "Done.")
+    assert_every_call_has_one_result(run)

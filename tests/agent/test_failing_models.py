@@ -1,0 +1,120 @@
+"""What becomes of a run whose model does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from runs_by_hand import Breaking, assert_closed, assert_every_call_has_one_result, kinds, reply, results
+
+from agentnb.agent.agent import Agent
+from agentnb.core.messages import ToolCall
+from agentnb.errors import ModelError, ScriptEnded
+from agentnb.models.scripted import ScriptedModel
+from agentnb.traces.store import Store
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+ADD = ToolCall("add", {"a": 1, "b": 2})
+
+
+@pytest.mark.req("R0.12")
+def test_a_failure_in_the_first_round_raises_with_the_run_whose_log_is_closed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    with pytest.raises(ModelError, match="boom") as caught:
+        Agent(ScriptedModel([RuntimeError("boom")])).run_sync("go", store=store)
+    run = caught.value.run
+    assert run is not None
+    assert (run.status, run.stop_reason, run.rounds[0].status) == ("failed", "error", "error")
+    assert kinds(run)[-3:] == ["ErrorRaised", "RoundFinished", "RunFinished"]
+    assert_closed(run)
+    assert store.load(run.id) == run
+
+
+@pytest.mark.req("R0.12")
+def test_a_failure_in_a_later_round_returns_the_run_with_what_it_has() -> None:
+    run = Agent(ScriptedModel([["I add.", ADD], RuntimeError("boom")]), tools=[add]).run_sync("go")
+    assert (run.status, run.stop_reason) == ("failed", "error")
+    assert [a.status for a in run.rounds] == ["success", "error"]
+    assert run.error is not None and (run.error.type, "boom" in str(run.error)) == ("ModelError", True)
+    assert run.text == "I add."
+    assert [result.text for result in results(run)] == ["3"]
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.req("R0.12")
+def test_the_first_round_of_a_run_that_goes_on_with_another_is_a_first_round() -> None:
+    before = Agent(ScriptedModel(["One."])).run_sync("one")
+    with pytest.raises(ModelError):
+        Agent(ScriptedModel([RuntimeError("boom")])).run_sync("two", continue_from=before)
+
+
+@pytest.mark.req("R0.12")
+def test_a_script_that_ends_too_early_says_so() -> None:
+    with pytest.raises(ScriptEnded, match="has 0 replies"):
+        Agent(ScriptedModel([])).run_sync("go")
+
+
+@pytest.mark.req("R0.12", "R0.13")
+def test_a_stream_that_breaks_off_keeps_what_came(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    with pytest.raises(ModelError, match="ConnectionError: gone") as caught:
+        Agent(Breaking(["Half ", "an answer"], ConnectionError("gone"))).run_sync("go", store=store)
+    run = caught.value.run
+    assert run is not None
+    assert (run.text, run.rounds[0].stop_reason, run.rounds[0].status) == ("Half an answer", "broken_off", "error")
+    assert run.messages[-1].text == "Half an answer"
+    assert store.load(run.id).text == "Half an answer"
+    assert isinstance(caught.value.__cause__, ConnectionError)
+
+
+@pytest.mark.req("R0.12")
+def test_a_stream_that_breaks_off_in_a_later_round_keeps_what_came() -> None:
+    run = Agent(Breaking(["Half"], ConnectionError("gone"), [reply(ADD)]), tools=[add]).run_sync("go")
+    assert (run.status, run.text, run.rounds[1].stop_reason) == ("failed", "Half", "broken_off")
+
+
+def test_a_stream_that_breaks_off_before_a_word_keeps_no_empty_reply() -> None:
+    with pytest.raises(ModelError) as caught:
+        Agent(Breaking([], ConnectionError("gone"))).run_sync("go")
+    assert caught.value.run is not None
+    assert "ModelReplied" not in kinds(caught.value.run)
+
+
+@pytest.mark.req("R0.12")
+def test_a_stream_without_a_reply_at_its_end_is_a_failure() -> None:
+    with pytest.raises(ModelError, match="without a reply") as caught:
+        Agent(Breaking(["Half"], None)).run_sync("go")
+    assert caught.value.run is not None and caught.value.run.text == "Half"
+
+
+@pytest.mark.req("R0.12")
+def test_a_run_that_failed_can_be_gone_on_with() -> None:
+    failed = Agent(ScriptedModel([ADD, RuntimeError("boom")]), tools=[add]).run_sync("go")
+    model = ScriptedModel(["It is 3."])
+    run = Agent(model, tools=[add]).run_sync("again", continue_from=failed)
+    assert run.text == "It is 3."
+    assert [m.role for m in model.requests[0].messages] == ["user", "assistant", "tool"]
+    assert model.requests[0].messages[-1].text == "again"
+
+
+@pytest.mark.req("R0.12")
+@pytest.mark.parametrize("error", [asyncio.CancelledError("mine"), SystemExit(2)], ids=["CancelledError", "SystemExit"])
+def test_whatever_a_model_raises_the_log_of_the_run_is_closed_with_an_end(error: BaseException, tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    with pytest.raises((ModelError, type(error))):
+        Agent(Breaking(["Half"], error)).run_sync("go", store=store)
+    assert_closed(store.load(store.ids()[0]))
+    assert store.load(store.ids()[0]).status != "interrupted"
+
+
+@pytest.mark.req("R0.12")
+def test_a_model_that_raises_cancelled_by_itself_has_failed() -> None:
+    with pytest.raises(ModelError):
+        Agent(Breaking([], asyncio.CancelledError("mine"))).run_sync("go")

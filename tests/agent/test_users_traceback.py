@@ -1,0 +1,106 @@
+"""The traceback the person sees of a tool of theirs: their frames, none of ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentnb
+from agentnb.agent.agent import Agent
+from agentnb.core.messages import ToolCall
+from agentnb.core.run import Run
+from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.function import tool
+
+PACKAGE = str(Path(agentnb.__file__).parent)
+
+
+def look_up(key: str) -> str:
+    return {"a": "1"}[key]
+
+
+def plain() -> str:
+    return look_up("b")
+
+
+@tool(parallel_safe=True)
+def beside() -> str:
+    return look_up("b")
+
+
+async def on_the_loop() -> str:
+    await asyncio.sleep(0)
+    return look_up("b")
+
+
+def with_a_cause() -> str:
+    try:
+        return look_up("b")
+    except KeyError as error:
+        raise ValueError("no such key") from error
+
+
+def ends_an_iteration() -> Any:
+    return next(iter(()))
+
+
+async def in_a_task_of_its_own() -> str:
+    async def inner() -> str:
+        return look_up("b")
+
+    return await asyncio.wait_for(asyncio.ensure_future(inner()), 30)
+
+
+def failed(function: Callable[..., Any], start: str) -> Run:
+    agent = Agent(ScriptedModel([ToolCall(function.__name__), "Sorry."]), tools=[function])
+    return agent.run_sync("go") if start == "run_sync" else asyncio.run(agent.run("go"))
+
+
+@pytest.mark.req("R2.10")
+@pytest.mark.parametrize("start", ["run_sync", "run"])
+@pytest.mark.parametrize(
+    "function",
+    [plain, beside, on_the_loop, with_a_cause, ends_an_iteration, in_a_task_of_its_own],
+    ids=lambda function: function.__name__,
+)
+def test_a_traceback_has_the_persons_frames_and_none_of_agentnb(function: Callable[..., Any], start: str) -> None:
+    (record,) = failed(function, start).rounds[0].records
+    assert f"in {function.__name__}\n" in record.traceback
+    assert PACKAGE not in record.traceback
+
+
+@pytest.mark.parametrize("folder", ["asyncio_course", "agentnb_tools", "concurrent/futures_market"])
+def test_code_of_the_person_is_theirs_whatever_its_folder_is_called(folder: str) -> None:
+    home = Path(PACKAGE).parent if folder.startswith("agentnb") else Path("home")
+    code = compile("def theirs():\n    raise ValueError('no')\n", str(home / folder / "mine.py"), "exec")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    (record,) = failed(names["theirs"], "run_sync").rounds[0].records
+    assert "in theirs" in record.traceback
+
+
+def test_an_error_whose_words_cannot_be_had_is_told_all_the_same() -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    def odd() -> None:
+        raise Odd
+
+    run = failed(odd, "run_sync")
+    assert "Odd" in run.rounds[0].results[0].text
+    assert run.status == "completed"
+
+
+def test_half_characters_in_an_error_are_replaced() -> None:
+    def odd() -> None:
+        raise ValueError("\ud800")
+
+    (record,) = failed(odd, "run_sync").rounds[0].records
+    assert record.result is not None
+    record.result.text.encode()
+    record.traceback.encode()

@@ -1,0 +1,103 @@
+"""The house: who may look at whom, how large a room is, and what may not be in it."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / "agentnb").rglob("*.py"))
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+
+def run(*command: str) -> None:
+    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def names_in(tree: ast.Module) -> set[str]:
+    """All names and attributes that the code uses."""
+    nodes = list(ast.walk(tree))
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute)} | {
+        node.id for node in nodes if isinstance(node, ast.Name)
+    }
+
+
+def test_imports_point_downward_only() -> None:
+    # Not ``-m``: the linter has no module to run by name.
+    code = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+    done = subprocess.run([sys.executable, "-c", code, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_linter_finds_nothing() -> None:
+    run("ruff", "check", "--no-cache", ".")
+
+
+def test_the_code_is_formatted() -> None:
+    run("ruff", "format", "--no-cache", "--check", ".")
+
+
+def test_the_types_hold(tmp_path: Path) -> None:
+    run("mypy", "--cache-dir", str(tmp_path))
+
+
+def test_rooms_are_small() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert statistics.median(lengths.values()) < 200
+    assert {path.name: length for path, length in lengths.items() if length > 450} == {}
+
+
+def test_functions_are_short() -> None:
+    lengths = {
+        f"{path.name}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert statistics.median(lengths.values()) <= 10
+    assert {name: length for name, length in lengths.items() if length > 45} == {}
+
+
+def test_no_module_of_our_own_is_imported_inside_a_function() -> None:
+    # agentnb/__init__.py hands out names lazily: that is its whole work.
+    inside = [
+        f"{path.relative_to(ROOT)}:{statement.lineno}"
+        for path, tree in TREES.items()
+        if path != ROOT / "agentnb" / "__init__.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for statement in ast.walk(node)
+        if isinstance(statement, ast.Import | ast.ImportFrom) and "agentnb" in ast.unparse(statement)
+    ]
+    assert inside == []
+
+
+@pytest.mark.parametrize("name", ["utils", "helpers", "common", "config", "managers"])
+def test_no_room_is_a_lumber_room(name: str) -> None:
+    assert [path for path in FILES if name in (path.stem, path.parent.name)] == []
+
+
+def test_only_settings_reads_the_environment() -> None:
+    readers = [path.relative_to(ROOT) for path, tree in TREES.items() if {"environ", "getenv"} & names_in(tree)]
+    assert readers == [Path("agentnb/settings.py")]
+
+
+def test_prompts_are_markdown_files() -> None:
+    folder = ROOT / "agentnb" / "agent" / "prompts"
+    prompts = {path.stem for path in folder.glob("*.md")}
+    assert prompts == {"system", "no_tools"}
+    assert all(path.read_text(encoding="utf-8").strip() for path in folder.glob("*.md"))
+
+
+def test_the_notebook_room_decides_nothing() -> None:
+    """Watching never reaches into running: no policy, loop or dispatch is imported there."""
+    for path, tree in TREES.items():
+        if path.parent.name == "notebook":
+            imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+            assert not imported & {"agentnb.agent.loop", "agentnb.agent.dispatch", "agentnb.agent.policies"}, path

@@ -1,0 +1,54 @@
+"""The path of a new user, in a real JupyterLab."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+OWN = '''def count_letters(word: str) -> int:
+    """Count the letters of a word.
+
+    Args:
+        word: any word
+    """
+    return len(word)'''
+
+
+def test_the_quickstart_runs_and_an_own_tool_and_cell_work(lab: Any) -> None:
+    lab.open("01_quickstart.ipynb")
+    lab.run_all()
+    assert lab.errors() == []
+    assert lab.page.locator(".agentnb-run").count() >= 2
+    assert lab.page.locator(".agentnb-answer").count() >= 1
+    assert lab.page.locator(".jp-OutputArea img").count() >= 1  # the plot a tool drew
+    lab.write_last(OWN)
+    lab.start_active()
+    lab.wait_idle()
+    index = lab.write_last("%%agent -m simulated:disciplined -t count_letters\n- Count with `count_letters('penguin')`")
+    lab.start_active()
+    lab.cell(index).locator(".agentnb-answer").wait_for(timeout=60_000)
+    assert "count_letters: 7" in lab.cell(index).inner_text()
+
+
+def test_interrupt_ends_a_sync_tool_and_the_next_cell_works(lab: Any) -> None:
+    lab.open("01_quickstart.ipynb")
+    lab.write_last(
+        "%load_ext agentnb\nimport time\ndef nap(seconds: int) -> str:\n    'Sleep.'\n    time.sleep(seconds)\n    return 'slept'"
+    )
+    lab.start_active()
+    lab.wait_idle()
+    index = lab.write_last("%%agent -m simulated:disciplined -t nap\n- `nap(60)`")
+    lab.start_active()
+    lab.cell(index).get_by_text("Executing nap").wait_for(timeout=60_000)
+    started = time.monotonic()
+    lab.command("notebook:interrupt-kernel")
+    lab.cell(index).get_by_text("the run was stopped and its log closed").wait_for(timeout=60_000)
+    assert time.monotonic() - started < 30  # the tool would sleep for 60
+    assert "Cancelled" in lab.cell(index).inner_text()
+    index = lab.write_last("%%agent -m simulated:disciplined\nhello")
+    lab.start_active()
+    lab.cell(index).get_by_text("no language model").first.wait_for(timeout=60_000)

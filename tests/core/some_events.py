@@ -1,0 +1,114 @@
+"""Events and JSON of every kind, for the tests of this room."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import strategies as st
+
+from agentnb.core import events as e
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, user
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.usage import Usage
+
+NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+
+words = st.text(max_size=20)
+names = st.text("abcdefghij_-0123456789", min_size=1, max_size=12)
+counts = st.integers(0, 2**53)
+seconds = st.floats(0, 1e6)
+times = st.datetimes(timezones=st.just(UTC))
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+json_objects = st.dictionaries(words, json_values, max_size=3)
+metadata = st.none() | json_objects
+
+texts = st.builds(Text, words, metadata)
+images = st.builds(Image, st.sampled_from(["image/png", "image/jpeg"]), st.binary(max_size=20))
+calls = st.builds(ToolCall, names, json_objects, names, metadata)
+results = st.builds(
+    ToolResult,
+    names,
+    names,
+    st.lists(texts | images, max_size=2).map(tuple),
+    st.booleans(),
+    st.none() | st.sampled_from(["unknown_tool", "tool_error", "timeout"]),
+)
+parts = texts | st.builds(Thinking, words, metadata) | images | calls | results
+messages = st.builds(Message, st.sampled_from(["system", "user", "assistant", "tool"]), st.lists(parts, max_size=3).map(tuple))
+maybe_counts = st.none() | counts
+usages = st.builds(
+    Usage, maybe_counts, maybe_counts, maybe_counts, maybe_counts, maybe_counts, st.none() | seconds, st.booleans()
+)
+specs = st.builds(ToolSpec, names, words, json_objects)
+
+
+def _of_kind(kind: type[e.Event], **fields: Any) -> st.SearchStrategy[Any]:
+    return st.builds(kind, seq=st.integers(0, 10_000), at=times, run_id=names, parent_id=st.none() | names, **fields)
+
+
+statuses = st.sampled_from(["completed", "limited", "stopped", "cancelled", "failed"])
+of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
+    e.RunStarted: _of_kind(
+        e.RunStarted,
+        schema=st.just(e.SCHEMA),
+        prompt=messages,
+        agent=words,
+        model=words,
+        system=words,
+        tools=st.lists(specs, max_size=2).map(tuple),
+        settings=json_objects,
+        continued_from=st.none() | names,
+        history=st.lists(messages, max_size=2).map(tuple),
+    ),
+    e.RoundStarted: _of_kind(e.RoundStarted, index=counts, reason=words, continuation=words),
+    e.ModelReplied: _of_kind(
+        e.ModelReplied, message=messages, usage=usages, stop_reason=words, seconds=seconds, metadata=json_objects
+    ),
+    e.ToolStarted: _of_kind(e.ToolStarted, call=calls),
+    e.ToolFinished: _of_kind(e.ToolFinished, result=results, seconds=seconds, traceback=words),
+    e.RoundFinished: _of_kind(e.RoundFinished, index=counts, status=st.sampled_from(["success", "error"]), seconds=seconds),
+    e.LimitReached: _of_kind(e.LimitReached, limit=words, value=seconds),
+    e.CommandReceived: _of_kind(e.CommandReceived, command=st.sampled_from(["stop", "pause", "resume", "say"]), text=words),
+    e.Warned: _of_kind(e.Warned, message=words),
+    e.ErrorRaised: _of_kind(e.ErrorRaised, error=st.builds(e.RunError, words, words, words), where=words),
+    e.RunFinished: _of_kind(e.RunFinished, status=statuses, stop_reason=words, seconds=seconds),
+}
+any_event = st.one_of(*of_kind.values())
+
+
+class Story:
+    """Makes the events of a run by hand, numbered and one second apart."""
+
+    def __init__(self, prompt: str = "Go", run_id: str = "run-1", **first: Any) -> None:
+        self.run_id = run_id
+        self.events: list[Any] = []
+        self.add(e.RunStarted, **{"schema": e.SCHEMA, "prompt": user(prompt), "model": "scripted:script", **first})
+
+    def add(self, kind: type[e.Event], **fields: Any) -> Story:
+        """The next event."""
+        seq = len(self.events)
+        self.events.append(kind(seq=seq, at=NOON.replace(second=seq % 60), run_id=self.run_id, **fields))
+        return self
+
+    def round(self, index: int, *parts: Any, reason: str = "prompt", usage: Usage | None = None) -> Story:
+        """The next round begins and the model says this."""
+        self.add(e.RoundStarted, index=index, reason=reason)
+        return self.add(e.ModelReplied, message=Message("assistant", parts), usage=usage or Usage())
+
+    def answered(self, call: ToolCall, text: str = "ok", **how: Any) -> Story:
+        """A call ran."""
+        self.add(e.ToolStarted, call=call)
+        return self.add(e.ToolFinished, result=ToolResult(call.id, call.name, (Text(text),), **how))
+
+    def round_over(self, index: int, status: e.RoundStatus = "success") -> Story:
+        """The round ends."""
+        return self.add(e.RoundFinished, index=index, status=status)
+
+    def over(self, status: e.Status = "completed", stop_reason: str = "natural") -> Story:
+        """The run ends."""
+        return self.add(e.RunFinished, status=status, stop_reason=stop_reason, seconds=1.5)

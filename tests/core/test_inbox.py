@@ -1,0 +1,77 @@
+"""Commands of the person, put in from any thread."""
+
+from __future__ import annotations
+
+import threading
+
+from agentnb.core.inbox import Command, Inbox
+
+
+def test_commands_are_taken_in_the_order_they_were_put() -> None:
+    inbox = Inbox()
+    inbox.put("pause")
+    inbox.put("say", "hello")
+    assert [inbox.take(), inbox.take(), inbox.take()] == [Command("pause"), Command("say", "hello"), None]
+
+
+def test_a_stop_counts_before_it_is_taken() -> None:
+    inbox = Inbox()
+    assert not inbox.stop_requested
+    inbox.put("stop", "enough")
+    assert inbox.stop_requested
+
+
+def test_other_commands_are_no_stop() -> None:
+    inbox = Inbox()
+    for name in ("pause", "resume", "say"):
+        inbox.put(name)
+    assert not inbox.stop_requested
+
+
+def test_there_is_news_until_it_was_taken() -> None:
+    inbox = Inbox()
+    assert not inbox.has_news
+    inbox.put("pause")
+    assert inbox.has_news
+    inbox.take()
+    assert not inbox.has_news
+
+
+def test_a_stop_stays_news_for_it_cannot_be_taken_back() -> None:
+    inbox = Inbox()
+    inbox.put("stop")
+    inbox.take()
+    assert inbox.has_news
+
+
+def test_each_command_wakes_the_one_who_listens() -> None:
+    inbox, heard = Inbox(), []
+    inbox.on_put(heard.append)
+    inbox.put("resume")
+    assert heard == [Command("resume")]
+
+
+def test_the_command_lies_in_the_inbox_before_the_listener_is_woken() -> None:
+    inbox, found = Inbox(), []
+    inbox.on_put(lambda command: found.append(inbox.take()))
+    inbox.put("say", "hi")
+    assert found == [Command("say", "hi")]
+
+
+def test_nothing_is_lost_when_many_threads_put() -> None:
+    inbox = Inbox()
+
+    def put(who: int) -> None:
+        for number in range(200):
+            inbox.put("say", f"{who}:{number}")
+
+    threads = [threading.Thread(target=put, args=(who,)) for who in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    said: list[str] = []
+    while (command := inbox.take()) is not None:
+        said.append(command.text)
+    for who in range(8):
+        assert [text for text in said if text.startswith(f"{who}:")] == [f"{who}:{number}" for number in range(200)]

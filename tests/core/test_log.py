@@ -1,0 +1,197 @@
+"""The log while it is written: stored, folded, told, in this order."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Run, ToolCall
+from agentnb.core import events as e
+from agentnb.core.log import EventLog
+from agentnb.core.messages import user
+from agentnb.errors import StoreError
+from agentnb.models import ScriptedModel
+
+
+class Memory:
+    """A store and its writer: keeps events in a list, and has a disk that is full from event ``fails_at`` on."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.kept: list[e.AnyEvent] = []
+        self.fails_at = fails_at
+        self.closed = 0
+
+    async def open(self, run_id: str, *, nested: bool = False) -> Memory:
+        return self
+
+    def append(self, event: e.AnyEvent) -> None:
+        if self.fails_at is not None and len(self.kept) >= self.fails_at:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.kept.append(event)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def an_agent() -> Agent:
+    """Two rounds, eight events."""
+    return Agent(ScriptedModel([["See.", ToolCall("add", {"a": 1, "b": 2})], "Three."]), tools=[add])
+
+
+def do(agent: Agent, store: Any = None, watch: Callable[[Any], Any] | None = None) -> Run:
+    return asyncio.run(agent.run("Go", store=store, watch=watch))
+
+
+KINDS = [
+    e.RunStarted,
+    e.RoundStarted,
+    e.ModelReplied,
+    e.ToolStarted,
+    e.ToolFinished,
+    e.RoundFinished,
+    e.RoundStarted,
+    e.ModelReplied,
+    e.RoundFinished,
+    e.RunFinished,
+]
+
+
+@pytest.mark.req("KX.10")
+def test_every_event_has_the_run_a_number_without_gap_and_a_time() -> None:
+    run = do(an_agent())
+    assert [type(event) for event in run.events] == KINDS
+    assert [event.seq for event in run.events] == list(range(len(KINDS)))
+    assert {event.run_id for event in run.events} == {run.id}
+    times = [event.at for event in run.events]
+    assert times == sorted(times) and all(str(at.tzinfo) == "UTC" for at in times)
+
+
+def test_an_event_is_stored_before_anybody_is_told_and_folded_too() -> None:
+    store = Memory()
+    seen: list[tuple[int, int]] = []
+    log = EventLog("run-1", watchers=[lambda event: seen.append((len(store.kept), len(log.run.events)))])
+    log.keep_in(store)
+    log.emit(e.RunStarted, schema=1, prompt=user("x"), model="m")
+    log.emit(e.Warned, message="mind")
+    assert seen == [(1, 1), (2, 2)]
+
+
+def test_all_watchers_are_told_of_all_events_and_deltas_in_order() -> None:
+    heard: list[Any] = []
+    run = do(an_agent(), watch=heard.append)
+    assert [item for item in heard if isinstance(item, e.Event)] == list(run.events)
+    deltas = [item.text for item in heard if isinstance(item, e.TextDelta)]
+    assert deltas == ["See.", "Three."]
+
+
+@pytest.mark.req("R0.11")
+def test_deltas_are_told_while_the_round_is_open_and_before_the_whole_reply() -> None:
+    heard: list[str] = []
+    do(an_agent(), watch=lambda item: heard.append(type(item).__name__))
+    assert heard[1:4] == ["RoundStarted", "TextDelta", "ModelReplied"]
+
+
+def test_deltas_are_never_stored() -> None:
+    store = Memory()
+    run = do(an_agent(), store)
+    assert store.kept == list(run.events) and {type(event) for event in store.kept} <= set(e.KINDS)
+
+
+def test_a_watcher_that_fails_is_dropped_and_the_run_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[Any] = []
+
+    def bad(item: Any) -> None:
+        told.append(item)
+        if len(told) == 3:
+            raise ValueError("I broke")
+
+    with caplog.at_level(logging.INFO, logger="agentnb"):
+        run = do(an_agent(), watch=bad)
+    assert (run.status, len(told)) == ("completed", 3)
+    assert [record.getMessage() for record in caplog.records] == [f"A watcher of run {run.id} failed and was dropped"]
+
+
+def test_the_other_watchers_are_told_all_the_same_when_one_fails() -> None:
+    before: list[Any] = []
+    after: list[Any] = []
+
+    def bad(item: Any) -> None:
+        raise ValueError("I broke")
+
+    log = EventLog("run-1", watchers=[before.append, bad, after.append])
+    log.emit(e.RunStarted, schema=1, prompt=user("x"), model="m")
+    log.emit(e.Warned, message="mind")
+    assert [event.seq for event in before] == [event.seq for event in after] == [0, 1]
+
+
+@pytest.mark.parametrize("fails_at", range(len(KINDS)))
+def test_a_store_that_fails_at_any_event_stops_the_run_and_nobody_is_told_of_that_event(fails_at: int) -> None:
+    store, told, agent = Memory(fails_at), [], an_agent()
+    with pytest.raises(StoreError, match=r"could not be written: .*No space left on device") as caught:
+        do(agent, store, told.append)
+    run = caught.value.run
+    assert run is not None
+    numbers = [item.seq for item in told if isinstance(item, e.Event)]
+    assert fails_at not in numbers and numbers[:fails_at] == list(range(fails_at))
+    assert [event.seq for event in store.kept] == list(range(fails_at))
+    assert store.closed == 1
+    assert len(agent.model.requests) <= 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("fails_at", range(len(KINDS)))
+def test_the_run_in_memory_stays_usable_when_the_store_failed(fails_at: int) -> None:
+    with pytest.raises(StoreError) as caught:
+        do(an_agent(), Memory(fails_at))
+    run = caught.value.run
+    assert run is not None
+    assert [type(event) for event in run.events[: fails_at + 1]] == KINDS[: fails_at + 1]
+    assert Run.from_events(run.events) == run
+    assert not run.should_continue
+    if fails_at < len(KINDS) - 1:  # with the last event the work was done
+        assert (run.status, run.stop_reason) == ("failed", "error")
+        assert run.error is not None and run.error.type == "StoreError"
+    assert all(len(one.results) == len(one.calls) for one in run.rounds)
+
+
+@pytest.mark.parametrize("fails_at", range(len(KINDS)))
+def test_a_run_ends_once_also_when_the_store_failed(fails_at: int) -> None:
+    with pytest.raises(StoreError) as caught:
+        do(an_agent(), Memory(fails_at))
+    assert caught.value.run is not None
+    assert [type(event) for event in caught.value.run.events].count(e.RunFinished) == 1
+
+
+def test_the_conversation_can_go_on_after_the_store_failed() -> None:
+    with pytest.raises(StoreError) as caught:
+        do(an_agent(), Memory(4))
+    again = asyncio.run(Agent(ScriptedModel(["Well then."])).run("And now?", continue_from=caught.value.run))
+    assert (again.status, again.text) == ("completed", "Well then.")
+
+
+def test_the_place_where_it_failed_is_one_of_the_documented() -> None:
+    with pytest.raises(StoreError) as caught:
+        do(an_agent(), Memory(2))
+    assert caught.value.run is not None
+    places = [event.where for event in caught.value.run.events if isinstance(event, e.ErrorRaised)]
+    assert places == ["store"]
+
+
+def test_the_writer_is_closed_when_the_run_has_ended() -> None:
+    store = Memory()
+    do(an_agent(), store)
+    assert store.closed == 1
+
+
+def test_a_log_without_a_store_keeps_the_run_in_memory() -> None:
+    run = do(an_agent())
+    assert (run.status, run.text) == ("completed", "Three.")

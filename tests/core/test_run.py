@@ -1,0 +1,230 @@
+"""The fold: from events to a run."""
+
+from __future__ import annotations
+
+import pytest
+from some_events import NOON, Story
+
+from agentnb.core import events as e
+from agentnb.core.messages import Message, Text, ToolCall, user
+from agentnb.core.run import Run, WorkflowRound
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.errors import TraceError
+
+ONE, TWO = ToolCall("add", {"a": 1}, "1"), ToolCall("look", {}, "2")
+
+
+def two_rounds() -> Story:
+    """A run that called two tools, the second of which failed, and then answered."""
+    story = Story("How many?")
+    story.round(0, Text("Let me see."), ONE, TWO, usage=Usage(10, 5, cost=0.25))
+    story.answered(TWO, "not there", is_error=True, error_code="tool_error").answered(ONE, "3").round_over(0)
+    return story.round(1, Text("Three."), reason="tool_results", usage=Usage(20, 7, cost=0.5)).round_over(1).over()
+
+
+def folded(story: Story) -> Run:
+    return Run.from_events(story.events)
+
+
+@pytest.mark.req("R0.2")
+def test_all_state_of_a_run_is_read_off_one_object() -> None:
+    story = Story(settings={"max_rounds": 7})
+    run = folded(story)
+    assert (len(run.rounds), run.max_rounds, run.should_continue) == (0, 7, True)
+    assert (run.last_round_had_tool_results, list(run.pending), list(run.rounds)) == (False, [], [])
+    story.round(0, ONE).answered(ONE)
+    run = folded(story)
+    assert run.open_round is run.rounds[0] and not run.last_round_had_tool_results
+    run = folded(story.round_over(0))
+    assert run.open_round is None and run.last_round_had_tool_results
+    run = folded(story.add(e.RoundStarted, index=1, reason="tool_results"))
+    assert run.last_round_had_tool_results and run.open_round is run.rounds[1]
+    run = folded(story.add(e.ModelReplied, message=Message("assistant", (Text("x"),))).round_over(1))
+    assert not run.last_round_had_tool_results
+    assert not folded(story.over()).should_continue
+
+
+@pytest.mark.req("R0.2")
+@pytest.mark.parametrize("name", [name for name in dir(Run) if not name.startswith("_")])
+def test_nothing_of_a_run_can_be_set_from_outside(name: str) -> None:
+    run = folded(two_rounds())
+    with pytest.raises(AttributeError):
+        setattr(run, name, None)
+
+
+def test_settings_are_handed_out_as_a_copy() -> None:
+    run = folded(Story(settings={"max_rounds": 7}))
+    run.settings["max_rounds"] = 1
+    assert run.max_rounds == 7
+
+
+def test_the_first_event_says_what_the_run_is() -> None:
+    history = (user("before"), Message("assistant", (ONE,)))
+    spec = ToolSpec("add", "Adds.", {"type": "object"})
+    story = Story("Go", parent_id="p", agent="a", model="x:y", system="s", tools=(spec,), continued_from="old", history=history)
+    run = folded(story)
+    assert (run.id, run.parent_id, run.agent, run.model, run.system) == ("run-1", "p", "a", "x:y", "s")
+    assert (run.prompt, run.tools, run.continued_from, run.inherited) == ("Go", (spec,), "old", 2)
+    assert run.messages == [*history, user("Go")]
+    assert run.has_call_id("1") and not run.has_call_id("2")
+    assert (run.started_at, run.status, run.stop_reason, run.ended_at) == (NOON, "running", None, None)
+    assert run.usage == NOTHING_USED
+
+
+@pytest.mark.req("R0.9")
+def test_a_run_says_what_came_of_it() -> None:
+    run = folded(two_rounds())
+    assert (run.text, run.status, run.stop_reason, run.error) == ("Three.", "completed", "natural", None)
+    assert (len(run.rounds), run.seconds, run.usage, run.cost) == (2, 1.5, Usage(30, 12, cost=0.75), 0.75)
+    assert run.started_at == NOON and run.ended_at == two_rounds().events[-1].at
+
+
+@pytest.mark.req("R0.68")
+def test_each_round_keeps_what_was_said_called_and_answered() -> None:
+    first, second = folded(two_rounds()).rounds
+    assert (first.index, first.text, first.reason, first.is_continuation) == (0, "Let me see.", "prompt", False)
+    assert first.calls == (ONE, TWO)
+    assert {result.call_id: result.text for result in first.results} == {"1": "3", "2": "not there"}
+    assert (first.started_at, first.ended_at) == (NOON.replace(second=1), NOON.replace(second=7))
+    assert (second.index, second.text, second.calls, second.usage) == (1, "Three.", (), Usage(20, 7, cost=0.5))
+
+
+def test_a_round_that_goes_on_in_the_persons_place_is_a_continuation() -> None:
+    reasons = ["prompt", "tool_results", "said", "todos"]
+    assert [WorkflowRound(0, reason, NOON).is_continuation for reason in reasons] == [False, False, False, True]
+
+
+@pytest.mark.req("R0.69")
+def test_a_call_is_kept_with_its_success_as_the_tool_told_it() -> None:
+    one, two = folded(two_rounds()).rounds[0].records
+    assert (one.call.id, one.call.name, one.call.arguments) == ("1", "add", {"a": 1})
+    assert one.result is not None and two.result is not None
+    assert (one.result.is_error, two.result.is_error, two.result.error_code) == (False, True, "tool_error")
+
+
+def test_results_stand_in_the_order_of_the_calls_whenever_they_came() -> None:
+    run = folded(two_rounds())
+    assert [result.call_id for result in run.rounds[0].results] == ["1", "2"]
+    assert run.messages[2] == Message("tool", run.rounds[0].results)
+
+
+def test_a_call_that_is_still_running_has_no_result_yet() -> None:
+    run = folded(Story().round(0, ONE, TWO).answered(TWO))
+    assert [record.result is None for record in run.rounds[0].records] == [True, False]
+    assert len(run.rounds[0].results) == 1
+
+
+def test_the_conversation_holds_prompt_replies_and_one_message_of_results_a_round() -> None:
+    assert [message.role for message in folded(two_rounds()).messages] == ["user", "assistant", "tool", "assistant"]
+
+
+@pytest.mark.req("R0.70")
+def test_the_last_round_of_a_natural_end_is_its_completion() -> None:
+    assert [one.status for one in folded(two_rounds()).rounds] == ["success", "natural_completion"]
+
+
+@pytest.mark.req("R0.70")
+@pytest.mark.parametrize("reason", ["max_rounds", "cancelled", "error", "refusal"])
+def test_the_last_round_of_another_end_keeps_its_status(reason: str) -> None:
+    run = folded(Story().round(0, Text("x")).round_over(0, "error").over("failed", reason))
+    assert run.rounds[-1].status == "error"
+
+
+def test_what_the_person_says_waits_for_the_next_round() -> None:
+    story = Story("Go").round(0, ONE).add(e.CommandReceived, command="say", text="hurry").answered(ONE).round_over(0)
+    run = folded(story)
+    assert run.pending == [user("hurry")] and run.messages[-1].role == "tool"
+    run = folded(story.add(e.RoundStarted, index=1, reason="tool_results"))
+    assert run.pending == [] and run.messages[-1] == user("hurry")
+
+
+def test_what_the_person_said_last_is_kept_though_no_round_followed() -> None:
+    run = folded(Story().round(0, Text("x")).round_over(0).add(e.CommandReceived, command="say", text="late").over())
+    assert run.messages[-1] == user("late") and run.pending == []
+
+
+def test_what_makes_the_model_go_on_is_a_message_of_the_person() -> None:
+    story = Story().round(0, Text("x")).round_over(0)
+    run = folded(story.add(e.RoundStarted, index=1, reason="todos", continuation="Please continue"))
+    assert run.messages[-1] == user("Please continue")
+
+
+def test_a_paused_run_waits_for_the_person_and_has_not_ended() -> None:
+    story = Story().add(e.CommandReceived, command="pause")
+    assert (folded(story).status, folded(story).should_continue) == ("waiting_on_user", True)
+    assert folded(story.add(e.CommandReceived, command="resume")).status == "running"
+
+
+def test_errors_limits_and_warnings_are_kept() -> None:
+    error = e.RunError("ModelError", "it broke", "try again")
+    story = Story().add(e.Warned, message="mind").add(e.LimitReached, limit="max_rounds", value=3)
+    run = folded(story.add(e.ErrorRaised, error=error, where="model").over("failed", "error"))
+    assert (list(run.warnings), run.error, run.status) == (["mind"], error, "failed")
+    assert run.limit is not None and (run.limit.limit, run.limit.value) == ("max_rounds", 3)
+    assert str(error) == "it broke. try again"
+
+
+def test_the_text_of_a_run_is_the_last_the_model_said_in_words() -> None:
+    run = folded(Story().round(0, Text("thinking"), ONE).answered(ONE).round_over(0).round(1, ONE))
+    assert run.text == "thinking"
+
+
+@pytest.mark.req("R2.14")
+def test_the_cost_of_a_run_is_unknown_if_that_of_one_round_is() -> None:
+    story = Story().round(0, ONE, usage=Usage(10, 5, cost=0.25)).answered(ONE).round_over(0)
+    run = folded(story.round(1, Text("x"), usage=Usage(7)).round_over(1))
+    assert run.usage == Usage(17, 5, cost=None) and run.cost is None
+
+
+@pytest.mark.parametrize("wrong", [-1, 1])
+def test_an_event_out_of_turn_is_refused_and_changes_nothing(wrong: int) -> None:
+    events = two_rounds().events
+    run = Run.from_events(events[:4])
+    with pytest.raises(TraceError, match=f"Event {4 + wrong} of run run-1 came where 4 was due"):
+        run.apply(events[4 + wrong])
+    assert run == Run.from_events(events[:4])
+
+
+def test_a_fold_step_by_step_is_the_fold_of_all() -> None:
+    run, events = Run(), two_rounds().events
+    for count, event in enumerate(events, 1):
+        run.apply(event)
+        assert run == Run.from_events(events[:count])
+    assert run.events == events
+
+
+def test_runs_that_differ_in_anything_are_not_equal() -> None:
+    events = two_rounds().events
+    assert Run.from_events(events) == Run.from_events(events)
+    assert Run.from_events(events) != Run.from_events(events[:-1])
+    assert Run.from_events(events) != Run.from_events(Story("Other").events)
+    assert Run.from_events(events) != events
+
+
+def test_a_run_has_no_hash_for_it_grows() -> None:
+    with pytest.raises(TypeError):
+        hash(folded(two_rounds()))
+
+
+def test_a_run_without_an_end_can_be_marked_as_interrupted_and_one_with_an_end_cannot() -> None:
+    cut = folded(Story().round(0, Text("x")))
+    cut.mark_interrupted()
+    assert (cut.status, cut.stop_reason, cut.should_continue) == ("interrupted", "interrupted", False)
+    whole = folded(two_rounds())
+    whole.mark_interrupted()
+    assert whole.status == "completed"
+
+
+def test_views_of_a_run_grow_with_it() -> None:
+    events = two_rounds().events
+    run = Run.from_events(events[:2])
+    rounds, messages, seen = run.rounds, run.messages, run.events
+    for event in events[2:]:
+        run.apply(event)
+    assert (len(rounds), len(messages), len(seen)) == (2, 4, len(events))
+
+
+def test_a_run_shows_itself_in_a_line() -> None:
+    assert repr(folded(two_rounds())) == "<Run run-1 completed, natural, 2 rounds>"
+    assert repr(folded(Story().round(0))) == "<Run run-1 running, 1 round>"

@@ -1,0 +1,75 @@
+"""The read-only face of a growing list."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentnb.core.view import View
+
+small_lists = st.lists(st.integers(), max_size=8)
+
+
+def test_a_view_grows_with_its_list() -> None:
+    items = [1, 2]
+    view = View(items)
+    items.append(3)
+    assert (len(view), view[-1], list(view)) == (3, 3, [1, 2, 3])
+
+
+def test_a_view_with_a_length_shows_the_list_as_it_was() -> None:
+    items = [1, 2]
+    view = View(items, 2)
+    items.append(3)
+    assert (len(view), view[-1], view[0], list(view), view[:], 3 in view) == (2, 2, 1, [1, 2], (1, 2), False)
+
+
+@pytest.mark.parametrize("index", [2, 3, -3])
+def test_a_view_with_a_length_has_nothing_beyond_it(index: int) -> None:
+    view = View([1, 2, 3, 4], 2)
+    with pytest.raises(IndexError):
+        view[index]
+
+
+@pytest.mark.parametrize("name", ["append", "extend", "insert", "pop", "clear", "sort", "remove", "reverse"])
+def test_a_view_has_no_way_to_change_the_list(name: str) -> None:
+    assert not hasattr(View([1]), name)
+
+
+def test_items_of_a_view_cannot_be_set_or_deleted() -> None:
+    view = View([1, 2])
+    with pytest.raises(TypeError):
+        view[0] = 5  # type: ignore[index]
+    with pytest.raises(TypeError):
+        del view[0]  # type: ignore[attr-defined]
+    assert view == [1, 2]
+
+
+def test_a_slice_is_a_tuple_of_its_own() -> None:
+    items = [1, 2, 3]
+    part = View(items)[1:]
+    items.append(4)
+    assert part == (2, 3) and type(part) is tuple
+
+
+@given(small_lists, st.integers(0, 8), st.slices(8))
+def test_a_view_reads_like_a_tuple_of_the_same_length(items: list[int], length: int, part: slice) -> None:
+    length = min(length, len(items))
+    for view, same in ((View(items, length), tuple(items[:length])), (View(items), tuple(items))):
+        assert view == same and tuple(view) == same and len(view) == len(same)
+        assert view[part] == same[part]
+        assert [view[i] for i in range(-len(same), len(same))] == [same[i] for i in range(-len(same), len(same))]
+        assert tuple(reversed(view)) == same[::-1]
+        assert repr(view) == repr(same)
+
+
+def test_views_are_equal_to_what_holds_the_same_in_the_same_order() -> None:
+    view = View([1, 2])
+    assert view == [1, 2] and view == (1, 2) and view == View([1, 2, 3], 2)
+    assert view != [2, 1] and view != [1] and view != View([1, 2, 3]) and view != {1, 2} and view != "12"
+
+
+def test_a_view_has_no_hash_for_it_may_grow() -> None:
+    with pytest.raises(TypeError):
+        hash(View([1]))

@@ -1,0 +1,161 @@
+"""Events as lines of JSON, and back."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from some_events import Story, any_event, of_kind
+
+from agentnb.core import events as e
+from agentnb.core.messages import Image, Text, ToolCall
+from agentnb.core.wire import decode, decode_lines, encode
+from agentnb.errors import TraceError
+
+CALL = ToolCall("look", {"where": "über 😀"}, "1")
+
+
+def a_run() -> list[e.AnyEvent]:
+    """A small run with characters of several bytes."""
+    story = Story("Grüße, 世界 😀")
+    story.round(0, Text("I look… 👀"), CALL).answered(CALL, "näh").round_over(0)
+    return story.round(1, Text("fertig ✓"), reason="tool_results").round_over(1).over().events
+
+
+def lines_of(data: bytes) -> io.BytesIO:
+    return io.BytesIO(data)
+
+
+WHOLE = [encode(event) for event in a_run()]
+LOG = b"".join(WHOLE)
+
+
+@settings(deadline=None, max_examples=300)
+@given(any_event)
+def test_an_event_survives_its_line(event: Any) -> None:
+    line = encode(event)
+    assert decode(line) == event
+    assert line.endswith(b"\n") and line.count(b"\n") == 1
+
+
+@pytest.mark.req("KX.10")
+def test_all_kinds_of_events_are_tried() -> None:
+    assert set(of_kind) == set(e.KINDS)
+
+
+@pytest.mark.req("KX.10")
+@settings(deadline=None, max_examples=100)
+@given(any_event)
+def test_every_line_names_kind_run_number_and_time(event: Any) -> None:
+    line = encode(event)
+    read = json.loads(line)
+    assert {"kind", "run_id", "seq", "at"} <= set(read)
+    assert line.startswith(b'{"kind":"%s"' % read["kind"].encode())
+    assert read["at"].endswith(("Z", "+00:00"))
+
+
+def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
+    assert [kind.__struct_config__.tag for kind in e.KINDS] == [
+        "run_started",
+        "round_started",
+        "model_replied",
+        "tool_started",
+        "tool_finished",
+        "round_finished",
+        "limit_reached",
+        "command_received",
+        "warned",
+        "error_raised",
+        "run_finished",
+    ]
+
+
+def test_a_picture_survives_its_line_as_base64() -> None:
+    story = Story(history=(e.Message("user", (Image("image/png", bytes(range(256))),)),))
+    assert decode(encode(story.events[0])) == story.events[0]
+
+
+def test_fields_that_are_empty_are_left_out() -> None:
+    assert set(json.loads(encode(Story().events[0]))) == {"kind", "seq", "at", "run_id", "schema", "prompt", "model"}
+
+
+def test_a_whole_log_is_read_back() -> None:
+    assert decode_lines(lines_of(LOG), "run.jsonl") == a_run()
+
+
+def test_a_log_cut_at_any_byte_gives_the_events_that_are_whole() -> None:
+    events = a_run()
+    ends = [sum(map(len, WHOLE[:count])) for count in range(len(WHOLE) + 1)]
+    for cut in range(len(LOG) + 1):
+        # An event is whole when all its JSON is there; only the line end may be missing.
+        count = sum(cut >= end - 1 for end in ends[1:])
+        if count:
+            assert decode_lines(lines_of(LOG[:cut]), "run.jsonl") == events[:count], cut
+        else:
+            with pytest.raises(TraceError, match=r"^run\.jsonl "):
+                decode_lines(lines_of(LOG[:cut]), "run.jsonl")
+
+
+def test_a_log_cut_within_its_first_line_says_that_nothing_is_lost() -> None:
+    with pytest.raises(TraceError, match=r"holds no whole event.*cut off before it began"):
+        decode_lines(lines_of(WHOLE[0][:-20]), "run.jsonl")
+
+
+def test_an_empty_log_holds_no_event() -> None:
+    with pytest.raises(TraceError, match=r"run\.jsonl holds no whole event"):
+        decode_lines(lines_of(b""), "run.jsonl")
+
+
+JUNK = [b"junk\n", b"\n", b"{}\n", b'{"kind":"party_held","seq":2}\n', b"\xff\xfe\n", b"[1]\n", WHOLE[2][:-9] + b"\n"]
+
+
+@pytest.mark.parametrize("junk", JUNK)
+@pytest.mark.parametrize("before", [1, 3, len(WHOLE) - 1])
+def test_junk_between_events_is_an_error_with_the_number_of_its_line(junk: bytes, before: int) -> None:
+    data = b"".join([*WHOLE[:before], junk, *WHOLE[before:]])
+    with pytest.raises(TraceError, match=rf"^run\.jsonl, line {before + 1}: Not an event of agentnb"):
+        decode_lines(lines_of(data), "run.jsonl")
+
+
+@pytest.mark.parametrize("where", range(1, len(WHOLE) - 1))
+def test_an_event_cut_short_in_the_middle_of_a_log_is_an_error(where: int) -> None:
+    data = b"".join([*WHOLE[:where], WHOLE[where][:10], b"\n", *WHOLE[where + 1 :]])
+    with pytest.raises(TraceError, match=rf"line {where + 1}:"):
+        decode_lines(lines_of(data), "run.jsonl")
+
+
+@pytest.mark.parametrize("first", [b"hello\n", b"a,b\n1,2\n", b"\x89PNG\r\n\x1a\n", b"{}\n", b'{"kind":"run_started"}\n'])
+def test_another_file_is_no_run_log(first: bytes) -> None:
+    with pytest.raises(TraceError, match=r"run\.jsonl is not a run log of agentnb"):
+        decode_lines(lines_of(first), "run.jsonl")
+
+
+def test_a_log_without_its_beginning_says_so() -> None:
+    line = WHOLE[-1].replace(b'{"kind":"run_finished"', b'{"kind":"run_finished","schema":1')
+    with pytest.raises(TraceError, match="begins with run_finished, not with run_started"):
+        decode_lines(lines_of(line), "run.jsonl")
+
+
+@pytest.mark.parametrize("rest", ["", ',"mood":"new","prompt":{"shape":[]}'])
+def test_a_log_of_a_newer_schema_is_refused_with_what_to_do(rest: str) -> None:
+    newer = f'{{"kind":"run_started","schema":{e.SCHEMA + 1}{rest}}}\n'.encode()
+    with pytest.raises(TraceError) as caught:
+        decode_lines(lines_of(newer + b'{"kind":"unheard_of"}\n'), "run.jsonl")
+    assert str(caught.value) == (
+        f"run.jsonl was written by a newer agentnb (schema {e.SCHEMA + 1}, this version reads up to {e.SCHEMA}). "
+        "Upgrade with: pip install --upgrade agentnb"
+    )
+
+
+@pytest.mark.parametrize("schema", [e.SCHEMA, e.SCHEMA - 1])
+def test_a_log_of_this_or_an_older_schema_is_read(schema: int) -> None:
+    events = Story(schema=schema).over().events
+    assert decode_lines(lines_of(b"".join(map(encode, events))), "run.jsonl") == events
+
+
+def test_a_field_of_a_later_version_within_the_same_schema_is_passed_over() -> None:
+    line = WHOLE[0].replace(b'{"kind":"run_started"', b'{"kind":"run_started","weather":"fine"')
+    assert decode_lines(lines_of(line), "run.jsonl") == a_run()[:1]

@@ -1,0 +1,30 @@
+"""Token counts where nobody has counted."""
+
+from __future__ import annotations
+
+from agentnb.core.messages import Image, Message, Text, user
+from agentnb.core.request import Request
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
+
+
+def test_an_english_text_is_about_four_characters_a_token() -> None:
+    text = "The quick brown fox jumps over the lazy dog and runs away into the deep dark forest. " * 10
+    assert len(text) / 5 < tokens_of_text(text) < len(text) / 3
+
+
+def test_nothing_is_no_token() -> None:
+    assert (tokens_of_text(""), tokens_of_tools(())) == (0, 0)
+
+
+def test_a_picture_counts_the_same_however_many_bytes_it_has() -> None:
+    small, large = (Message("user", (Text("see"), Image("image/png", b"x" * size))) for size in (10, 100_000))
+    assert tokens_of_message(small) == tokens_of_message(large) > 500
+
+
+def test_a_request_is_the_sum_of_its_parts() -> None:
+    tools = (ToolSpec("add", "Adds two numbers.", {"type": "object"}),)
+    messages = [user("Add one and two."), user("Now.")]
+    whole = tokens_of_request(Request("Be brief.", messages, tools))
+    assert whole == tokens_of_text("Be brief.") + tokens_of_tools(tools) + sum(map(tokens_of_message, messages))
+    assert tokens_of_tools(tools) > 0

@@ -1,0 +1,147 @@
+"""A model that says what it was told to say."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Run, ToolCall
+from agentnb.core.messages import Message, Text, Thinking, user
+from agentnb.core.request import Request
+from agentnb.core.usage import Usage
+from agentnb.errors import ModelError, ScriptEnded
+from agentnb.models import Reply, ScriptedModel
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+CALL = ToolCall("add", {"a": 1, "b": 2})
+
+
+def do(*replies: Any, **settings: Any) -> Run:
+    return asyncio.run(Agent(ScriptedModel(replies), tools=[add], **settings).run("Go"))
+
+
+def reply_to(line: Any) -> Reply:
+    async def ask() -> Reply:
+        items = [item async for item in ScriptedModel([line]).stream(Request("", [user("Go")]))]
+        assert isinstance(items[-1], Reply)
+        return items[-1]
+
+    return asyncio.run(ask())
+
+
+def test_replies_are_given_one_a_call() -> None:
+    run = do(["One.", CALL], ["Two.", CALL], "Three.")
+    assert [one.text for one in run.rounds] == ["One.", "Two.", "Three."]
+
+
+def test_a_list_is_one_reply_with_words_and_several_calls() -> None:
+    run = do(["Both.", CALL, ToolCall("add", {"a": 3, "b": 4})], "Done.")
+    assert [result.text for result in run.rounds[0].results] == ["3", "7"]
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("hi", (Text("hi"),)),
+        (Text("hi"), (Text("hi"),)),
+        (CALL, (CALL,)),
+        (Thinking("hm"), (Thinking("hm"),)),
+        ([], ()),
+        (("a", CALL), (Text("a"), CALL)),
+        (lambda request: "made", (Text("made"),)),
+        (lambda request: lambda request: ["made", CALL], (Text("made"), CALL)),
+    ],
+)
+def test_a_script_holds_words_parts_lists_and_functions(line: Any, parts: Any) -> None:
+    assert reply_to(line).message == Message("assistant", parts)
+
+
+def test_a_whole_reply_is_given_as_it_is() -> None:
+    reply = Reply(Message("assistant", (Text("hi"),)), Usage(3, 4), "length", {"seed": 1})
+    assert reply_to(reply) is reply
+
+
+def test_a_reply_says_whether_it_asks_for_tools() -> None:
+    assert (reply_to(CALL).stop_reason, reply_to("hi").stop_reason) == ("tool_use", "end_turn")
+
+
+def test_a_scripted_reply_costs_nothing_and_its_tokens_are_unknown() -> None:
+    assert reply_to("hi").usage == Usage(cost=0.0)
+
+
+def test_a_function_sees_the_request() -> None:
+    seen: list[Request] = []
+    do(lambda request: seen.append(request) or "ok", system="Be brief.")
+    assert seen[0].system.startswith("Be brief.") and seen[0].messages[-1] == user("Go")
+    assert [spec.name for spec in seen[0].tools] == ["add"]
+
+
+def test_requests_are_kept_as_they_were_sent() -> None:
+    model = ScriptedModel([["One.", CALL], ["Two.", CALL], "Three."])
+    run = asyncio.run(Agent(model, tools=[add]).run("Go"))
+    assert [len(request.messages) for request in model.requests] == [1, 3, 5]
+    assert model.requests[0].messages == [user("Go")]
+    assert model.requests[2].messages == run.messages[:5]
+
+
+def test_a_request_does_not_change_after_it_was_sent() -> None:
+    sent: list[list[Message]] = []
+
+    def answer(request: Request) -> Any:
+        sent.append(list(request.messages))
+        return ["Again.", CALL] if len(sent) % 3 else "Done."
+
+    model = ScriptedModel([answer] * 6)
+    agent = Agent(model, tools=[add])
+    run = asyncio.run(agent.run("Go"))
+    asyncio.run(agent.run("And?", continue_from=run))
+    assert [len(messages) for messages in sent] == [1, 3, 5, 7, 9, 11]
+    assert [list(request.messages) for request in model.requests] == sent
+
+
+def test_the_model_of_an_agent_is_the_object_that_was_given() -> None:
+    model = ScriptedModel(["hi"])
+    agent = Agent(model)
+    asyncio.run(agent.run("Go"))
+    assert agent.model is model and len(model.requests) == 1
+
+
+def test_a_script_that_has_run_out_says_so() -> None:
+    with pytest.raises(ScriptEnded, match=r"has 0 replies and was asked for number 1\. Give it one more reply") as caught:
+        do()
+    assert isinstance(caught.value, ModelError)
+
+
+def test_a_script_that_runs_out_later_ends_the_run_as_failed() -> None:
+    run = do(["One.", CALL])
+    assert run.status == "failed" and run.error is not None
+    assert run.error.type == "ScriptEnded" and "has 1 replies and was asked for number 2" in run.error.message
+
+
+def test_an_exception_in_a_script_is_raised_where_it_stands() -> None:
+    with pytest.raises(ModelError, match="RuntimeError: boom"):
+        do(RuntimeError("boom"))
+    run = do(CALL, RuntimeError("boom"), "never")
+    assert (run.status, len(run.rounds)) == ("failed", 2)
+
+
+def test_what_a_script_cannot_hold_is_named() -> None:
+    with pytest.raises(ModelError, match="A script holds texts, ToolCalls, lists of them, exceptions and functions, not 5"):
+        do(5)
+
+
+def test_arguments_that_cannot_be_sent_cannot_be_scripted() -> None:
+    with pytest.raises(ModelError, match="TypeError"):
+        do(ToolCall("add", {"a": object()}))
+    assert reply_to(ToolCall("add", {"a": (1, 2)})).message.calls[0].arguments == {"a": [1, 2]}
+
+
+def test_a_scripted_model_may_have_a_name_of_its_own() -> None:
+    assert (ScriptedModel([]).name, ScriptedModel([], name="scripted:x").name) == ("scripted:script", "scripted:x")

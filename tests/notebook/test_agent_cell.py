@@ -1,0 +1,258 @@
+"""``%%agent`` in a real kernel."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
+
+
+def test_the_cell_blocks_until_the_run_ends_and_gives_run_and_answer(kernel: Any) -> None:
+    cell = kernel.run(f"%%agent -t add\n{PLAN}")
+    assert cell.status == "ok"
+    assert "2 steps, 2 tool calls" in cell.result["text/plain"]
+    assert kernel.value("run.status, run.stop_reason, len(run.rounds)") == "('completed', 'natural', 3)"
+    assert kernel.value("Out[max(Out)] == run.text, type(run).__name__") == "(True, 'Run')"
+
+
+def test_without_model_and_key_one_line_says_once_what_answers(kernel: Any) -> None:
+    kernel.run("%reload_ext agentnb")
+    first, second = kernel.run("%%agent\nhello"), kernel.run("%%agent\nhello")
+    assert "simulated:disciplined answers" in first.printed and "ANTHROPIC_API_KEY" in first.printed
+    assert first.printed.strip().count("\n") == 0
+    assert second.printed == ""
+
+
+def test_the_run_is_shown_in_one_display_that_is_updated(kernel: Any) -> None:
+    cell = kernel.run(f"%%agent -t add -m simulated:disciplined?delay=0.02\n{PLAN}")
+    kinds = [one["type"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]
+    assert kinds[0] == "display_data" and set(kinds[1:]) == {"update_display_data"}
+    names = {
+        one["transient"]["display_id"]
+        for one in cell.outputs
+        if "data" in one and "agentnb-run" in one["data"].get("text/html", "")
+    }
+    assert len(names) == 1
+    assert any("Step 1" in bundle["text/html"] and "Thinking" in bundle["text/html"] for bundle in cell.displays[:-1])
+    assert cell.shown.startswith("Done: 3 rounds, 2 tool calls")
+
+
+def test_many_small_deltas_become_few_updates(kernel: Any) -> None:
+    words = " ".join(["word"] * 3000)
+    kernel.run(f"from agentnb.models import ScriptedModel\ntalker = ScriptedModel(['{words}'])")
+    cell = kernel.run("%%agent -m talker\nTalk.")
+    assert cell.status == "ok"
+    assert len(cell.displays) < 100
+    assert kernel.value("run.text.count('word')") == "3000"
+
+
+def test_out_names_the_variable(kernel: Any) -> None:
+    kernel.run("run = 'mine'")
+    kernel.run("%%agent -o other\nhello")
+    assert kernel.value("run, other.status") == "('mine', 'completed')"
+
+
+def test_a_blank_cell_gets_a_question_and_calls_nobody(kernel: Any) -> None:
+    for body in ("", "\n", "\n   \n"):
+        kernel.run("run = 'mine'")
+        cell = kernel.run(f"%%agent -t add{body}")
+        assert cell.status == "ok", cell.error
+        assert cell.printed.strip().endswith("%%agent line.") and "?" in cell.printed and cell.printed.strip().count("\n") == 0
+        assert kernel.value("run") == "mine"
+
+
+def test_continue_goes_on_with_the_conversation(kernel: Any) -> None:
+    kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
+    assert kernel.value("run.status, run.stop_reason") == "('limited', 'max_rounds')"
+    cell = kernel.run("%%agent -t add --continue\nGo on.")
+    assert cell.status == "ok"
+    assert kernel.value("run.messages[0].text.strip()") == PLAN.strip()
+    assert "add: 7" in kernel.value("run.text")
+
+
+def test_a_limit_is_no_error_and_says_how_to_go_on(kernel: Any) -> None:
+    cell = kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
+    assert cell.status == "ok"
+    assert "max_rounds = 1" in cell.shown and "--continue" in cell.shown
+
+
+def test_dry_shows_the_request_and_sends_nothing(kernel: Any) -> None:
+    kernel.run("run, x = 'mine', {'a': [1, 2]}")
+    cell = kernel.run('%%agent --dry -t add\nLook at {{ x["a"][1] }}, {x} and {{x}}.')
+    assert "Look at 2, {x} and {{x}}." in cell.printed
+    assert "Nothing was sent" in cell.printed and "tokens" in cell.printed and "Add two numbers." in cell.printed
+    assert '"required"' in cell.printed
+    assert kernel.value("run") == "mine"
+
+
+def test_raw_sends_the_text_as_it_is(kernel: Any) -> None:
+    kernel.run("%%agent --raw\nLook at {{ nothing }}.")
+    assert kernel.value("run.prompt") == "Look at {{ nothing }}."
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("%%agent -m simulatd:disciplined\nhi", "Did you mean simulated:disciplined"),
+        ("%%agent -m simulated:forgetfull\nhi", "no persona 'forgetfull'"),
+        ("%%agent -m anthropic:claude\nhi", "ANTHROPIC_API_KEY is not set"),
+        ("%%agent -t ad\nhi", "no tool 'ad' in this notebook. Did you mean add?"),
+        ("%%agent --backgroud\nhi", "--background"),
+        ("%%agent --max-rounds many\nhi", "invalid int value: 'many'"),
+        ("%%agent --max-rounds 0\nhi", "from 1 to 1,000"),
+        ("%%agent -o 1x\nhi", "no name for a variable"),
+        ("%%agent -g other\nhi", "-g is not in this version"),
+        ("%%agent\n{{ ad }} hi", "no variable 'ad'. Did you mean add?"),
+        ("%agent histroy", "Did you mean history"),
+        ("%agent recover x", "not in this version"),
+        ("%agent load nothing", "no run 'nothing'"),
+        ("%agent defaults modell=x", "Did you mean model?"),
+        ("%agent stop", "Nothing is running"),
+    ],
+)
+def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, cell: str, says: str) -> None:
+    done = kernel.run(cell)
+    assert done.status == "error"
+    assert says in done.error
+    assert "\n" not in done.error and "Traceback" not in done.error
+
+
+def test_a_key_without_a_model_asks_for_a_model_and_never_shows_the_key(kernel: Any) -> None:
+    kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'sk-secret-123'")
+    cell = kernel.run("%%agent\nhello")
+    kernel.run("del os.environ['OPENAI_API_KEY']")
+    assert cell.status == "error" and "-m openai:NAME" in cell.error
+    assert "secret" not in json.dumps(cell.outputs)
+
+
+def test_a_failing_model_raises_and_the_run_is_kept(kernel: Any) -> None:
+    kernel.run("from agentnb.models import ScriptedModel\nfrom agentnb import ToolCall")
+    kernel.run("failing = ScriptedModel([ToolCall('add', {'a': 1}), RuntimeError('boom')])")
+    cell = kernel.run("%%agent -m failing -t add\nGo.")
+    assert cell.status == "error"
+    assert "RunFailed: The run failed in round 2" in cell.error and "boom" in cell.error
+    assert "Traceback" not in cell.error
+    assert kernel.value("run.status, run.rounds[0].results[0].text") == "('failed', '3')"
+
+
+def test_a_tools_exception_is_told_to_the_model_and_its_traceback_is_the_users_own(kernel: Any) -> None:
+    cell = kernel.run("%%agent -t broken add\n- fail `broken(1)`\n- go on `add(1)`")
+    assert cell.status == "ok"
+    assert kernel.value("[one.results[0].is_error for one in run.rounds[:2]]") == "[True, False]"
+    html = cell.displays[-1]["text/html"]
+    assert "ZeroDivisionError" in html and "1 // 0" in html
+    assert "agentnb/agent" not in html and "dispatch" not in html
+
+
+@pytest.mark.parametrize("what", ["a sync tool", "a streaming reply", "an async tool"])
+def test_an_interrupt_ends_the_run_cleanly(kernel: Any, what: str) -> None:
+    kernel.run(
+        "import asyncio\nasync def wait(seconds: float) -> str:\n"
+        "    'Wait.'\n    await asyncio.sleep(seconds)\n    return 'waited'"
+    )
+    cells = {
+        "a sync tool": ("%%agent -t nap add\n- sleep `nap(50)`\n- add `add(1)`", "Executing nap"),
+        "an async tool": ("%%agent -t wait add\n- wait `wait(50)`\n- add `add(1)`", "Executing wait"),
+        "a streaming reply": ("%%agent -m simulated:disciplined?delay=5\nhello", "Thinking"),
+    }
+    code, waiting_for = cells[what]
+    cell = kernel.run(code, interrupt_when=lambda cell: waiting_for in cell.shown)
+    assert cell.status == "error" and cell.error.startswith("KeyboardInterrupt: the run was stopped")
+    assert "Traceback" not in cell.error
+    assert cell.seconds_after_interrupt < 5
+    assert kernel.value("run.status, [len(one.calls) == len(one.results) for one in run.rounds]").startswith(
+        "('cancelled', [True"
+    )
+    assert kernel.value("__import__('agentnb').load_trace(f'.agentnb/runs/{run.id}.jsonl') == run") == "True"
+    tasks = "__import__('asyncio').all_tasks(get_ipython().magics_manager.registry['AgentMagics'].session._thread._loop)"
+    assert kernel.value(f"len({tasks})") == "0"
+    following = kernel.run("%%agent -t add\n- add `add(1)`")
+    assert following.status == "ok" and "add: 3" in following.result["text/plain"]
+
+
+def test_sync_tools_run_on_the_main_thread_with_the_notebooks_variables(kernel: Any) -> None:
+    kernel.run(
+        "import threading\nseen = []\ndef look() -> str:\n    'Look.'\n"
+        "    seen.append(threading.current_thread() is threading.main_thread())\n    globals()['made'] = 1\n    return 'ok'"
+    )
+    kernel.run("%%agent -t look\n- `look()`")
+    assert kernel.value("seen, made") == "([True], 1)"
+
+
+def test_figures_and_displays_of_tools_land_in_the_cell(kernel: Any) -> None:
+    kernel.run(
+        "def draw(n: int) -> str:\n    'Draw.'\n    import matplotlib.pyplot as plt\n    plt.plot(range(n))\n    plt.show()\n"
+        "    display('a display')\n    print('a print')\n    return 'drawn'\n"
+        "from agentnb import tool\n@tool(parallel_safe=True)\ndef tell(i: int) -> str:\n"
+        "    'Tell.'\n    print('told', i)\n    return 'told'"
+    )
+    cell = kernel.run("%%agent -t draw tell\n- `draw(3)`\n- `tell(1)` and `tell(2)`")
+    assert any("image/png" in one.get("data", {}) for one in cell.outputs)
+    assert any("a display" in one.get("data", {}).get("text/plain", "") for one in cell.outputs)
+    assert "a print" in cell.printed and "told 1" in cell.printed and "told 2" in cell.printed
+
+
+def test_a_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> None:
+    cell = kernel.run(f"%%agent --background -t add -m simulated:disciplined?delay=0.05\n{PLAN}")
+    assert cell.status == "ok" and "goes on in the background" in cell.printed
+    assert kernel.run("%agent status").printed.strip() != ""
+    assert kernel.run("%agent pause").status == "ok"
+    assert kernel.run("%agent resume").status == "ok"
+    assert kernel.run("%agent say Thank you").status == "ok"
+    assert kernel.run("%agent stop enough").status == "ok"
+    kernel.run("import time\nwhile run.should_continue: time.sleep(0.01)")
+    assert kernel.value("run.status") == "cancelled"
+    commands = kernel.value("[event.command for event in run.events if type(event).__name__ == 'CommandReceived']")
+    assert commands == "['pause', 'resume', 'say', 'stop']"
+
+
+def test_run_all_stops_at_a_failing_cell(kernel: Any) -> None:
+    """The reply says error, which is what nbclient and papermill look at."""
+    assert kernel.run("%%agent -t nothing\nhi").status == "error"
+
+
+def test_hostile_text_never_becomes_markup(kernel: Any) -> None:
+    kernel.run(
+        "bad = '<script>alert(1)</script><img src=x onerror=alert(1)>\\x1b[31m\\u202e'\n"
+        "def evil() -> str:\n    'Evil.'\n    return bad\n"
+        "speaker = ScriptedModel([[bad, ToolCall('evil')], bad])"
+    )
+    cell = kernel.run("%%agent -m speaker -t evil\nGo.")
+    for bundle in [*cell.displays, cell.result]:
+        assert "<script" not in bundle["text/html"] and "<img" not in bundle["text/html"]
+        for text in bundle.values():
+            assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_history_lists_the_runs_and_load_brings_one_back(kernel: Any) -> None:
+    kernel.run("%%agent -o known\nhello there")
+    listing = kernel.run("%agent history").printed
+    assert kernel.value("known.id") in listing and "hello there" in listing and "completed" in listing
+    cell = kernel.run(f"%agent load {kernel.value('known.id')}")
+    assert cell.status == "ok" and kernel.value("run == known") == "True"
+    assert "agentnb-run" in cell.result["text/html"]
+    kernel.run("%%agent --continue\nAnd now?")
+    assert kernel.value("run.continued_from == known.id") == "True"
+
+
+def test_tools_shows_the_schema_and_what_the_docstring_lacks(kernel: Any) -> None:
+    printed = kernel.run("%agent tools add").printed
+    assert '"description": "the first"' in printed and "Missing: b is not described in the docstring" in printed
+    assert {"add", "nap", "broken"} <= set(kernel.run("%agent tools").printed.split())
+
+
+def test_defaults_are_shown_and_set(kernel: Any) -> None:
+    assert kernel.run("%agent defaults max-rounds=1").printed.count("max-rounds=1") == 1
+    kernel.run(f"%%agent -t add\n{PLAN}")
+    assert kernel.value("run.stop_reason") == "max_rounds"
+    kernel.run("%agent defaults max-rounds=50")
+
+
+def test_the_environment_names_the_model(kernel: Any) -> None:
+    kernel.run("os.environ['AGENTNB_MODEL'] = 'simulated:disciplined?delay=0.001'")
+    kernel.run("%%agent\nhello")
+    kernel.run("del os.environ['AGENTNB_MODEL']")
+    assert kernel.value("run.model") == "simulated:disciplined?delay=0.001"

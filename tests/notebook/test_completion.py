@@ -1,0 +1,45 @@
+"""Tab and ``?``, asked as a frontend asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def complete(kernel: Any, code: str, at: int | None = None) -> list[str]:
+    reply = kernel.client.complete(code, len(code) if at is None else at, reply=True, timeout=30)
+    return reply["content"]["matches"]
+
+
+@pytest.mark.parametrize(
+    ("code", "offered"),
+    [
+        ("%%agent --ma", "--max-rounds"),
+        ("%%agent -m sim", "simulated:disciplined"),
+        ("%%agent -m simulated:disciplined -t a", "add"),
+        ("%%agent -t add na", "nap"),
+        ("%agent his", "history"),
+        ("%agent tools ad", "add"),
+        ("%agent defaults mo", "model="),
+    ],
+)
+def test_options_models_tools_and_commands_are_completed(kernel: Any, code: str, offered: str) -> None:
+    assert offered in complete(kernel, code)
+
+
+def test_completion_works_above_a_body(kernel: Any) -> None:
+    assert complete(kernel, "%%agent --back\nDo it.", 14) == ["--background"]
+
+
+def test_completion_elsewhere_is_left_alone(kernel: Any) -> None:
+    assert "--max-rounds" not in complete(kernel, "print(--ma")
+    assert "add" in complete(kernel, "ad")
+
+
+def test_the_magic_explains_itself(kernel: Any) -> None:
+    cell = kernel.run("%%agent?")
+    help_text = str([one for one in cell.outputs if one["type"] != "status"]) + str(cell.result)
+    reply = kernel.client.execute("%%agent?", reply=True, timeout=30)
+    payload = "".join(one.get("data", {}).get("text/plain", "") for one in reply["content"]["payload"])
+    assert "--max-rounds" in payload + help_text and "Let an agent work on the text of this cell" in payload + help_text

@@ -1,0 +1,55 @@
+"""Variables in the body of a cell."""
+
+import pytest
+
+from agentnb.errors import InterpolationError
+from agentnb.notebook.interpolation import interpolate
+
+VARIABLES = {"name": "Ada", "row": {"a": 1, "b": [10, 20]}, "table": [[1, 2], [3, 4]]}
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("{{ name }}", "Ada"),
+        ("{{ row[\"a\"] }} {{ row['a'] }}", "1 1"),
+        ('{{ row["b"][1] }} {{ table[-1][0] }}', "20 3"),
+        ("a {{ name }} b {{ name }}", "a Ada b Ada"),
+    ],
+)
+def test_a_name_in_double_braces_with_spaces_is_replaced(text: str, becomes: str) -> None:
+    assert interpolate(text, VARIABLES) == becomes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{name}",
+        "{{name}}",
+        "{{ name}}",
+        "{{  name }}",
+        '{"a": {"b": 1}}',
+        r"\frac{a}{{b}}",
+        "{{ name.upper }}",
+        "{{ name() }}",
+        "{{ 1 }}",
+    ],
+)
+def test_everything_else_passes_untouched(text: str) -> None:
+    assert interpolate(text, VARIABLES) == text
+
+
+def test_what_was_put_in_is_not_looked_at_again() -> None:
+    assert interpolate("{{ a }}", {"a": "{{ b }}", "b": "no"}) == "{{ b }}"
+
+
+@pytest.mark.parametrize("text", ["{{ nam }}", '{{ row["c"] }}', "{{ table[9] }}", '{{ name["x"] }}'])
+def test_what_is_not_there_is_an_error_that_names_it(text: str) -> None:
+    with pytest.raises(InterpolationError) as caught:
+        interpolate(text, VARIABLES)
+    assert text in str(caught.value) and "--raw" in str(caught.value)
+
+
+def test_a_near_name_is_offered() -> None:
+    with pytest.raises(InterpolationError, match=r"Did you mean name\?"):
+        interpolate("{{ nam }}", VARIABLES)

@@ -1,0 +1,127 @@
+"""The session of a kernel."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from agentnb.agent.agent import Agent
+from agentnb.core.messages import ToolCall
+from agentnb.core.request import Request
+from agentnb.errors import SettingsError, StoreError
+from agentnb.models import ScriptedModel
+from agentnb.session.choice import choose_model
+from agentnb.session.places import default_store
+from agentnb.session.session import Session
+from agentnb.traces.store import Store
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session(Store(tmp_path / "runs"))
+
+
+def held_model() -> tuple[ScriptedModel, threading.Event]:
+    """A model that answers when the event is set."""
+    let_go = threading.Event()
+
+    def reply(request: Request) -> str:
+        assert let_go.wait(30)
+        return "done"
+
+    return ScriptedModel([reply]), let_go
+
+
+def test_a_run_is_kept_in_the_store_and_is_the_last_one(session: Session) -> None:
+    run = session.start(Agent(ScriptedModel(["hi"])), "go").result(30)
+    assert session.last_run() is run
+    assert session.store.load(run.id) == run
+
+
+def test_what_runs_is_known_and_the_newest_is_current(session: Session) -> None:
+    model, let_go = held_model()
+    live = session.start(Agent(model), "go")
+    assert session.running() == [live] and session.current() is live
+    let_go.set()
+    live.result(30)
+    assert session.running() == []
+    with pytest.raises(SettingsError, match="Nothing is running"):
+        session.current()
+
+
+def test_going_on_needs_a_run_that_has_ended(session: Session) -> None:
+    with pytest.raises(SettingsError, match="no run to go on with"):
+        session.last_run()
+    model, let_go = held_model()
+    live = session.start(Agent(model), "go")
+    while live.run.started_at is None:
+        pass
+    with pytest.raises(SettingsError, match="still running"):
+        session.last_run()
+    let_go.set()
+    run = live.result(30)
+    assert session.last_run() is run
+
+
+def test_a_loaded_run_is_gone_on_with(session: Session) -> None:
+    first = session.start(Agent(ScriptedModel(["one"])), "go").result(30)
+    session.start(Agent(ScriptedModel(["two"])), "go").result(30)
+    assert session.load(first.id) == first
+    assert session.last_run() == first
+    with pytest.raises(StoreError):
+        session.load("nothing")
+    assert session.last_run() == first
+
+
+def test_without_a_foreground_plain_tools_run_in_threads(session: Session) -> None:
+    seen: list[bool] = []
+
+    def where() -> str:
+        """Tell."""
+        seen.append(threading.current_thread() is threading.main_thread())
+        return "ok"
+
+    session.start(Agent(ScriptedModel([ToolCall("where"), "done"]), tools=[where]), "go").result(30)
+    assert seen == [False]
+
+
+def test_defaults_are_checked(session: Session) -> None:
+    session.set_default("model", "simulated:disciplined")
+    session.set_default("max-rounds", "7")
+    assert session.defaults == {"model": "simulated:disciplined", "max-rounds": "7"}
+    for key, value in [("model", "nobody:x"), ("max-rounds", "0"), ("max-rounds", "x"), ("colour", "red")]:
+        with pytest.raises(SettingsError):
+            session.set_default(key, value)
+    assert session.defaults == {"model": "simulated:disciplined", "max-rounds": "7"}
+
+
+def test_the_session_s_model_comes_before_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTNB_MODEL", "simulated:disciplined?delay=1")
+    assert choose_model("simulated:disciplined") == ("simulated:disciplined", "")
+    assert choose_model("") == ("simulated:disciplined?delay=1", "")
+
+
+def test_with_nothing_set_the_simulated_model_answers_and_says_so() -> None:
+    model, note = choose_model(None)
+    assert model == "simulated:disciplined" and "no language model" in note and "\n" not in note
+
+
+def test_with_a_key_a_model_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-hidden")
+    with pytest.raises(SettingsError, match="-m anthropic:NAME") as caught:
+        choose_model(None)
+    assert "hidden" not in str(caught.value)
+
+
+def test_logs_lie_in_the_working_folder(tmp_path: Path) -> None:
+    store, note = default_store()
+    assert store.folder == tmp_path / ".agentnb" / "runs" and note == ""
+    assert not (tmp_path / ".agentnb").exists()  # nothing is left behind before the first run
+
+
+def test_where_the_folder_cannot_be_written_they_lie_with_the_person_and_a_line_says_so(tmp_path: Path) -> None:
+    (tmp_path / ".agentnb").write_text("a file where the folder should be")
+    store, note = default_store()
+    assert store.folder.parts[-2:] == ("agentnb", "runs") and str(store.folder) in note and "cannot be written" in note

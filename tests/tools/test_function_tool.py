@@ -1,0 +1,336 @@
+"""Calling a function as a tool: arguments checked and converted, each problem told, the result an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from agentnb.agent.threads import call_in_thread
+from agentnb.core.messages import Text
+from agentnb.errors import InvalidTool
+from agentnb.tools.function import FunctionTool, as_tool, tool
+from agentnb.tools.tool import ToolContext, ToolOutcome, failure
+
+CONTEXT = ToolContext("r-1", "toolu_1", Path("data"), call_in_thread)
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+def call(function: Callable[..., Any], /, **arguments: Any) -> ToolOutcome:
+    return asyncio.run(FunctionTool(function, name="f").run(arguments, CONTEXT))
+
+
+def refused(function: Callable[..., Any], /, **arguments: Any) -> str:
+    outcome = call(function, **arguments)
+    assert (outcome.ok, outcome.error_code) == (False, "invalid_arguments")
+    assert outcome.as_result("toolu_1", "f").is_error
+    return outcome.text
+
+
+def show(*values: Any) -> str:
+    return " ".join(map(repr, values))
+
+
+@pytest.mark.req("R2.3", "KX.6")
+def test_a_call_gives_an_outcome_with_the_value_and_its_words() -> None:
+    def add(a: int, b: int = 2) -> int:
+        return a + b
+
+    outcome = call(add, a=1)
+    assert (outcome.ok, outcome.value, outcome.text, outcome.error_code) == (True, 3, "3", None)
+    result = outcome.as_result("toolu_1", "add")
+    assert (result.call_id, result.name, result.text, result.is_error) == ("toolu_1", "add", "3", False)
+
+
+@pytest.mark.req("R2.3")
+def test_arguments_are_converted_to_the_types_of_the_hints() -> None:
+    def f(day: date, colour: Colour, point: Point, points: dict[str, Point], half: float) -> str:
+        return show(day, colour, point, points, type(half))
+
+    point = {"x": 1}
+    outcome = call(f, day="2026-01-02", colour="red", point=point, points={"a": point}, half=1)
+    assert outcome.text == show(date(2026, 1, 2), Colour.RED, Point(1), {"a": Point(1)}, float)
+
+
+@pytest.mark.req("R2.3")
+def test_the_functions_own_defaults_are_used_as_they_are() -> None:
+    sentinel = object()
+
+    def f(x: Any = sentinel, *, colour: Colour = Colour.RED, day: date = date(2026, 1, 2)) -> bool:
+        return x is sentinel and colour is Colour.RED and day == date(2026, 1, 2)
+
+    assert call(f).value is True
+
+
+@pytest.mark.req("R2.3")
+def test_none_is_passed_where_the_hint_allows_it_and_only_there() -> None:
+    def f(x: int | None = 3) -> str:
+        return show(x)
+
+    def g(x: int = 3) -> str:
+        return show(x)
+
+    assert (call(f, x=None).text, call(f).text) == ("None", "3")
+    assert "x" in refused(g, x=None)
+
+
+@pytest.mark.req("R2.3")
+def test_positional_only_parameters_each_get_their_own_value() -> None:
+    def f(a: int, b: int = 2, c: int = 3, /, d: int = 4) -> list[int]:
+        return [a, b, c, d]
+
+    assert call(f, a=1).value == [1, 2, 3, 4]
+    assert call(f, d=9, b=7, a=1).value == [1, 7, 3, 9]
+    assert call(f, a=1, c=8).value == [1, 2, 8, 4]
+
+
+@pytest.mark.req("R2.3")
+def test_the_context_is_put_in_where_the_function_wants_it() -> None:
+    def by_name(x: int, context: ToolContext) -> str:
+        return f"{x} {context.call_id} {context.work_dir}"
+
+    def by_place(context: ToolContext, x: int, /) -> str:
+        return f"{x} {context.call_id}"
+
+    assert call(by_name, x=1).text == "1 toolu_1 data"
+    assert call(by_place, x=1).text == "1 toolu_1"
+    assert "context" in refused(by_name, x=1, context="mine")
+
+
+@pytest.mark.req("R2.3")
+def test_methods_partials_and_objects_are_called_as_they_are() -> None:
+    class Account:
+        def __init__(self, money: int) -> None:
+            self.money = money
+
+        def book(self, amount: int) -> int:
+            self.money += amount
+            return self.money
+
+        def __call__(self, times: int) -> int:
+            return self.money * times
+
+    account = Account(1)
+    assert call(account.book, amount=2).value == account.money == 3
+    assert call(account, times=2).value == 6
+    assert call(functools.partial(account.book, 4)).value == 7
+
+    def power(base: int, exponent: int) -> int:
+        return base**exponent
+
+    square = functools.partial(power, exponent=2)
+    assert (call(square, base=3).value, call(square, base=3, exponent=3).value) == (9, 27)
+
+
+async def double(x: int) -> int:
+    """Double it."""
+    await asyncio.sleep(0)
+    return 2 * x
+
+
+class Doubler:
+    async def __call__(self, x: int) -> int:
+        return await double(x)
+
+
+def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator as people write them: plain, around whatever it gets."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize(
+    "function",
+    [double, functools.partial(double), Doubler(), Doubler().__call__, logged(double)],
+    ids=["function", "partial", "object", "method", "behind a plain decorator"],
+)
+def test_what_is_async_is_awaited(function: Callable[..., Any]) -> None:
+    assert call(function, x=4).text == "8"
+
+
+@pytest.mark.req("R2.3", "R2.10")
+def test_every_problem_with_the_arguments_is_told_with_near_names() -> None:
+    def f(table: str, limit: int, order: Literal["up", "down"] = "up") -> None: ...
+
+    words = refused(f, tabel="iris", limit="ten", order="sideways")
+    assert "There is no argument 'tabel'. Did you mean table?" in words
+    assert "'table' is a required property" in words
+    assert "limit: 'ten' is not of type 'integer'" in words
+    assert "order: 'sideways' is not one of ['down', 'up']" in words
+    assert "was not run" in words
+
+
+@pytest.mark.req("R2.3")
+def test_a_problem_deep_inside_is_told_with_its_place() -> None:
+    def f(points: list[Point]) -> None: ...
+
+    assert "points.1.x: 'no' is not of type 'integer'" in refused(f, points=[{"x": 1}, {"x": "no"}])
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize(("hint", "value"), [(date, "tomorrow"), (date, "2026-02-30"), (Colour, "green"), (int, 1.5)])
+def test_what_cannot_be_converted_is_told(hint: Any, value: Any) -> None:
+    def f(x):  # type: ignore[no-untyped-def]
+        return x
+
+    f.__annotations__ = {"x": hint}
+    assert "x" in refused(f, x=value).partition("\n")[2]
+
+
+@pytest.mark.req("R2.3")
+def test_a_function_that_was_refused_its_arguments_is_not_run() -> None:
+    ran: list[int] = []
+
+    def f(x: int) -> None:
+        ran.append(x)
+
+    refused(f, x="1")
+    refused(f, x=True)
+    refused(f)
+    assert ran == []
+
+
+@pytest.mark.req("R2.3", "R2.10")
+def test_an_error_of_the_functions_own_is_no_problem_of_the_arguments() -> None:
+    def f(x: int) -> None:
+        raise TypeError("f() missing 1 required positional argument: 'x'")
+
+    with pytest.raises(TypeError):
+        call(f, x=1)
+
+
+@pytest.mark.req("KX.6")
+def test_an_outcome_of_the_tools_own_passes_through() -> None:
+    own = failure("no_rows", "The table is empty.")
+
+    def f() -> ToolOutcome:
+        return own
+
+    assert call(f) is own
+    result = own.as_result("toolu_1", "f")
+    assert (result.is_error, result.error_code, result.text) == (True, "no_rows", "The table is empty.")
+    assert ToolOutcome(True, (Text("a"), Text("b"))).text == "a\nb"
+
+
+@pytest.mark.req("R2.3")
+def test_marking_a_function_leaves_it_an_ordinary_function() -> None:
+    @tool
+    def bare(x: int) -> int:
+        """Bare."""
+        return x + 1
+
+    @tool(name="other", effects=["read"], timeout=5)
+    def dressed(x: int) -> int:
+        return x + 2
+
+    @tool
+    async def later(x: int) -> int:
+        return x + 3
+
+    assert (bare(1), dressed(1), asyncio.run(later(1))) == (2, 3, 4)
+    assert (bare.__name__, bare.__doc__, dressed.__name__) == ("bare", "Bare.", "dressed")
+    assert as_tool(bare).spec.name == "bare"
+    assert (as_tool(dressed).spec.name, as_tool(dressed).timeout, as_tool(dressed).parallel_safe) == ("other", 5, True)
+
+
+@pytest.mark.req("R2.3")
+def test_a_marked_function_behind_a_decorator_is_the_decorated_one() -> None:
+    @logged
+    @tool(name="inner")
+    def f() -> str:
+        return "f"
+
+    assert as_tool(f).function is f
+
+
+class Bank:
+    @tool(name="book_money", timeout=5)
+    def book(self, amount: int) -> int:
+        """Book."""
+        return amount
+
+    def close(self) -> str:
+        return "closed"
+
+
+@pytest.mark.req("R2.3")
+def test_a_marked_method_keeps_its_settings_on_its_object() -> None:
+    bank = Bank()
+    found = as_tool(bank.book)
+    assert list(found.spec.input_schema["properties"]) == ["amount"]
+    assert (found.spec.name, found.timeout) == ("book_money", 5)
+
+
+@pytest.mark.req("R2.3")
+def test_a_method_of_an_object_can_be_given_settings_or_is_refused_clearly() -> None:
+    try:
+        marked = tool(name="close_it")(Bank().close)
+    except InvalidTool:
+        return
+    assert as_tool(marked).spec.name == "close_it"
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"effects": ["fly"]}, "no such effect: fly.*read, write"),
+        ({"timeout": 0}, "timeout=0"),
+        ({"timeout": -1}, "timeout=-1"),
+        ({"timeout": float("nan")}, "timeout=nan"),
+        ({"name": "two words"}, "'two words' cannot be the name"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_when_the_function_is_marked(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidTool, match=words):
+        tool(**settings)(double)
+
+
+@pytest.mark.req("K2.5")
+@pytest.mark.parametrize(
+    ("settings", "safe"),
+    [
+        ({}, False),
+        ({"effects": ["read"]}, True),
+        ({"effects": ["read", "network"]}, False),
+        ({"effects": []}, False),
+        ({"effects": ["read"], "parallel_safe": False}, False),
+        ({"effects": ["write"], "parallel_safe": True}, True),
+    ],
+)
+def test_only_what_just_reads_is_safe_beside_others_unless_said(settings: dict[str, Any], safe: bool) -> None:
+    assert FunctionTool(double, **settings).parallel_safe is safe
+
+
+@pytest.mark.parametrize("value", [3, "text", None, int, Bank])
+def test_what_is_no_function_is_no_tool(value: Any) -> None:
+    with pytest.raises(InvalidTool, match="is no tool"):
+        as_tool(value)
+
+
+def test_a_tool_is_taken_as_it_is() -> None:
+    mine = FunctionTool(double)
+    assert as_tool(mine) is mine
+    assert repr(mine) == "<tool double>"

@@ -1,0 +1,228 @@
+"""What a tool returned, as a model reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.threads import call_in_thread
+from agentnb.core.messages import Image, Text, ToolCall
+from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.function import FunctionTool
+from agentnb.tools.rendering import as_text, success
+from agentnb.tools.tool import ToolContext, ToolOutcome, failure
+from agentnb.traces.store import Store
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+    y: float = 0.5
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("žluťoučký\n", "žluťoučký\n"),
+        ("", ""),
+        (None, "(no value)"),
+        (3, "3"),
+        (-2.5, "-2.5"),
+        (True, "true"),
+        (10**30, "1" + "0" * 30),
+        ([1, "a", None], '[1,"a",null]'),
+        ((1, 2), "[1,2]"),
+        ({"a": {"b": [1]}}, '{"a":{"b":[1]}}'),
+        ({1: 2}, '{"1":2}'),
+        (Point(1), '{"x":1,"y":0.5}'),
+        ([Point(1)], '[{"x":1,"y":0.5}]'),
+        (Colour.RED, '"red"'),
+        (date(2026, 1, 2), '"2026-01-02"'),
+        (b"abc", "3 bytes"),
+        (bytearray(2), "2 bytes"),
+        (np.int64(3), "3"),
+        (np.float64(2.5), "2.5"),
+        (np.bool_(True), "true"),
+        (np.array(4), "4"),
+        (np.array([1, 2]), "[1 2]"),
+        ({"mean": np.float32(0.5), "all": np.array([1, 2])}, '{"mean":0.5,"all":[1,2]}'),
+    ],
+    ids=repr,
+)
+def test_values_are_shown_as_data(value: Any, words: str) -> None:
+    assert as_text(value) == words
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float64("nan"), {"mean": math.inf}], ids=repr)
+def test_numbers_that_json_has_not_are_not_shown_as_a_missing_value(value: Any) -> None:
+    assert "null" not in as_text(value)
+
+
+@pytest.mark.req("R2.3")
+def test_a_table_is_shown_as_a_table_with_its_size() -> None:
+    words = as_text(pd.DataFrame({"name": ["a", "b"], "mass": [1.5, 2.5]}))
+    assert words.startswith("DataFrame, 2 x 2\n")
+    assert all(word in words for word in ("name", "mass", "1.5", "2.5"))
+    assert as_text(pd.Series([1, 2], index=["a", "b"])) == "Series, 2\na    1\nb    2"
+
+
+@pytest.mark.req("R2.3")
+def test_a_series_is_shown_with_its_name() -> None:
+    assert "mass" in as_text(pd.Series([1, 2], name="mass"))
+
+
+@pytest.mark.req("R2.3")
+def test_of_a_long_or_wide_table_a_part_is_shown_and_its_true_size() -> None:
+    words = as_text(pd.DataFrame(np.zeros((10_000, 300))))
+    assert words.startswith("DataFrame, 10000 x 300\n")
+    assert len(words.splitlines()) < 100
+    assert len(words) < 20_000
+    assert "9999" in words
+    assert len(as_text(pd.Series(range(10_000))).splitlines()) < 100
+
+
+@pytest.mark.req("R2.3")
+def test_an_empty_table_is_said_to_be_empty() -> None:
+    assert as_text(pd.DataFrame()).startswith("DataFrame, 0 x 0")
+
+
+@pytest.mark.req("R2.3")
+def test_a_figure_and_what_is_drawn_in_it_are_told_by_its_size() -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4, 3), dpi=100)
+    axes = figure.subplots()
+    assert as_text(figure) == "a figure of 400 x 300 pixels"
+    assert as_text(axes) == "a figure of 400 x 300 pixels"
+
+
+class Plain:
+    def __repr__(self) -> str:
+        return "<plain>"
+
+
+class Anything:
+    """Has every attribute there is."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args: self
+
+    def __repr__(self) -> str:
+        return "<anything>"
+
+
+class FailsToShow:
+    def __repr__(self) -> str:
+        raise ValueError("no words")
+
+
+class ShowsNoText:
+    def __repr__(self) -> str:
+        return 3  # type: ignore[return-value]
+
+
+class FailsAsAList(Plain):
+    def tolist(self) -> Any:
+        raise ValueError("no list")
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(Plain(), "<plain>"), (Anything(), "<anything>"), (FailsAsAList(), "<plain>"), ([Plain()], "<plain>")],
+    ids=["plain", "anything", "fails as a list", "in a list"],
+)
+def test_an_object_is_shown_as_python_shows_it(value: Any, words: str) -> None:
+    assert as_text(value).strip('[]"') == words
+
+
+@pytest.mark.req("R2.3", "R2.10")
+@pytest.mark.parametrize("value", [FailsToShow(), ShowsNoText(), [FailsToShow()]], ids=["fails", "no text", "in a list"])
+def test_an_object_that_cannot_be_shown_does_not_end_the_run(value: Any) -> None:
+    def get() -> Any:
+        return value
+
+    run = Agent(ScriptedModel([ToolCall("get"), "Done."]), tools=[get]).run_sync("go")
+    assert (run.status, len(run.rounds[0].results)) == ("completed", 1)
+
+
+@pytest.mark.req("R2.3")
+def test_data_that_holds_itself_is_shown() -> None:
+    circle: list[Any] = [1]
+    circle.append(circle)
+    assert as_text(circle) == "[1, [...]]"
+    ring: dict[str, Any] = {}
+    ring["me"] = ring
+    assert as_text(ring) == "{'me': {...}}"
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a\ud800b",
+        {"a": "\ud800"},
+        {"\ud800": 1},
+        ["\udfff"],
+        pd.DataFrame({"a": ["\ud800"]}),
+        Text("\ud800"),
+        ToolOutcome(True, (Text("\ud800"),)),
+        failure("odd", "\ud800"),
+    ],
+    ids=["text", "value", "key", "list", "table", "part", "outcome", "failure"],
+)
+def test_half_characters_do_not_break_the_log(value: Any, tmp_path: Path) -> None:
+    def get() -> Any:
+        return value
+
+    store = Store(tmp_path / "runs")
+    run = Agent(ScriptedModel([ToolCall("get"), "Done."]), tools=[get]).run_sync("go", store=store)
+    run.rounds[0].results[0].text.encode()
+    assert store.load(run.id) == run
+
+
+@pytest.mark.req("KX.6")
+def test_outcomes_and_parts_pass_through() -> None:
+    own, picture = failure("empty", "There are no rows."), Image("image/png", b"png")
+    assert success(own) is own
+    assert success(picture).parts == (picture,)
+    assert success(Text("a")).parts == (Text("a"),)
+
+
+@pytest.mark.req("KX.6")
+def test_the_value_itself_is_kept_beside_its_words() -> None:
+    table = pd.DataFrame({"a": [1]})
+    outcome = success(table)
+    assert outcome.value is table
+    assert (outcome.ok, outcome.error_code) == (True, None)
+
+
+@pytest.mark.req("KX.6")
+def test_every_way_to_fail_has_its_code_and_is_an_error() -> None:
+    async def main() -> ToolOutcome:
+        return await FunctionTool(wants_a_number).run({"x": "no"}, ToolContext("r", "c", Path(), call_in_thread))
+
+    outcome = asyncio.run(main())
+    result = outcome.as_result("toolu_1", "wants_a_number")
+    assert (result.is_error, result.error_code) == (True, "invalid_arguments")
+    assert (failure("timeout", "x").ok, failure("timeout", "x").error_code) == (False, "timeout")
+
+
+def wants_a_number(x: int) -> int:
+    return x

@@ -1,0 +1,388 @@
+"""From a function to the schema a model sees: hints, defaults, docstrings, and what cannot be offered."""
+
+from __future__ import annotations
+
+import functools
+import json
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from typing import Annotated, Any, Literal, Optional
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+from agentnb.errors import InvalidTool
+from agentnb.tools.function import FunctionTool
+from agentnb.tools.tool import ToolContext
+
+if typing.TYPE_CHECKING:
+    from decimal import Decimal as OnlyForTypes
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+def schema_of(function: Callable[..., Any], **settings: Any) -> dict[str, Any]:
+    schema = FunctionTool(function, **settings).spec.input_schema
+    Draft202012Validator.check_schema(schema)
+    json.dumps(schema)
+    return schema
+
+
+def takes(hint: Any, *default: Any) -> Callable[..., Any]:
+    """A function with one parameter of this type."""
+
+    def f(x, *rest):  # type: ignore[no-untyped-def]
+        return x
+
+    f.__annotations__ = {"x": hint}
+    f.__defaults__ = default or None
+    return f
+
+
+@pytest.mark.req("R2.3")
+def test_name_description_and_schema_come_from_the_function() -> None:
+    def count_rows(table: str, limit: int = 10) -> int:
+        """Count the rows of a table.
+
+        Stops at the limit.
+        """
+        return limit
+
+    spec = FunctionTool(count_rows).spec
+    assert spec.name == "count_rows"
+    assert spec.description == "Count the rows of a table.\n\nStops at the limit."
+    assert spec.input_schema == {
+        "type": "object",
+        "properties": {"table": {"type": "string"}, "limit": {"type": "integer", "default": 10}},
+        "required": ["table"],
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        (int, {"type": "integer"}),
+        (float, {"type": "number"}),
+        (bool, {"type": "boolean"}),
+        (str, {"type": "string"}),
+        (list[int], {"type": "array", "items": {"type": "integer"}}),
+        (dict[str, float], {"type": "object", "additionalProperties": {"type": "number"}}),
+        (Literal["a", "b"], {"enum": ["a", "b"]}),
+        (date, {"type": "string", "format": "date"}),
+        (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}),  # noqa: UP045  # people write it
+        (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+        (Any, {}),
+        (Annotated[int, msgspec.Meta(ge=1)], {"type": "integer", "minimum": 1}),
+        (Annotated[int, "any words"], {"type": "integer"}),
+    ],
+    ids=str,
+)
+def test_a_hint_is_told_as_json_schema(hint: Any, expected: dict[str, Any]) -> None:
+    assert schema_of(takes(hint))["properties"]["x"] == expected
+
+
+@pytest.mark.req("R2.3")
+def test_enums_and_dataclasses_are_told_with_their_members_and_fields() -> None:
+    def paint(point: Point, colour: Colour, others: list[Point]) -> None: ...
+
+    schema = schema_of(paint)
+    assert schema["properties"]["point"] == {"$ref": "#/$defs/Point"}
+    assert schema["properties"]["others"] == {"type": "array", "items": {"$ref": "#/$defs/Point"}}
+    assert schema["$defs"]["Point"]["required"] == ["x"]
+    assert schema["$defs"]["Point"]["properties"]["y"] == {"type": "integer", "default": 0}
+    assert sorted(schema["$defs"]["Colour"]["enum"]) == ["blue", "red"]
+
+
+@pytest.mark.req("R2.3")
+def test_a_tool_may_have_the_name_of_a_type_it_takes() -> None:
+    assert schema_of(takes(Point), name="Point")["properties"]["x"] == {"$ref": "#/$defs/Point"}
+
+
+@pytest.mark.req("R2.3")
+def test_parameters_without_a_hint_take_anything_and_that_is_said() -> None:
+    def f(x, y=3):  # type: ignore[no-untyped-def]
+        """Do it."""
+
+    assert schema_of(f)["properties"] == {"x": {}, "y": {"default": 3}}
+    assert "x has no type hint: any value passes" in FunctionTool(f).signature.gaps
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize("default", ["a", 3, 2.5, True, [1], {"a": 1}])
+def test_a_plain_default_is_told(default: Any) -> None:
+    assert schema_of(takes(Any, default))["properties"]["x"]["default"] == default
+
+
+@pytest.mark.req("R2.3")
+def test_a_parameter_with_a_default_is_not_required_even_if_the_default_cannot_be_told() -> None:
+    schema = schema_of(takes(int | None, None))
+    assert "x" not in schema.get("required", [])
+    assert "x" not in schema_of(takes(Any, object())).get("required", [])
+
+
+@pytest.mark.req("R2.3")
+def test_a_default_that_holds_what_json_has_not_is_not_told() -> None:
+    assert "default" not in schema_of(takes(Any, [object()]))["properties"]["x"]
+
+
+GOOGLE = """Count rows.
+
+    Args:
+        table (str): Which table.
+        limit: How many
+            at most.
+
+    Returns:
+        The number.
+    """
+NUMPY = """Count rows.
+
+    Parameters
+    ----------
+    table : str
+        Which table.
+    limit : int, optional
+        How many
+        at most.
+
+    Returns
+    -------
+    int
+        The number.
+    """
+REST = """Count rows.
+
+    :param table: Which table.
+    :type table: str
+    :param int limit: How many
+        at most.
+    :returns: The number.
+    """
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, REST], ids=["google", "numpy", "rest"])
+def test_parameters_are_described_as_the_docstring_describes_them(docstring: str) -> None:
+    def count_rows(table: str, limit: int = 10) -> int:
+        return limit
+
+    count_rows.__doc__ = docstring
+    spec = FunctionTool(count_rows).spec
+    assert spec.description == "Count rows."
+    assert spec.input_schema["properties"]["table"] == {"type": "string", "description": "Which table."}
+    described = spec.input_schema["properties"]["limit"]
+    assert " ".join(described["description"].split()) == "How many at most."
+    assert (described["type"], described["default"]) == ("integer", 10)
+
+
+@pytest.mark.req("R2.3")
+def test_names_that_share_a_line_of_a_numpy_docstring_are_both_described() -> None:
+    def f(x: int, y: int) -> None:
+        """Do it.
+
+        Parameters
+        ----------
+        x, y : int
+            A coordinate.
+        """
+
+    assert [p.get("description") for p in schema_of(f)["properties"].values()] == ["A coordinate.", "A coordinate."]
+
+
+@pytest.mark.req("R2.3")
+def test_what_docstring_and_hints_leave_unsaid_is_listed() -> None:
+    def f(x, *args: int, **kwargs: int) -> None: ...  # type: ignore[no-untyped-def]
+
+    gaps = "\n".join(FunctionTool(f).signature.gaps)
+    assert "no docstring" in gaps
+    assert "x is not described" in gaps
+    assert "args" in gaps and "kwargs" in gaps
+
+
+@pytest.mark.req("R2.3")
+def test_a_docstring_that_says_all_leaves_no_gap() -> None:
+    def f(x: int) -> None:
+        """Do it.
+
+        Args:
+            x: The number.
+        """
+
+    assert FunctionTool(f).signature.gaps == ()
+
+
+@pytest.mark.req("R2.3")
+def test_open_ended_parameters_and_the_context_are_not_offered() -> None:
+    def f(x: int, *args: int, context: ToolContext, **kwargs: int) -> None: ...
+
+    assert list(schema_of(f)["properties"]) == ["x"]
+    assert schema_of(f)["required"] == ["x"]
+
+
+@pytest.mark.req("R2.3", "R2.6")
+def test_properties_stand_in_the_order_of_the_parameters() -> None:
+    def f(z: int, a: int = 1, *, m: int, b: int = 2) -> None: ...
+
+    assert list(schema_of(f)["properties"]) == ["z", "a", "m", "b"]
+    assert FunctionTool(f).spec == FunctionTool(f).spec
+
+
+class Account:
+    def book(self, amount: int) -> int:
+        """Book an amount."""
+        return amount
+
+    @classmethod
+    def open(cls, owner: str) -> str:
+        """Open one."""
+        return owner
+
+    @staticmethod
+    def rate(year: int) -> int:
+        """Tell the rate."""
+        return year
+
+    def __call__(self, question: str) -> str:
+        """Answer a question."""
+        return question
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize(
+    ("function", "name", "description", "parameters"),
+    [
+        (Account().book, "book", "Book an amount.", ["amount"]),
+        (Account.open, "open", "Open one.", ["owner"]),
+        (Account.rate, "rate", "Tell the rate.", ["year"]),
+        (Account(), "Account", "Answer a question.", ["question"]),
+        (functools.lru_cache(Account.rate), "rate", "Tell the rate.", ["year"]),
+    ],
+    ids=["method", "classmethod", "staticmethod", "object", "cached"],
+)
+def test_whatever_can_be_called_can_be_a_tool(
+    function: Callable[..., Any], name: str, description: str, parameters: list[str]
+) -> None:
+    spec = FunctionTool(function).spec
+    assert (spec.name, spec.description, list(spec.input_schema["properties"])) == (name, description, parameters)
+
+
+def load(table: str, rows: int, folder: str = ".") -> str:
+    """Load a table."""
+    return f"{folder}/{table}:{rows}"
+
+
+@pytest.mark.req("R2.3")
+def test_a_partial_offers_what_is_left_of_its_function() -> None:
+    spec = FunctionTool(functools.partial(load, "iris"), name="load_iris").spec
+    assert spec.description == "Load a table."
+    assert spec.input_schema["properties"] == {"rows": {"type": "integer"}, "folder": {"type": "string", "default": "."}}
+
+
+@pytest.mark.req("R2.3")
+def test_a_partial_has_the_name_of_its_function() -> None:
+    assert FunctionTool(functools.partial(load, folder="data")).spec.name == "load"
+
+
+@pytest.mark.req("R2.3")
+def test_the_hints_of_an_object_are_those_of_its_call_whatever_else_it_holds() -> None:
+    class Twice:
+        def __init__(self, func: Callable[..., Any]) -> None:
+            self.func = func
+
+        def __call__(self, word: str) -> str:
+            """Say it twice."""
+            return word * 2
+
+    spec = FunctionTool(Twice(load)).spec
+    assert (spec.description, spec.input_schema["properties"]) == ("Say it twice.", {"word": {"type": "string"}})
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize("hint", [object, Callable[[], int], complex, type, [int], any, print], ids=str)
+@pytest.mark.parametrize("default", [(), (None,)], ids=["required", "with a default"])
+def test_a_type_a_model_cannot_write_is_refused_and_the_parameter_is_named(hint: Any, default: tuple[Any, ...]) -> None:
+    with pytest.raises(InvalidTool, match="f wants x"):
+        FunctionTool(takes(hint, *default))
+
+
+@pytest.mark.req("R2.3")
+def test_a_data_frame_is_refused_and_the_way_out_is_told() -> None:
+    import pandas as pd
+
+    with pytest.raises(InvalidTool, match=r"f wants x: DataFrame.*take a name"):
+        FunctionTool(takes(pd.DataFrame))
+
+
+def yields() -> Any:
+    yield 1
+
+
+async def yields_async() -> Any:
+    yield 1
+
+
+class Yields:
+    def __call__(self) -> Any:
+        yield 1
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize(
+    "function", [yields, yields_async, functools.partial(yields), Yields()], ids=["plain", "async", "partial", "object"]
+)
+def test_what_yields_is_refused(function: Callable[..., Any]) -> None:
+    with pytest.raises(InvalidTool, match=r"yields its values.*return a list"):
+        FunctionTool(function, name="numbers")
+
+
+@pytest.mark.req("R2.3")
+def test_a_lambda_is_refused_and_told_how_to_get_a_name() -> None:
+    with pytest.raises(InvalidTool, match=r"<lambda>.*@tool\(name="):
+        FunctionTool(lambda x: x)
+    assert FunctionTool(lambda x: x, name="same").spec.name == "same"
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize("name", ["two words", "a.b", "é", "x" * 65])
+def test_a_name_no_provider_takes_is_refused(name: str) -> None:
+    with pytest.raises(InvalidTool, match="cannot be the name of a tool"):
+        FunctionTool(load, name=name)
+
+
+@pytest.mark.req("R2.3")
+def test_a_hint_that_cannot_be_read_is_refused_clearly() -> None:
+    def f(x: OnlyForTypes) -> None: ...
+
+    with pytest.raises(InvalidTool, match=r"hint of f cannot be read.*Import or define"):
+        FunctionTool(f)
+
+
+@pytest.mark.req("R2.3")
+def test_a_function_without_a_signature_is_refused_clearly() -> None:
+    with pytest.raises(InvalidTool, match="signature of max cannot be read"):
+        FunctionTool(max)
+
+
+@pytest.mark.req("R2.3")
+def test_a_function_without_parameters_takes_none() -> None:
+    def now() -> str:
+        """Tell the time."""
+        return "noon"
+
+    schema = schema_of(now)
+    assert (schema["type"], schema["properties"], schema["additionalProperties"]) == ("object", {}, False)

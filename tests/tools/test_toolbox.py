@@ -1,0 +1,79 @@
+"""The tools of an agent by name: unique, in the order given, and a good answer for names there are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentnb.errors import InvalidTool, UnknownTool
+from agentnb.tools.function import FunctionTool, tool
+from agentnb.tools.toolbox import Toolbox
+
+
+def read_table() -> None:
+    """Read."""
+
+
+def write_table() -> None:
+    """Write."""
+
+
+def plot() -> None:
+    """Plot."""
+
+
+@pytest.mark.req("R2.6")
+def test_tools_stand_in_the_order_they_were_given() -> None:
+    for functions in ([plot, read_table, write_table], [write_table, plot, read_table]):
+        box = Toolbox(functions)
+        names = [function.__name__ for function in functions]
+        assert [spec.name for spec in box.specs] == names
+        assert [one.spec.name for one in box] == names
+        assert len(box) == 3
+
+
+@pytest.mark.req("R2.6")
+def test_a_second_tool_of_one_name_is_refused() -> None:
+    with pytest.raises(InvalidTool, match='tool "plot" already registered'):
+        Toolbox([plot, read_table, FunctionTool(read_table, name="plot")])
+    box = Toolbox([plot])
+    with pytest.raises(InvalidTool, match='tool "plot" already registered'):
+        box.register(FunctionTool(plot))
+    assert [spec.name for spec in box.specs] == ["plot"]
+
+
+@pytest.mark.req("R2.6")
+def test_a_tool_is_found_by_its_name() -> None:
+    @tool(name="other")
+    def read_another() -> None: ...
+
+    box = Toolbox([plot, read_another])
+    found = box.get("other")
+    assert found is not None and found.spec.name == "other"
+    assert (box.get("read_another"), box.get("Plot")) == (None, None)
+
+
+@pytest.mark.req("R2.6", "R0.72", "KX.6")
+@pytest.mark.parametrize(
+    ("asked", "advice"),
+    [
+        ("read_tabel", "Did you mean read_table"),
+        ("zzz", "There is read_table, write_table, plot."),
+        ("", "There is read_table, write_table, plot."),
+    ],
+)
+def test_who_asks_for_a_tool_there_is_not_is_told_of_near_ones(asked: str, advice: str) -> None:
+    outcome = Toolbox([read_table, write_table, plot]).not_found(asked)
+    assert (outcome.ok, outcome.error_code) == (False, "unknown_tool")
+    assert outcome.text.startswith(f"tool not found: {asked}. {advice}")
+    assert outcome.as_result("toolu_1", asked).is_error
+
+
+@pytest.mark.req("R2.6")
+def test_without_tools_the_advice_is_to_answer_in_words() -> None:
+    assert "answer in words" in Toolbox().not_found("plot").text
+
+
+@pytest.mark.req("R2.6")
+def test_a_name_instead_of_a_function_is_refused_clearly() -> None:
+    with pytest.raises(UnknownTool, match="'files'"):
+        Toolbox(["files"])

@@ -1,0 +1,48 @@
+"""What a provider or a tool may hand over that JSON cannot carry as it is: the run goes on, and its log tells the same."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Store, ToolCall
+from agentnb.core.messages import Message, Text
+from agentnb.models import Reply, ScriptedModel
+
+HALF = "a\ud83db"
+
+
+def echo(text: Any = "") -> str:
+    """Says it again."""
+    return str(text)
+
+
+def half() -> Any:
+    """Gives half a character."""
+    return Text(HALF)
+
+
+ODD: dict[str, Reply] = {
+    "half a character in the words": Reply(Message("assistant", (Text(HALF), ToolCall("echo")))),
+    "half a character in the name of a call": Reply(Message("assistant", (ToolCall(HALF),))),
+    "half a character in the id of a call": Reply(Message("assistant", (ToolCall("echo", {}, HALF),))),
+    "half a character in an argument": Reply(Message("assistant", (ToolCall("echo", {"text": HALF}),))),
+    "half a character in the name of an argument": Reply(Message("assistant", (ToolCall("echo", {HALF: 1}),))),
+    "half a character in the stop reason": Reply(Message("assistant", (ToolCall("echo"),)), stop_reason=HALF),
+    "half a character in what a tool returns": Reply(Message("assistant", (ToolCall("half"),))),
+    "no number": Reply(Message("assistant", (ToolCall("echo", {"text": float("nan")}),))),
+    "infinity": Reply(Message("assistant", (ToolCall("echo", {"text": float("-inf")}),))),
+    "a number of many digits": Reply(Message("assistant", (ToolCall("echo", {"text": 10**30}),))),
+    "a tuple": Reply(Message("assistant", (ToolCall("echo", {"text": (1, 2)}),))),
+    "a tuple in the metadata": Reply(Message("assistant", (ToolCall("echo"),)), metadata={"a": (1, 2)}),
+}
+
+
+@pytest.mark.parametrize("reply", ODD.values(), ids=ODD.keys())
+def test_a_run_with_an_odd_value_ends_well_and_is_the_one_its_log_tells(tmp_path: Any, reply: Reply) -> None:
+    store = Store(tmp_path)
+    run = asyncio.run(Agent(ScriptedModel([reply, "Done."]), tools=[echo, half]).run("Go", store=store))
+    assert (run.status, run.text) == ("completed", "Done.")
+    assert store.load(run.id) == run

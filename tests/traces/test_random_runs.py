@@ -1,0 +1,96 @@
+"""What holds for every run there can be."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from generated_runs import Plan, plans, really_run
+from hypothesis import HealthCheck, given, settings
+
+from agentnb import Run, Store, load_trace, load_traces, save_trace, tables
+from agentnb.core import events as e
+from agentnb.core.messages import ToolResult
+
+quickly = settings(max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+STATUSES = {"completed", "limited", "stopped", "cancelled", "failed"}
+ROUND_STATUSES = {"success", "error", "cancelled", "natural_completion", "unexpected_empty_tools"}
+
+
+@contextmanager
+def runs_of(plan: Plan) -> Iterator[tuple[Store, list[Run]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "runs")
+        yield store, really_run(plan, store)
+
+
+@pytest.mark.req("R0.2")
+@quickly
+@given(plans)
+def test_the_live_run_the_stored_one_the_saved_one_and_the_folded_one_are_equal(plan: Plan) -> None:
+    with runs_of(plan) as (store, runs):
+        for run in runs:
+            assert Run.from_events(run.events) == run
+            assert store.load(run.id) == run
+            assert load_trace(save_trace(run, store.folder.parent / "saved.jsonl")) == run
+        assert load_traces(store) == sorted(runs, key=lambda run: run.id)
+
+
+@pytest.mark.req("R0.8", "R0.71", "KX.10", "KX.11")
+@quickly
+@given(plans)
+def test_every_call_is_answered_once_and_nothing_is_missing_or_twice(plan: Plan) -> None:
+    with runs_of(plan) as (_, runs):
+        for run in runs:
+            check_events(run)
+            check_calls(run)
+            check_rounds(run)
+
+
+def check_events(run: Run) -> None:
+    """Numbers without a gap, one beginning, one end, one id."""
+    assert [event.seq for event in run.events] == list(range(len(run.events)))
+    assert {event.run_id for event in run.events} == {run.id}
+    kinds = Counter(type(event) for event in run.events)
+    assert (kinds[e.RunStarted], kinds[e.RunFinished]) == (1, 1)
+    assert type(run.events[0]) is e.RunStarted and type(run.events[-1]) is e.RunFinished
+    assert run.status in STATUSES and not run.should_continue and run.stop_reason and run.ended_at is not None
+
+
+def check_calls(run: Run) -> None:
+    """Each call one result, in the rounds, in the events, and in the conversation, in the message that follows."""
+    asked = [call.id for message in run.messages for call in message.calls]
+    answered = [part.call_id for message in run.messages for part in message.parts if isinstance(part, ToolResult)]
+    assert asked == answered and len(set(asked)) == len(asked) and all(asked)
+    for message, after in zip(run.messages, [*run.messages[1:], None], strict=True):
+        if message.calls:
+            assert after is not None and after.role == "tool"
+            assert [part.call_id for part in after.parts if isinstance(part, ToolResult)] == [call.id for call in message.calls]
+    own = [record.call.id for one in run.rounds for record in one.records]
+    finished = Counter(event.result.call_id for event in run.events if isinstance(event, e.ToolFinished))
+    assert finished == Counter(own) and set(own) <= set(asked)
+    assert all(one.calls == one.reply.calls for one in run.rounds if one.reply is not None)
+
+
+def check_rounds(run: Run) -> None:
+    """Numbered 0, 1, 2, …, each begun and ended once."""
+    started = [event.index for event in run.events if isinstance(event, e.RoundStarted)]
+    finished = [event.index for event in run.events if isinstance(event, e.RoundFinished)]
+    assert started == finished == [one.index for one in run.rounds] == list(range(len(run.rounds)))
+    assert {one.status for one in run.rounds} <= ROUND_STATUSES
+    assert run.max_rounds is not None and len(run.rounds) <= run.max_rounds
+
+
+@pytest.mark.req("R0.71")
+@settings(quickly, max_examples=20)
+@given(plans)
+def test_tables_have_a_row_for_each_thing(plan: Plan) -> None:
+    with runs_of(plan) as (store, runs):
+        assert len(tables.runs(store)) == len(runs)
+        assert len(tables.rounds(runs)) == sum(len(run.rounds) for run in runs)
+        assert len(tables.messages(runs)) == sum(len(run.messages) for run in runs)
+        assert len(tables.tool_calls(runs)) == sum(len(one.calls) for run in runs for one in run.rounds)

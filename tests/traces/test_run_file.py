@@ -1,0 +1,189 @@
+"""The log of one run on disk, and disks that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from agentnb import Agent, Run, ToolCall, load_trace
+from agentnb.core.events import AnyEvent, RoundFinished, RunFinished, Warned
+from agentnb.core.wire import encode
+from agentnb.errors import StoreError
+from agentnb.models import ScriptedModel
+from agentnb.traces import run_file
+from agentnb.traces.run_file import RunFile
+
+FULL = Path("/dev/full")
+
+
+def event(seq: int, text: str = "mind") -> Warned:
+    return Warned(seq=seq, at=datetime.now(UTC), run_id="r", message=text)
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def test_each_event_lies_in_the_file_when_append_returns(tmp_path: Path) -> None:
+    file, written = RunFile(tmp_path / "r.jsonl"), b""
+    for seq in range(3):
+        one = event(seq)
+        file.append(one)
+        written += encode(one)
+        assert file.path.read_bytes() == written
+    file.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no file modes")
+def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        RunFile(tmp_path / "r.jsonl").close()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "r.jsonl").stat().st_mode) == 0o600
+
+
+def test_a_log_that_exists_is_never_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text("precious")
+    with pytest.raises(FileExistsError):
+        RunFile(path)
+    assert path.read_text() == "precious"
+
+
+def test_closing_twice_says_so_once(tmp_path: Path) -> None:
+    closed: list[int] = []
+    file = RunFile(tmp_path / "r.jsonl", on_close=lambda: closed.append(1))
+    file.close()
+    file.close()
+    assert closed == [1]
+
+
+def test_a_write_that_is_taken_in_pieces_is_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    file, one = RunFile(tmp_path / "r.jsonl"), event(0, "wörds " * 10)
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data)[:7]))
+    file.append(one)
+    monkeypatch.undo()
+    file.close()
+    assert file.path.read_bytes() == encode(one)
+
+
+def test_a_write_that_fails_half_way_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, pieces = os.write, []
+
+    def half(descriptor: int, data: bytes) -> int:
+        pieces.append(data)
+        if len(pieces) > 1:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, bytes(data)[:10])
+
+    file, first = RunFile(tmp_path / "r.jsonl"), event(0)
+    file.append(first)
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(OSError, match="No space left"):
+        file.append(event(1))
+    monkeypatch.undo()
+    assert file.path.read_bytes() == encode(first)
+    file.append(event(1))
+    file.close()
+    assert len(file.path.read_bytes().splitlines()) == 2
+
+
+def test_the_disk_is_forced_after_each_round_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced: list[int] = []
+    monkeypatch.setattr(run_file, "_sync", forced.append)
+    now = datetime.now(UTC)
+    events: list[AnyEvent] = [
+        event(0),
+        RoundFinished(seq=1, at=now, run_id="r", index=0, status="success"),
+        RunFinished(seq=2, at=now, run_id="r", status="completed", stop_reason="natural"),
+    ]
+    for sync_rounds, times in ((False, 0), (True, 2)):
+        file = RunFile(tmp_path / f"{sync_rounds}.jsonl", sync_rounds=sync_rounds)
+        for one in events:
+            file.append(one)
+        file.close()
+        assert len(forced) == times
+
+
+class FullDisk:
+    """A store whose files lie on a full disk from event ``after`` on: the kernel itself refuses."""
+
+    def __init__(self, path: Path, after: int) -> None:
+        self.path = path
+        self.after = after
+
+    async def open(self, run_id: str, *, nested: bool = False) -> FullDisk:
+        self.file = RunFile(self.path)
+        return self
+
+    def append(self, one: AnyEvent) -> None:
+        if one.seq == self.after:
+            full = os.open(FULL, os.O_WRONLY)
+            os.dup2(full, self.file._descriptor)
+            os.close(full)
+        self.file.append(one)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full, the disk that is always full")
+@pytest.mark.parametrize("after", [0, 2, 4])
+def test_a_full_disk_stops_the_run_and_the_file_ends_with_the_event_before(tmp_path: Path, after: int) -> None:
+    told: list[int] = []
+    agent = Agent(ScriptedModel([ToolCall("add", {"a": 1, "b": 2}), "Three."]), tools=[add])
+    store = FullDisk(tmp_path / "r.jsonl", after)
+    with pytest.raises(StoreError, match="No space left on device") as caught:
+        asyncio.run(agent.run("Go", store=store, watch=lambda item: told.append(getattr(item, "seq", -1))))
+    run = caught.value.run
+    assert run is not None and run.status == "failed" and after not in told
+    assert store.path.read_bytes() == b"".join(map(encode, run.events[:after]))
+
+
+LIMITED = """
+import asyncio, resource, sys
+from pathlib import Path
+from agentnb import Agent, Store, ToolCall
+from agentnb.core.wire import encode
+from agentnb.errors import StoreError
+from agentnb.models import ScriptedModel
+
+def add(a: int, b: int) -> int:
+    "Adds."
+    return a + b
+
+store = Store(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+agent = Agent(ScriptedModel([ToolCall("add", {"a": 1, "b": 2})] * 30 + ["Done."]), tools=[add])
+try:
+    asyncio.run(agent.run("Go", store=store))
+except StoreError as error:
+    data = store.path(error.run.id).read_bytes()
+    kept = data.count(b"\\n")
+    assert data == b"".join(map(encode, error.run.events[:kept])), data[-100:]
+    assert kept < len(error.run.events)
+    print("stopped", error.run.status)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of file sizes")
+@pytest.mark.parametrize("limit", [3000, 3011, 3050, 3107, 3200])
+def test_a_disk_that_takes_half_an_event_keeps_whole_events_only(tmp_path: Path, limit: int) -> None:
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "runs"), str(limit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "stopped failed\n", done.stderr
+    (path,) = (tmp_path / "runs").glob("*.jsonl")
+    run = load_trace(path)
+    assert path.stat().st_size <= limit and run.status == "interrupted" and len(run.events) > 3
+    assert Run.from_events(run.events).events == run.events

@@ -1,0 +1,236 @@
+"""Runs as tables."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from agentnb import Agent, Run, Store, ToolCall, save_trace, tables
+from agentnb.core.messages import Message, Text
+from agentnb.core.usage import Usage
+from agentnb.models import Reply, ScriptedModel, SimulatedModel
+
+TIME = "datetime64[us, UTC]"
+COLUMNS = {
+    "runs": {
+        "run_id": "str",
+        "started_at": TIME,
+        "agent": "str",
+        "model": "str",
+        "status": "str",
+        "stop_reason": "str",
+        "rounds": "int64",
+        "tool_calls": "int64",
+        "tool_errors": "int64",
+        "input_tokens": "Int64",
+        "output_tokens": "Int64",
+        "tokens_estimated": "bool",
+        "cost": "float64",
+        "seconds": "float64",
+        "prompt": "str",
+        "text": "str",
+        "error": "str",
+        "parent_id": "str",
+        "continued_from": "str",
+    },
+    "rounds": {
+        "run_id": "str",
+        "round": "int64",
+        "reason": "str",
+        "status": "str",
+        "stop_reason": "str",
+        "text": "str",
+        "tool_calls": "int64",
+        "tool_errors": "int64",
+        "input_tokens": "Int64",
+        "output_tokens": "Int64",
+        "cost": "float64",
+        "model_seconds": "float64",
+        "seconds": "float64",
+        "started_at": TIME,
+    },
+    "messages": {
+        "run_id": "str",
+        "position": "int64",
+        "role": "str",
+        "text": "str",
+        "tool_calls": "int64",
+        "tool_results": "int64",
+        "inherited": "bool",
+    },
+    "tool_calls": {
+        "run_id": "str",
+        "round": "int64",
+        "position": "int64",
+        "call_id": "str",
+        "name": "str",
+        "arguments": "str",
+        "success": "boolean",
+        "error_code": "str",
+        "result": "str",
+        "seconds": "float64",
+    },
+}
+every_table = pytest.mark.parametrize("name", COLUMNS)
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def do(*replies: Any, store: Store | None = None, before: Run | None = None, **how: Any) -> Run:
+    agent = Agent(ScriptedModel(replies), tools=[add], **how)
+    return asyncio.run(agent.run("Go", store=store, continue_from=before))
+
+
+def said(text: str, *parts: Any, **usage: Any) -> Reply:
+    return Reply(Message("assistant", (Text(text), *parts)), Usage(**usage), "end_turn")
+
+
+@pytest.fixture
+def failed(tmp_path: Path) -> Run:
+    """Two rounds: two calls, one of which fails; then the model breaks down."""
+    calls = [ToolCall("add", {"a": 1, "b": 2}, "c1"), ToolCall("gone", {}, "c2")]
+    return do(said("See.", *calls, input=10, output=5, cost=0.25), RuntimeError("boom"), store=Store(tmp_path / "runs"))
+
+
+def make(name: str, source: Any) -> pd.DataFrame:
+    return getattr(tables, name)(source)
+
+
+def types(frame: pd.DataFrame) -> dict[str, str]:
+    return {str(column): str(dtype) for column, dtype in frame.dtypes.items()}
+
+
+@every_table
+def test_a_table_has_exactly_these_columns_and_types(name: str, failed: Run) -> None:
+    assert types(make(name, failed)) == COLUMNS[name]
+    assert list(make(name, failed).columns) == list(COLUMNS[name])
+
+
+@every_table
+def test_a_table_of_nothing_has_the_same_columns_and_types(name: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for source in ([], tmp_path / "empty", Store(tmp_path / "none")):
+        frame = make(name, source)
+        assert len(frame) == 0 and types(frame) == COLUMNS[name]
+
+
+@every_table
+def test_a_table_takes_a_run_several_a_path_a_folder_a_pattern_and_a_store(name: str, failed: Run, tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    path = store.path(failed.id)
+    once = make(name, failed)
+    sources: list[Any] = [[failed], path, str(path), store.folder, str(store.folder), f"{store.folder}/*.jsonl", store]
+    for source in sources:
+        pd.testing.assert_frame_equal(make(name, source), once)
+    twice = make(name, [failed, path])
+    pd.testing.assert_frame_equal(twice, pd.concat([once, once], ignore_index=True))
+
+
+@every_table
+def test_rows_are_numbered_from_zero(name: str, failed: Run) -> None:
+    frame = make(name, [failed, failed])
+    assert list(frame.index) == list(range(len(frame)))
+
+
+@every_table
+def test_a_table_is_made_anew_each_time(name: str, failed: Run) -> None:
+    first = make(name, failed)
+    del first["run_id"]
+    assert "run_id" in make(name, failed).columns
+
+
+def test_all_tables_are_named() -> None:
+    assert sorted(tables.__all__) == sorted(COLUMNS)
+
+
+@pytest.mark.req("R0.71", "R2.14")
+def test_a_row_of_runs_says_how_it_ended_and_what_it_took(failed: Run) -> None:
+    row = tables.runs(failed).iloc[0]
+    assert (row.run_id, row.agent, row.model, row.prompt) == (failed.id, "agent", "scripted:script", "Go")
+    assert (row.status, row.stop_reason, row.error) == ("failed", "error", str(failed.error))
+    assert (row.rounds, row.tool_calls, row.tool_errors, row.input_tokens, row.output_tokens) == (2, 2, 1, 10, 5)
+    assert (row.text, row.started_at.to_pydatetime(), row.seconds) == ("See.", failed.started_at, failed.seconds)
+    assert pd.isna(row.parent_id) and pd.isna(row.continued_from) and not row.tokens_estimated
+
+
+@pytest.mark.req("R0.71")
+def test_a_failed_round_is_a_row_too(failed: Run) -> None:
+    frame = tables.rounds(failed)
+    assert list(frame["round"]) == [0, 1] and list(frame.status) == ["success", "error"]
+    assert list(frame.tool_calls) == [2, 0] and list(frame.tool_errors) == [1, 0]
+    assert len(frame) == len(failed.rounds) == int(tables.runs(failed).rounds.iloc[0])
+
+
+@pytest.mark.req("R0.71")
+def test_a_round_that_failed_at_once_is_a_row_too() -> None:
+    with pytest.raises(Exception, match="boom") as caught:
+        do(RuntimeError("boom"))
+    frame = tables.rounds(caught.value.run)  # type: ignore[attr-defined]
+    assert list(frame.status) == ["error"]
+
+
+@pytest.mark.req("R0.71", "R0.69")
+def test_each_call_is_a_row_with_its_success(failed: Run) -> None:
+    frame = tables.tool_calls(failed)
+    assert list(frame.call_id) == ["c1", "c2"] and list(frame.name) == ["add", "gone"]
+    assert list(frame["round"]) == [0, 0] and list(frame.position) == [0, 1]
+    assert list(frame.arguments) == ['{"a":1,"b":2}', "{}"]
+    assert list(frame.success) == [True, False]
+    assert pd.isna(frame.error_code[0]) and frame.error_code[1] == "unknown_tool"
+    assert frame.result[0] == "3" and frame.result[1].startswith("tool not found: gone")
+
+
+def test_a_call_of_a_run_that_was_cut_off_has_no_success(failed: Run, tmp_path: Path) -> None:
+    path = save_trace(failed, tmp_path / "cut.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    started = next(n for n, line in enumerate(lines) if line.startswith(b'{"kind":"tool_started"'))
+    path.write_bytes(b"".join(lines[: started + 1]))
+    frame = tables.tool_calls(path)
+    assert len(frame) == 2 and frame.success.isna().all() and frame.result.isna().all()
+    assert pd.isna(tables.runs(path).seconds[0]) and tables.runs(path).status[0] == "interrupted"
+
+
+def test_each_message_is_a_row(failed: Run) -> None:
+    frame = tables.messages(failed)
+    assert list(frame.role) == ["user", "assistant", "tool"] and list(frame.position) == [0, 1, 2]
+    assert list(frame.text[:2]) == ["Go", "See."] and frame.text[2].startswith("3\ntool not found")
+    assert list(frame.tool_calls) == [0, 2, 0] and list(frame.tool_results) == [0, 0, 2]
+
+
+def test_messages_of_the_conversation_before_are_told_apart(failed: Run) -> None:
+    again = do("Done.", before=failed)
+    frame = tables.messages(again)
+    assert list(frame.inherited) == [True] * 3 + [False] * (len(frame) - 3)
+    assert len(frame) == len(again.messages)
+    assert tables.runs(again).continued_from[0] == failed.id
+
+
+@pytest.mark.req("R2.14")
+def test_what_is_unknown_is_missing_and_not_zero() -> None:
+    frame = tables.rounds(do(said("x")))
+    assert frame.input_tokens.isna().all() and frame.output_tokens.isna().all() and frame.cost.isna().all()
+    row = tables.runs(do(said("x", input=3))).iloc[0]
+    assert row.input_tokens == 3 and pd.isna(row.output_tokens) and pd.isna(row.cost)
+
+
+def test_estimates_are_marked() -> None:
+    run = asyncio.run(Agent(SimulatedModel()).run("Hello"))
+    row = tables.runs(run).iloc[0]
+    assert row.tokens_estimated and row.input_tokens > 0 and row.cost == 0.0
+
+
+def test_counts_beyond_what_a_float_can_tell_stay_exact() -> None:
+    large = 2**53 + 1
+    assert tables.runs(do(said("x", input=large, output=0))).input_tokens[0] == large
+
+
+def test_times_keep_their_microseconds_and_their_zone(failed: Run) -> None:
+    frame = tables.rounds(failed)
+    assert [at.to_pydatetime() for at in frame.started_at] == [one.started_at for one in failed.rounds]
