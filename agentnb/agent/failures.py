@@ -17,7 +17,7 @@ def raised(tool: str, error: BaseException) -> ToolOutcome:
     words = encodable("".join(traceback.format_exception_only(error)).strip())
     return failure(
         "tool_error",
-        f"{tool} raised {words}\nChange the arguments if they are the cause, use another tool, or say what stands in the way.",
+        f"{words}\n{tool} did not finish. Change the arguments if they are the cause, use another tool, or say what is wrong.",
     )
 
 

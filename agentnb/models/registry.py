@@ -43,7 +43,7 @@ def _later(provider: str) -> Callable[[str, dict[str, str]], Model]:
         if variable and not settings.has_key(provider):
             raise MissingKey(
                 f"No key for {provider}: models: {variable} is not set",
-                f"Set {variable} before the kernel starts, or use -m {DEFAULT}",
+                f"Real models come with the next version of agentnb; until then use -m {DEFAULT}",
             )
         raise NotAvailable(
             f"{provider}: models are not in this version of agentnb yet", f"Use -m {DEFAULT}, or a model object of your own"

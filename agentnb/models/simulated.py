@@ -92,7 +92,7 @@ def _introduction(request: Request) -> str:
         "I follow a list: write one item a step, with the call in backticks, such as "
         '- Load the table with `load("data.csv")`. '
         f"Tools I was given: {tools}. "
-        "For a real model set a provider's key in the environment and name the model, such as -m anthropic:NAME."
+        "Real models come with the next version of agentnb: then a provider's key and -m anthropic:NAME are all it takes."
     )
 
 
@@ -106,6 +106,4 @@ def _answer(plan: tuple[PlanItem, ...], steps: int, results: Sequence[ToolResult
 
 def _short(result: ToolResult) -> str:
     text = result.text.strip()
-    if result.is_error:
-        return text.partition("\n")[0]
     return text if len(text) <= MOST_OF_A_RESULT else text[:MOST_OF_A_RESULT].rstrip() + " …"

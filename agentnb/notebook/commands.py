@@ -103,11 +103,11 @@ def history(session: Session, shell: InteractiveShell, rest: str) -> None:
     """The runs in the store, newest first"""
     running = {live.run.id for live in session.running()}
     found = session.store.summaries(MOST_IN_HISTORY)
-    print(f"{counted(len(session.store.ids()), 'run')} in {session.store.folder}")
+    print(f"{counted(len(session.store.ids()), 'run')} in {session.store.shown_folder}")
     for one in found:
         state = "running" if one.id in running else one.status
         took = f"{state:<11} {counted(one.rounds, 'round'):>10}"
-        print(f"{one.id}  {took}  {first_line(clean(one.model), 28):<28}  {first_line(clean(one.prompt), 60)}")
+        print(f"{one.id}  {took}  {first_line(clean(one.model), 28)}  {first_line(clean(one.prompt), 48)}")
 
 
 def load(session: Session, shell: InteractiveShell, rest: str) -> Run:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from agentnb.core.messages import Message, ToolCall, ToolResult
@@ -9,6 +11,10 @@ from agentnb.core.request import Request
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
 from agentnb.notebook.wording import clean
+
+LINE = 100
+"""Characters up to which a list or an object of a schema stands on one line."""
+_INNERMOST = re.compile(r"[\[{][^\[\]{}]*[\]}]")
 
 
 def dry_text(model: str, request: Request) -> str:
@@ -29,7 +35,12 @@ def dry_text(model: str, request: Request) -> str:
 def tool_text(tool: ToolSpec) -> str:
     """A tool as the model sees it."""
     schema = msgspec.json.format(msgspec.json.encode(tool.input_schema), indent=2).decode()
-    return f"{tool.name}: {tool.description or '(no description)'}\n{schema}"
+    return f"{tool.name}: {tool.description or '(no description)'}\n{_INNERMOST.sub(_on_one_line, schema)}"
+
+
+def _on_one_line(match: re.Match[str]) -> str:
+    line = " ".join(match.group().split())
+    return line if len(line) <= LINE else match.group()
 
 
 def _message_text(message: Message) -> str:

@@ -5,6 +5,7 @@ All text of models and tools is escaped and stripped of control characters; none
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from agentnb.core.run import CallRecord, Run, WorkflowRound
@@ -15,6 +16,8 @@ MOST_OF_A_RESULT = 4_000
 ROUNDS_WHILE_RUNNING = 12
 """Rounds that are shown of a run that is going on; the finished run shows all."""
 
+_COLUMNS = re.compile(r"\S {2,}\S.*\n.*\S {2,}\S")
+"""Two lines or more with gaps inside them: a table in plain text."""
 _FONT1 = "color:var(--jp-ui-font-color1,#212121)"
 _FONT2 = "color:var(--jp-ui-font-color2,#616161)"
 _BORDER = "1px solid var(--jp-border-color2,#bdbdbd)"
@@ -55,12 +58,20 @@ def run_html(run: Run, *, streaming: str = "", last_text: bool = True, finished_
 
 
 def answer_html(text: str) -> str:
-    """An answer: the model's words, nothing but text."""
+    """An answer: the model's words, nothing but text. Paragraphs that look like tables keep their columns."""
+    paragraphs = wording.cut(wording.clean(text), MOST_OF_A_TEXT).split("\n\n")
     return (
-        '<div class="agentnb-answer" style="white-space:pre-wrap;max-width:90ch;'
+        '<div class="agentnb-answer" style="margin:6px 0;max-width:90ch;'
         f'font-family:var(--jp-ui-font-family,sans-serif);font-size:14px;line-height:1.5;{_FONT1}">'
-        f"{_text(text, MOST_OF_A_TEXT)}</div>"
+        + "".join(_paragraph(paragraph) for paragraph in paragraphs)
+        + "</div>"
     )
+
+
+def _paragraph(text: str) -> str:
+    if _COLUMNS.search(text):
+        return f'<pre style="{_MONO};overflow-x:auto;margin:4px 0">{escape(text)}</pre>'
+    return f'<div style="white-space:pre-wrap;margin:4px 0">{escape(text)}</div>'
 
 
 def _head(run: Run) -> str:

@@ -129,4 +129,5 @@ class AgentMagics(Magics):
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
             raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", f"What it did is in {out}", run=run)
-        return Answer(run.text)
+        answered = bool(run.rounds) and not run.rounds[-1].records
+        return Answer(run.text) if answered else None

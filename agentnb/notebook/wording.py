@@ -52,7 +52,10 @@ def chip(run: Run) -> str:
 def meta(run: Run) -> list[str]:
     """What it took, a few words each."""
     calls = sum(len(one.records) for one in run.rounds)
+    failed = sum(result.is_error for one in run.rounds for result in one.results)
     parts = [counted(count, noun) for count, noun in ((len(run.rounds), "round"), (calls, "tool call")) if count]
+    if failed:
+        parts.append(f"{failed:,} failed")
     if run.ended_at is not None:
         parts.append(duration(run.seconds))
     return [*parts, *tokens_and_cost(run.usage), clean(run.model)]

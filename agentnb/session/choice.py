@@ -8,7 +8,7 @@ from agentnb.models.registry import DEFAULT
 
 NOTE = (
     f"No model named and no key set: {DEFAULT} answers, which is no language model and follows the list in your prompt. "
-    "For a real one set a key, such as ANTHROPIC_API_KEY, and name the model with -m."
+    "Real models come with the next version: then set a key, such as ANTHROPIC_API_KEY, and name the model with -m."
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 from collections.abc import Callable, Iterable
@@ -11,7 +12,7 @@ from typing import Any, TypeVar, overload
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.errors import InvalidTool
 from agentnb.tools.rendering import success
-from agentnb.tools.signature import ArgumentsRefused, read_signature
+from agentnb.tools.signature import ArgumentsRefused, problems, read_signature
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,18 +65,22 @@ class FunctionTool:
         try:
             positional, keywords = self.signature.bind(arguments, context)
         except ArgumentsRefused as refused:
-            problems = "\n".join(f"- {problem}" for problem in refused.problems)
-            return failure(
-                "invalid_arguments",
-                f"The arguments do not fit {self.spec.name}:\n{problems}\n"
-                "The tool was not run. Call it again with these put right.",
-            )
+            found = await asyncio.to_thread(problems, arguments, self.signature.schema)
+            return _refused(self.spec.name, found or [str(refused)])
         if self._is_async:
             return success(await self.function(*positional, **keywords))
         return success(await context.call_sync(partial(self.function, *positional, **keywords), self.parallel_safe))
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
+
+
+def _refused(name: str, found: list[str]) -> ToolOutcome:
+    listed = "\n".join(f"- {problem}" for problem in found)
+    return failure(
+        "invalid_arguments",
+        f"The arguments do not fit {name}, which was not run:\n{listed}\nCall it again with these put right.",
+    )
 
 
 @overload

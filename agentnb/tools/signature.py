@@ -19,11 +19,7 @@ from agentnb.tools.tool import ToolContext
 
 
 class ArgumentsRefused(Exception):
-    """The arguments do not fit the schema; ``problems`` has a sentence for each."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = problems
+    """The arguments do not fit the signature; `problems` says all that is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +39,7 @@ class Signature:
         try:
             values = msgspec.convert(arguments, self.struct)
         except msgspec.ValidationError as error:
-            raise ArgumentsRefused(_problems(arguments, self.schema) or [str(error)]) from error
+            raise ArgumentsRefused(str(error)) from error
         keywords = {name: getattr(values, name) for name in arguments}
         if self.context_name is not None:
             keywords[self.context_name] = context
@@ -147,17 +143,20 @@ def _shown(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
-def _problems(arguments: dict[str, Any], schema: dict[str, Any]) -> list[str]:
-    """All that is wrong with the arguments, a sentence each, as JSON Schema sees it."""
+def problems(arguments: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """All that is wrong with the arguments, a sentence each, as JSON Schema sees it.
+
+    The first call loads the library, which takes a second: not for the thread of an event loop.
+    """
     from jsonschema import Draft202012Validator
 
     known = list(schema.get("properties", {}))
-    problems = []
+    found: list[str] = []
     for error in Draft202012Validator(schema).iter_errors(arguments):
         where = ".".join(str(step) for step in error.absolute_path)
         if error.validator == "additionalProperties" and not where:
             unknown = [name for name in arguments if name not in known]
-            problems += [f"There is no argument {name!r}. {near(name, known)}".strip() for name in unknown]
+            found += [f"There is no argument {name!r}. {near(name, known)}".strip() for name in unknown]
         else:
-            problems.append(f"{where}: {error.message}" if where else error.message)
-    return problems
+            found.append(f"{where}: {error.message}" if where else error.message)
+    return found

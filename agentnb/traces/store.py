@@ -96,7 +96,7 @@ class Store:
             [part] if part in ids else [run_id for run_id in ids if part and (run_id.startswith(part) or run_id.endswith(part))]
         )
         if len(found) != 1:
-            what = f"{len(found)} runs match {part!r}" if found else f"There is no run {part!r} in {self.folder}"
+            what = f"{len(found)} runs match {part!r}" if found else f"There is no run {part!r} in {self.shown_folder}"
             raise StoreError(what, near(part, found or ids[::-1]) or "%agent history lists the runs")
         return found[0]
 
@@ -115,6 +115,12 @@ class Store:
             except (TraceError, OSError):
                 continue
         return found
+
+    @property
+    def shown_folder(self) -> str:
+        """The folder, from the current one where it lies below it: no absolute path in a saved notebook without need."""
+        folder, here = self.folder.absolute(), Path.cwd()
+        return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
     def __repr__(self) -> str:
         return f"Store({str(self.folder)!r})"

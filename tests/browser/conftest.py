@@ -51,17 +51,28 @@ class Lab:
 
     def open(self, notebook: str) -> None:
         self.page.goto(f"{self.url}/lab/tree/{notebook}?token=t&reset")
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=PATIENCE)
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
         self.wait_idle()
 
     def wait_idle(self) -> None:
-        self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=PATIENCE)
+        """Until the kernel is there and has nothing to do, as it says itself and as the notebook shows."""
+        self.page.wait_for_function(
+            "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+        )
+        self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
 
     def command(self, name: str) -> None:
         self.page.evaluate("name => { window.jupyterapp.commands.execute(name) }", name)
 
     def run_all(self) -> None:
-        self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        """Run all cells and wait until the last one has run."""
+        self.command("notebook:run-all-cells")
+        self.page.wait_for_function(
+            """() => {
+                const cells = window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells;
+                return cells.filter(c => c.cell_type === 'code').every(c => c.execution_count !== null);
+            }"""
+        )
         self.wait_idle()
 
     def cell(self, index: int) -> Any:
@@ -81,14 +92,7 @@ class Lab:
         return int(self.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.length")) - 1
 
     def start_active(self) -> None:
-        self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-cell') }")
-
-    def outputs(self, index: int) -> str:
-        return str(
-            self.page.evaluate(
-                "i => JSON.stringify(window.jupyterapp.shell.currentWidget.content.widgets[i].model.outputs.toJSON())", index
-            )
-        )
+        self.command("notebook:run-cell")
 
     def errors(self) -> list[str]:
         """The errors that cells of the notebook show."""
@@ -143,5 +147,6 @@ def lab(server: tuple[str, Path]) -> Iterator[Lab]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.set_default_timeout(PATIENCE)
         yield Lab(page, url, folder)
         browser.close()

@@ -18,6 +18,14 @@ OWN = '''def count_letters(word: str) -> int:
     return len(word)'''
 
 
+NAP = """%load_ext agentnb
+import time
+def nap(seconds: int) -> str:
+    'Sleep.'
+    time.sleep(seconds)
+    return 'slept'"""
+
+
 def test_the_quickstart_runs_and_an_own_tool_and_cell_work(lab: Any) -> None:
     lab.open("01_quickstart.ipynb")
     lab.run_all()
@@ -36,9 +44,7 @@ def test_the_quickstart_runs_and_an_own_tool_and_cell_work(lab: Any) -> None:
 
 def test_interrupt_ends_a_sync_tool_and_the_next_cell_works(lab: Any) -> None:
     lab.open("01_quickstart.ipynb")
-    lab.write_last(
-        "%load_ext agentnb\nimport time\ndef nap(seconds: int) -> str:\n    'Sleep.'\n    time.sleep(seconds)\n    return 'slept'"
-    )
+    lab.write_last(NAP)
     lab.start_active()
     lab.wait_idle()
     index = lab.write_last("%%agent -m simulated:disciplined -t nap\n- `nap(60)`")
