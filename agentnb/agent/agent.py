@@ -11,7 +11,7 @@ from typing import Any
 
 from agentnb.agent.live import LiveRun
 from agentnb.agent.policies import MaxRounds, Policy, natural_stop, no_call_came, refused, reply_cut
-from agentnb.agent.start import Task, as_prompt, first_request, new_log, run_task
+from agentnb.agent.start import Task, as_prompt, first_request, new_log, run_abandonable, run_task
 from agentnb.agent.threads import TICK, Foreground, LoopThread, call_in_thread
 from agentnb.core.events import AnyEvent, Delta
 from agentnb.core.inbox import Inbox
@@ -54,6 +54,10 @@ class Agent:
             raise SettingsError(f"max_rounds={rounds!r} is not a whole number from 1 to {MOST_ROUNDS:,}")
         if isinstance(self.tools, str) or not isinstance(self.tools, Iterable):
             raise SettingsError(f"tools={self.tools!r} is not a list", "Write tools=[my_function]")
+        if self.system is not None and not isinstance(self.system, str):
+            raise SettingsError(f"system={self.system!r} is not a text")
+        if self.work_dir is not None and not isinstance(self.work_dir, str | Path):
+            raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
         object.__setattr__(self, "tools", tuple(self.tools))
         object.__setattr__(self, "toolbox", Toolbox(self.tools))
         ends = (refused, reply_cut, no_call_came, natural_stop, MaxRounds(self.max_rounds))
@@ -102,7 +106,7 @@ class Agent:
         task = self._task(prompt, store, continue_from, watch, work_dir)
         log, inbox = new_log(task), Inbox()
         on = thread or LoopThread()
-        future = on.submit(lambda: run_task(self, task, log, inbox, call_sync))
+        future = on.submit(lambda: run_abandonable(self, task, log, inbox, call_sync))
         if thread is None:
             future.add_done_callback(lambda _: on.close())
         return LiveRun(log.id, log.run, inbox, future)

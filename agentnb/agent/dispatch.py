@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -29,8 +29,11 @@ class Dispatch:
         self._call_sync = call_sync
         self._unanswered: set[str] = set()
 
-    async def run(self, calls: Sequence[ToolCall]) -> None:
-        """Admit all calls in order, then run them: those that wait for the person, then one by one, then side by side."""
+    async def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
+        """Admit all calls in order, then run them: those that wait for the person, then one by one, then side by side.
+
+        ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
+        """
         for call in calls:
             self._unanswered.add(call.id)
             self._log.emit(ToolStarted, call=call)
@@ -42,6 +45,7 @@ class Dispatch:
                 together.append((call, tool))
             else:
                 await self._run_one(call, tool)
+                check_stop()
         if len(together) == 1:
             await self._run_one(*together[0])
         elif together:
@@ -64,7 +68,10 @@ class Dispatch:
     async def _run_together(self, together: list[tuple[ToolCall, Tool]]) -> None:
         tasks = [asyncio.ensure_future(self._run_one(call, tool)) for call, tool in together]
         try:
-            await asyncio.gather(*tasks)
+            # Not gather: cancelled, it would wait for tools that do not let themselves be.
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
         finally:
             unfinished = [task for task in tasks if not task.done()]
             for task in unfinished:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import inspect
+import os
 import traceback
 from pathlib import Path
-from types import TracebackType
 
 from agentnb.core.messages import encodable
 from agentnb.tools.tool import ToolOutcome, failure
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+_CARRIERS = tuple(str(Path(inspect.getfile(module)).parent) + os.sep for module in (asyncio, concurrent.futures))
+"""Libraries that carry a call from us to the person's code."""
 
 
 def raised(tool: str, error: BaseException) -> ToolOutcome:
@@ -35,14 +40,20 @@ def cancelled() -> ToolOutcome:
 
 
 def users_traceback(error: BaseException) -> str:
-    """The traceback as the person needs it: their own frames, none of ours."""
-    frames = error.__traceback__
-    while frames is not None and _is_ours(frames):
-        frames = frames.tb_next
-    text = "".join(traceback.format_exception(type(error), error, frames))
-    return encodable(text)
+    """The traceback as the person needs it: their own frames, none of ours, in all errors of the chain."""
+    told = traceback.TracebackException.from_exception(error)
+    _leave_out_ours(told, set())
+    return encodable("".join(told.format()))
 
 
-def _is_ours(frame: TracebackType) -> bool:
-    filename = frame.tb_frame.f_code.co_filename
-    return filename.startswith(_PACKAGE) or "concurrent/futures" in filename or "asyncio" in filename
+def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:
+    if id(told) in seen:
+        return
+    seen.add(id(told))
+    frames = [frame for frame in told.stack if not frame.filename.startswith(_PACKAGE)]
+    while frames and frames[0].filename.startswith(_CARRIERS):
+        frames.pop(0)
+    told.stack = traceback.StackSummary.from_list(frames)
+    for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
+        if other is not None:
+            _leave_out_ours(other, seen)

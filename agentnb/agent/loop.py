@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from agentnb.agent.conversation import Conversation
-from agentnb.agent.dispatch import Dispatch
+from agentnb.agent.dispatch import PATIENCE, Dispatch
 from agentnb.agent.policies import Continue, Policy, Stop, decide
 from agentnb.agent.reply import settled
 from agentnb.core import events as e
@@ -19,7 +19,7 @@ from agentnb.core.log import EventLog
 from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.run import Run
-from agentnb.errors import AgentnbError, ModelError
+from agentnb.errors import AgentnbError, ModelError, StoreError
 from agentnb.models.model import Model, Reply
 
 
@@ -45,6 +45,8 @@ class Loop:
         self._woken = asyncio.Event()
         self._own_cancellations = 0
         self._over = False
+        self.abandoned = asyncio.Event()
+        """Set when the run has ended and a tool is still going on that does not let itself be cancelled."""
         self._started = perf_counter()
         self._round_started = self._started
 
@@ -57,20 +59,19 @@ class Loop:
             try:
                 self._log.append(started)
                 await self._rounds()
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, KeyboardInterrupt) as error:
                 self._close("cancelled", "cancelled")
-                if self._cancelled_by_others():
+                if isinstance(error, KeyboardInterrupt) or self._cancelled_by_others():
                     raise
         except AgentnbError as error:
-            self._fail(error, "model" if isinstance(error, ModelError) else "log")
+            self._fail(error, "model" if isinstance(error, ModelError) else "store")
             if len(self._log.run.rounds) <= 1 or not isinstance(error, ModelError):
                 raise
         except Exception as error:
             self._fail(error, "agentnb")
             raise
         finally:
-            self._over = True
-            self._log.close()
+            self._leave()
         return self._log.run
 
     async def _rounds(self) -> None:
@@ -98,7 +99,7 @@ class Loop:
         calls = reply.calls
         self._check_stop()
         if calls:
-            await self._dispatch.run(calls)
+            await self._dispatch.run(calls, self._check_stop)
         self._finish_round(self._status_of_reply(bool(calls)))
 
     async def _ask(self, request: Request) -> Message:
@@ -114,29 +115,25 @@ class Loop:
                 if type(item) is e.TextDelta:
                     heard.append(item.text)
                 self._log.tell(item)  # type: ignore[arg-type]
-        except AgentnbError:
+        except BaseException as error:
             self._keep_broken_off(heard, perf_counter() - started)
-            raise
-        except Exception as error:
-            self._keep_broken_off(heard, perf_counter() - started)
+            if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self._is_cancelled(error):
+                raise
             words = encodable(f"{type(error).__name__}: {error}")
             raise ModelError(f"{self._model.name} failed: {words}", run=self._log.run) from error
-        except BaseException:
-            self._keep_broken_off(heard, perf_counter() - started)
-            raise
         if reply is None:
             self._keep_broken_off(heard, perf_counter() - started)
             raise ModelError(f"{self._model.name} ended its stream without a reply", run=self._log.run)
-        message = settled(reply.message, self._log.run)
+        reply = settled(reply, self._log.run)
         self._log.emit(
             e.ModelReplied,
-            message=message,
+            message=reply.message,
             usage=reply.usage,
             stop_reason=reply.stop_reason,
             seconds=perf_counter() - started,
             metadata=reply.metadata,
         )
-        return message
+        return reply.message
 
     def _keep_broken_off(self, heard: list[str], seconds: float) -> None:
         if text := encodable("".join(heard)):
@@ -158,6 +155,7 @@ class Loop:
             if name == "stop" and task is not None and not self._over:
                 self._own_cancellations += 1
                 task.cancel()
+                loop.call_later(PATIENCE, self._abandon)
             self._woken.set()
 
         def wake(command: Command) -> None:
@@ -184,6 +182,13 @@ class Loop:
             self._log.emit(e.CommandReceived, command=command.name, text=encodable(command.text))
         return command
 
+    def _is_cancelled(self, error: BaseException) -> bool:
+        """Whether this is a cancellation of the run, and not one that a model raised on its own account."""
+        task = asyncio.current_task()
+        return isinstance(error, asyncio.CancelledError) and (
+            self._inbox.stop_requested or task is None or task.cancelling() > 0
+        )
+
     def _check_stop(self) -> None:
         if self._inbox.stop_requested:
             raise asyncio.CancelledError
@@ -209,27 +214,54 @@ class Loop:
     def _fail(self, error: BaseException, where: str) -> None:
         """Write down the failure, as far as the log still can; the run in memory takes it in anyhow."""
         if isinstance(error, AgentnbError):
-            known = e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint))
             error.run = self._log.run
-        else:
-            known = e.RunError(type(error).__name__, encodable(str(error)) or type(error).__name__)
-        if not self._log.run.events:
-            return
-        self._log.emit(e.ErrorRaised, error=known, where=where)
+        try:
+            self._write_failure(error, where)
+        except StoreError:
+            self._write_failure(error, where)  # from the first failure on, the log is in memory only
+
+    def _write_failure(self, error: BaseException, where: str) -> None:
+        run = self._log.run
+        if run.events and run.error is None and run.should_continue:
+            self._log.emit(e.ErrorRaised, error=_described(error), where=where)
         self._close("failed", "error", round_status="error")
 
     def _close(self, status: e.Status, stop_reason: str, round_status: e.RoundStatus = "cancelled") -> None:
-        """End the run from wherever it is: every call answered, the round finished."""
-        while self._take_command() is not None:
-            pass
-        if self._log.run.open_round is not None:
+        """End the run from wherever it is: every call answered, the round finished. A second time does nothing."""
+        run = self._log.run
+        if not run.events or not run.should_continue:
+            return
+        if run.open_round is not None:
             self._dispatch.answer_open_calls()
+        if run.open_round is not None:
             self._finish_round(round_status)
         self._finish_run(status, stop_reason)
+
+    def _abandon(self) -> None:
+        """End a stopped run whose tool does not let itself be cancelled; what the tool still does, nobody waits for."""
+        if not self._over:
+            try:
+                self._close("cancelled", "cancelled")
+            except StoreError as error:
+                self._fail(error, "store")
+            self._leave()
+            self.abandoned.set()
+
+    def _leave(self) -> None:
+        self._over = True
+        self._log.close()
 
     def _finish_round(self, status: e.RoundStatus) -> None:
         index = len(self._log.run.rounds) - 1
         self._log.emit(e.RoundFinished, index=index, status=status, seconds=perf_counter() - self._round_started)
 
     def _finish_run(self, status: e.Status, stop_reason: str) -> None:
+        while self._take_command() is not None:
+            pass  # what was said too late for a round is kept all the same
         self._log.emit(e.RunFinished, status=status, stop_reason=stop_reason, seconds=perf_counter() - self._started)
+
+
+def _described(error: BaseException) -> e.RunError:
+    if isinstance(error, AgentnbError):
+        return e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint))
+    return e.RunError(type(error).__name__, encodable(str(error)) or type(error).__name__)

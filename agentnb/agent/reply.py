@@ -1,35 +1,75 @@
-"""Makes a provider's reply fit for the log: every call has an id of its own, every text can be written."""
+"""Makes a provider's reply fit for the log: every call has an id of its own, and all of it is what JSON can hold.
+
+A reply goes through JSON and back before anybody sees it, so that the live run and the one loaded from its log are the same
+also where a model was careless: tuples, numbers that JSON has not, half characters.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, encodable
+from agentnb.core.messages import Message, Text, ToolCall, encodable
 from agentnb.core.run import Run
+from agentnb.models.model import Reply
 
 
-def settled(message: Message, run: Run) -> Message:
-    """The message with a fresh ``toolu_…`` id for each call that has none, or one that the conversation has used before."""
-    if all(type(part) is Text and part.text.isascii() for part in message.parts):
-        return message
+class _Kept(msgspec.Struct):
+    """The part of a reply that is kept."""
+
+    message: Message
+    stop_reason: str
+    metadata: dict[str, Any]
+
+
+_decode = msgspec.json.Decoder(_Kept).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def settled(reply: Reply, run: Run) -> Reply:
+    """The reply with a fresh ``toolu_…`` id for each call that has none, or one that the conversation has used before."""
+    message = reply.message
+    if not reply.metadata and all(type(part) is Text and part.text.isascii() for part in message.parts):
+        return reply
+    kept = _through_json(_Kept(message, reply.stop_reason, reply.metadata))
+    return replace(reply, message=_with_ids(kept.message, run), stop_reason=kept.stop_reason, metadata=kept.metadata)
+
+
+def _through_json(kept: _Kept) -> _Kept:
+    try:
+        return _decode(_encode(kept))
+    except UnicodeEncodeError:
+        return _decode(_encode(_encodable(msgspec.to_builtins(kept))))
+
+
+def _encodable(value: Any) -> Any:
+    """Plain data without half characters."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, list | tuple):
+        return [_encodable(item) for item in value]
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return value
+
+
+def _with_ids(message: Message, run: Run) -> Message:
     used: set[str] = set()
-    parts = tuple([_settled_part(part, run, used) for part in message.parts])
-    return message if parts == message.parts else Message(message.role, parts)
-
-
-def _settled_part(part: AnyPart, run: Run, used: set[str]) -> AnyPart:
-    if isinstance(part, ToolCall):
-        if not part.id or part.id in used or run.has_call_id(part.id):
-            part = replace(part, id=_fresh_id(run, used))
-        used.add(part.id)
-    elif isinstance(part, Text | Thinking) and encodable(part.text) is not part.text:
-        part = replace(part, text=encodable(part.text))
-    return part
+    parts = list(message.parts)
+    for index, part in enumerate(parts):
+        if isinstance(part, ToolCall):
+            taken = not part.id or part.id in used or run.has_call_id(part.id)
+            call = replace(part, id=_fresh_id(run, used)) if taken else part
+            used.add(call.id)
+            parts[index] = call
+    return Message(message.role, tuple(parts))
 
 
 def _fresh_id(run: Run, used: set[str]) -> str:
     # Derived, not drawn: the same run replayed has the same ids. The run's own id keeps conversations apart.
-    stem = f"toolu_{run.id[-10:]}_{len(run.rounds)}_"
+    stem = f"toolu_{run.id[-11:]}_{len(run.rounds)}_"
     number = len(used)
     while (fresh := f"{stem}{number}") in used or run.has_call_id(fresh):
         number += 1

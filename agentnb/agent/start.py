@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ from agentnb.agent.prompts import prompt as prompt_file
 from agentnb.core.events import SCHEMA, RunStarted
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import EventLog, RunStore, Watcher
-from agentnb.core.messages import Message, user
+from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.errors import SettingsError
@@ -49,6 +50,23 @@ def new_run_id() -> str:
 
 async def run_task(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
     """Run the agent on the task; see `Loop.run` for what is raised."""
+    loop, started = await _prepared(agent, task, log, inbox, call_sync)
+    return await loop.run(started)
+
+
+async def run_abandonable(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
+    """As `run_task`, but once the person has stopped the run, its end is not held up by a tool that does not let itself be
+    cancelled: that one is left behind.
+    """
+    loop, started = await _prepared(agent, task, log, inbox, call_sync)
+    run = asyncio.ensure_future(loop.run(started))
+    abandoned = asyncio.ensure_future(loop.abandoned.wait())
+    await asyncio.wait((run, abandoned), return_when=asyncio.FIRST_COMPLETED)
+    abandoned.cancel()
+    return log.run if loop.abandoned.is_set() else await run
+
+
+async def _prepared(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> tuple[Loop, RunStarted]:
     started = opening(agent, task, log.id)
     loop = Loop(
         model=make_model(agent.model),
@@ -60,7 +78,7 @@ async def run_task(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_s
     )
     if task.store is not None:
         log.keep_in(await task.store.open(log.id, nested=task.parent_id is not None))
-    return await loop.run(started)
+    return loop, started
 
 
 def new_log(task: Task) -> EventLog:
@@ -117,8 +135,10 @@ def system_prompt(agent: Agent) -> str:
 def as_prompt(prompt: str | Message) -> Message:
     """What the person asks, as a message; `SettingsError` if there is nothing in it."""
     message = user(prompt) if isinstance(prompt, str) else prompt
+    if not isinstance(message, Message):
+        raise SettingsError(f"{prompt!r} is no prompt", "A prompt is a text")
     if message.role != "user":
         raise SettingsError(f"A prompt is a message of the user, not of the {message.role}")
     if not message.text.strip():
         raise SettingsError("The prompt is blank", "Say in words what the agent should do")
-    return message
+    return Message("user", tuple(Text(encodable(part.text)) if isinstance(part, Text) else part for part in message.parts))

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
@@ -120,7 +121,8 @@ class Foreground:
             outcome = _attempt(function)
             if isinstance(outcome.error, KeyboardInterrupt):
                 raise outcome.error
-            loop.call_soon_threadsafe(answer, outcome)
+            with suppress(RuntimeError):  # the loop was closed: the run has ended without waiting for this tool
+                loop.call_soon_threadsafe(answer, outcome)
 
         self._jobs.put(job)
         return (await future).get()

@@ -42,7 +42,8 @@ class ToolCall(Part, tag="tool_call", frozen=True, gc=False):
     """A model asks for a tool. The loop gives an ``id`` where it is missing or repeated."""
 
     name: str
-    arguments: dict[str, Any] = {}
+    arguments: Any = {}
+    """An object. What else a careless model sent is kept as it came, and refused when the call is run."""
     id: str = ""
     provider_metadata: dict[str, Any] | None = None
 

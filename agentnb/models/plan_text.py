@@ -36,7 +36,7 @@ def read_plan(prompt: str) -> tuple[PlanItem, ...]:
             title = "".join(child.content or " " for child in children).strip()
             code = tuple(child.content for child in children if child.type == "code_inline")
             before = items[opened[-1]]
-            items[opened[-1]] = PlanItem(f"{before.title} {title}".strip(), before.code + code)
+            items[opened[-1]] = PlanItem(" ".join(f"{before.title} {title}".split()), before.code + code)
     return tuple(items)
 
 

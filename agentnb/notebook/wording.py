@@ -94,7 +94,8 @@ def duration(seconds: float) -> str:
 
 def arguments(record: CallRecord, most: int) -> str:
     """The arguments of a call on one line, as Python would have them."""
-    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in record.call.arguments.items())
+    given = record.call.arguments if isinstance(record.call.arguments, dict) else {"arguments": record.call.arguments}
+    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in given.items())
     return first_line(clean(", ".join(pairs)), most)
 
 

@@ -42,7 +42,7 @@ class FunctionTool:
         timeout: float | None = None,
     ) -> None:
         self.function = function
-        name = name or getattr(function, "__name__", None) or type(function).__name__
+        name = name or _name_of(function)
         if not WIRE_NAME.fullmatch(name):
             raise InvalidTool(
                 f"{name!r} cannot be the name of a tool",
@@ -56,11 +56,19 @@ class FunctionTool:
         self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
         self.blocking = blocking
         self.timeout = timeout
+        self.settings: dict[str, Any] = {
+            "name": name,
+            "effects": effects,
+            "parallel_safe": parallel_safe,
+            "blocking": blocking,
+            "timeout": timeout,
+        }
+        """What it was made with, for making it again around a bound method."""
         self.signature = read_signature(function, name)
         self.spec = ToolSpec(name, self.signature.description, self.signature.schema)
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Check the arguments and call the function."""
         try:
             positional, keywords = self.signature.bind(arguments, context)
@@ -69,10 +77,18 @@ class FunctionTool:
             return _refused(self.spec.name, found or [str(refused)])
         if self._is_async:
             return success(await self.function(*positional, **keywords))
-        return success(await context.call_sync(partial(self.function, *positional, **keywords), self.parallel_safe))
+        value = await context.call_sync(partial(self.function, *positional, **keywords), self.parallel_safe)
+        # A plain function around an async one gives what is still to be awaited.
+        return success(await value if inspect.isawaitable(value) else value)
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    while isinstance(function, partial):
+        function = function.func
+    return getattr(function, "__name__", None) or type(function).__name__
 
 
 def _refused(name: str, found: list[str]) -> ToolOutcome:
@@ -103,7 +119,11 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     """
 
     def mark(function: F) -> F:
-        setattr(function, _ATTRIBUTE, FunctionTool(function, **settings))
+        made = FunctionTool(function, **settings)
+        try:
+            setattr(function, _ATTRIBUTE, made)
+        except AttributeError as error:
+            raise InvalidTool(f"{function!r} cannot be marked", "Mark the function in its class, or wrap it in one") from error
         return function
 
     return mark if function is None else mark(function)
@@ -114,6 +134,8 @@ def as_tool(value: Any) -> Any:
     marked = getattr(value, _ATTRIBUTE, None)
     if isinstance(marked, FunctionTool) and marked.function is value:
         return marked
+    if isinstance(marked, FunctionTool) and inspect.ismethod(value):
+        return FunctionTool(value, **marked.settings)
     if hasattr(value, "spec") and hasattr(value, "run"):
         return value
     if callable(value) and not inspect.isclass(value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -33,9 +34,16 @@ def as_text(value: Any) -> str:
     if special is not None:
         return special
     try:
-        return msgspec.json.encode(value, enc_hook=_plain).decode()
+        return _as_json(value)
     except (TypeError, ValueError, RecursionError, OverflowError):
         return repr(value)
+
+
+def _as_json(value: Any) -> str:
+    text = msgspec.json.encode(value, enc_hook=_plain).decode()
+    if "null" in text:  # perhaps a number that JSON has not, which a model should not take for a missing value
+        return json.dumps(msgspec.to_builtins(value, enc_hook=_plain), ensure_ascii=False, separators=(",", ":"))
+    return text
 
 
 def _special(value: Any) -> str | None:
@@ -44,7 +52,8 @@ def _special(value: Any) -> str | None:
     if library == "pandas" and kind in ("DataFrame", "Series"):
         size = " x ".join(str(length) for length in value.shape)
         columns = {"max_cols": MOST_COLUMNS} if kind == "DataFrame" else {}
-        return f"{kind}, {size}\n{value.to_string(max_rows=MOST_ROWS, **columns)}"
+        name = f" {value.name}" if kind == "Series" and value.name is not None else ""
+        return f"{kind}{name}, {size}\n{value.to_string(max_rows=MOST_ROWS, **columns)}"
     if library == "matplotlib":
         figure = getattr(value, "figure", None) or value
         if hasattr(figure, "get_size_inches"):

@@ -6,6 +6,7 @@ Only when that fails does JSON Schema say all that is wrong, for the model.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable
@@ -30,11 +31,12 @@ class Signature:
     schema: dict[str, Any]
     struct: type[msgspec.Struct]
     positional: tuple[str, ...]
+    defaults: dict[str, Any]
     context_name: str | None
     gaps: tuple[str, ...]
     """What the docstring and the hints leave unsaid, one sentence each."""
 
-    def bind(self, arguments: dict[str, Any], context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
+    def bind(self, arguments: Any, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of the call; raises `ArgumentsRefused`."""
         try:
             values = msgspec.convert(arguments, self.struct)
@@ -43,12 +45,19 @@ class Signature:
         keywords = {name: getattr(values, name) for name in arguments}
         if self.context_name is not None:
             keywords[self.context_name] = context
-        return [keywords.pop(name) for name in self.positional if name in keywords], keywords
+        return self._positional(keywords), keywords
+
+    def _positional(self, keywords: dict[str, Any]) -> list[Any]:
+        """Take out what can only be given by position, up to the last that was given; gaps get their default."""
+        given = [index for index, name in enumerate(self.positional) if name in keywords]
+        names = self.positional[: given[-1] + 1] if given else ()
+        return [keywords.pop(name) if name in keywords else self.defaults[name] for name in names]
 
 
 def read_signature(function: Callable[..., Any], name: str) -> Signature:
     """Read a function. Raises `InvalidTool` if a model could not call it."""
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    called = _called(function)
+    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
         raise InvalidTool(f"{name} yields its values one by one", "Let it return a list")
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -72,6 +81,7 @@ def read_signature(function: Callable[..., Any], name: str) -> Signature:
             gaps.append(f"{parameter.name} has no type hint: any value passes")
         if parameter.name not in told:
             gaps.append(f"{parameter.name} is not described in the docstring")
+        _check_hint(name, parameter.name, hint)
         fields.append(_field(parameter, hint, told.get(parameter.name)))
         if parameter.default is not parameter.empty:
             defaults[parameter.name] = parameter.default
@@ -79,7 +89,7 @@ def read_signature(function: Callable[..., Any], name: str) -> Signature:
     struct, schema = _struct_and_schema(name, fields)
     _add_defaults(schema, defaults, [parameter.name for parameter in parameters])
     positional = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
-    return Signature(description, schema, struct, positional, context_name, tuple(gaps))
+    return Signature(description, schema, struct, positional, defaults, context_name, tuple(gaps))
 
 
 def _field(parameter: inspect.Parameter, hint: Any, told: str | None) -> tuple[str, Any, Any]:
@@ -89,18 +99,21 @@ def _field(parameter: inspect.Parameter, hint: Any, told: str | None) -> tuple[s
     return parameter.name, described | msgspec.UnsetType if described is not Any else Any, msgspec.UNSET
 
 
+def _check_hint(name: str, parameter: str, hint: Any) -> None:
+    try:
+        msgspec.json.schema(hint)
+    except (TypeError, RuntimeError) as error:
+        raise InvalidTool(
+            f"{name} wants {parameter}: {_shown(hint)}, which a model cannot write as JSON",
+            "Let it take a name or plain data and look the rest up itself",
+        ) from error
+
+
 def _struct_and_schema(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[type[msgspec.Struct], dict[str, Any]]:
-    for field_name, hint, _ in fields:
-        try:
-            msgspec.json.schema(hint)
-        except (TypeError, RuntimeError) as error:
-            raise InvalidTool(
-                f"{name} wants {field_name}: {_shown(hint)}, which a model cannot write as JSON",
-                "Let it take a name or plain data and look the rest up itself",
-            ) from error
-    struct = msgspec.defstruct(name, fields, forbid_unknown_fields=True, kw_only=True)
-    (_,), components = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}")
-    schema = components.pop(struct.__name__)
+    # Not a name that a type of a parameter could have.
+    struct = msgspec.defstruct(f"arguments_of_{name}", fields, forbid_unknown_fields=True, kw_only=True)
+    (reference,), components = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}")
+    schema = components.pop(reference["$ref"].rpartition("/")[2])
     schema.pop("title", None)
     if components:
         schema["$defs"] = components
@@ -110,29 +123,44 @@ def _struct_and_schema(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[t
 def _add_defaults(schema: dict[str, Any], defaults: dict[str, Any], order: list[str]) -> None:
     properties = schema.get("properties", {})
     for name, default in defaults.items():
-        if isinstance(default, str | int | float | bool | list | dict) and name in properties:
+        if name in properties and default is not None and _is_plain(default):
             properties[name]["default"] = default
     schema["properties"] = {name: properties[name] for name in order if name in properties}
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        return bool(msgspec.json.decode(msgspec.json.encode(value)) == value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _called(function: Callable[..., Any]) -> Any:
+    """The code that a call runs: of a partial its function, of an object its ``__call__``, of a wrapper what it wraps."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     from docstring_parser import parse
 
-    text = inspect.getdoc(function) or ""
-    if not inspect.isroutine(function):  # a partial or an object that can be called would show the docstring of its class
-        text = inspect.getdoc(getattr(function, "func", None) or type(function).__call__) or ""
-    parsed = parse(text)
+    # Not of the object itself: a partial or an object that can be called would show the docstring of its class.
+    parsed = parse(inspect.getdoc(_called(function)) or "")
     parts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
-    told = {parameter.arg_name: parameter.description for parameter in parsed.params if parameter.description}
+    told = {
+        name: parameter.description
+        for parameter in parsed.params
+        if parameter.description
+        for name in parameter.arg_name.split(", ")  # NumPy's style lets parameters share a line
+    }
     return "\n\n".join(parts), told
 
 
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
-    target = inspect.unwrap(getattr(function, "func", function))
-    if not inspect.isroutine(target):
-        target = type(target).__call__
     try:
-        return typing.get_type_hints(target, include_extras=True)
+        return typing.get_type_hints(_called(function), include_extras=True)
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
         raise InvalidTool(f"A type hint of {name} cannot be read: {error}", "Import or define the type first") from error
 
@@ -143,7 +171,7 @@ def _shown(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
-def problems(arguments: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
     """All that is wrong with the arguments, a sentence each, as JSON Schema sees it.
 
     The first call loads the library, which takes a second: not for the thread of an event loop.

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from agentnb.core.messages import Image, Text, ToolResult
+from agentnb.core.messages import Image, Text, ToolResult, encodable
 from agentnb.core.tool_spec import ToolSpec
 
 Effect: TypeAlias = Literal["read", "write", "execute", "network"]
@@ -48,7 +48,8 @@ class ToolOutcome(msgspec.Struct, frozen=True):
 
     def as_result(self, call_id: str, name: str) -> ToolResult:
         """As the answer to a call."""
-        return ToolResult(call_id, name, self.parts, not self.ok, self.error_code)
+        parts = tuple([Text(encodable(part.text)) if isinstance(part, Text) else part for part in self.parts])
+        return ToolResult(call_id, name, parts, not self.ok, self.error_code)
 
 
 def failure(error_code: str, text: str) -> ToolOutcome:
@@ -79,5 +80,5 @@ class Tool(Protocol):
     def timeout(self) -> float | None:
         """Seconds after which a call is given up; None for never."""
 
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Do it. What it raises becomes an error result; it need not catch anything."""

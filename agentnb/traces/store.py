@@ -61,11 +61,12 @@ class Store:
             raise
 
     def _create(self, run_id: str, slots: asyncio.Semaphore | None) -> RunFile:
+        path = self.path(run_id)
         try:
             if not self.folder.is_dir():
                 self._make_folder()
             release = slots.release if slots is not None else None
-            return RunFile(self.path(run_id), sync_rounds=self._sync_rounds, on_close=release)
+            return RunFile(path, sync_rounds=self._sync_rounds, on_close=release)
         except OSError as error:
             raise StoreError(
                 f"The run log cannot be created in {self.folder}: {error.strerror or error}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -240,6 +241,12 @@ def test_a_stream_of_a_run_that_fails_at_once_gives_its_events_and_then_raises()
     asyncio.run(main())
 
 
+async def within(main: Callable[[], Awaitable[None]]) -> None:
+    """What would wait for ever if the rule were broken."""
+    async with asyncio.timeout(LONG):
+        await main()
+
+
 @pytest.mark.req("R0.13")
 @pytest.mark.parametrize("politely", [True, False], ids=["closed", "left"])
 def test_leaving_a_stream_early_cancels_its_run(politely: bool) -> None:
@@ -271,7 +278,7 @@ def test_leaving_a_stream_early_cancels_its_run(politely: bool) -> None:
         await asyncio.sleep(0.01)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    asyncio.run(main())
+    asyncio.run(within(main))
 
 
 def test_nothing_is_left_running_after_an_awaited_run() -> None:

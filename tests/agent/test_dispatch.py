@@ -62,8 +62,9 @@ def test_async_calls_that_are_safe_run_at_the_same_time_and_are_answered_in_orde
 
     @tool(parallel_safe=True)
     async def first() -> str:
-        while not second_ended.is_set():  # would wait for ever if the calls ran one after the other
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(LONG):
+            while not second_ended.is_set():  # never comes about if the calls run one after the other
+                await asyncio.sleep(0.001)
         return "1"
 
     @tool(parallel_safe=True)

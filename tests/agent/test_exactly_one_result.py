@@ -148,7 +148,7 @@ def test_nothing_is_left_running_after_a_run_whatever_its_tools_did(way_out: Cal
 def test_the_error_says_what_was_raised_and_the_persons_traceback_is_kept_beside_it() -> None:
     run = Agent(ScriptedModel([ToolCall("raises_value_error"), "Sorry."]), tools=[raises_value_error]).run_sync("go")
     (result,) = results(run)
-    assert result.text.startswith("raises_value_error raised ValueError: no such row")
+    assert "raises_value_error" in result.text and "ValueError: no such row" in result.text
     assert "Traceback" not in result.text
     assert "raises_value_error" in run.rounds[0].records[0].traceback
 
