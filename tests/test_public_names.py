@@ -43,7 +43,8 @@ HEAVY = ("pandas", "numpy", "matplotlib", "anthropic", "openai", "mcp", "jsonsch
 
 def python(code: str) -> str:
     """What a fresh Python prints for this code."""
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes, kinds, loop_alone
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes, kinds, loop_alone, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.policies import natural_stop
+from agentnb.agent.threads import LoopThread
 from agentnb.core.events import AnyEvent, Delta, Event, TextDelta
 from agentnb.core.inbox import Inbox
-from agentnb.core.messages import ToolCall
+from agentnb.core.messages import Text, ToolCall
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
+from agentnb.traces.store import Store
 
 LONG = 30
 
@@ -106,6 +109,43 @@ def test_a_stop_in_the_middle_of_a_reply_keeps_the_words_that_came() -> None:
     assert model.left.wait(LONG)
     commands = [event.text for event in run.events if type(event).__name__ == "CommandReceived"]  # type: ignore[union-attr]
     assert commands == ["enough"]
+
+
+class Deaf:
+    """Does not let itself be cancelled, and answers when it is let go."""
+
+    name = "scripted:deaf"
+
+    def __init__(self) -> None:
+        self.asked, self.release, self.answered = threading.Event(), threading.Event(), threading.Event()
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        self.asked.set()
+        while not self.release.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+        self.answered.set()
+        yield reply(Text("Too late."))
+
+
+@pytest.mark.req("R0.13")
+def test_a_model_that_answers_after_the_run_has_ended_adds_nothing_to_it(tmp_path: Path) -> None:
+    model, store, thread = Deaf(), Store(tmp_path / "runs"), LoopThread()
+    live = Agent(model).start("go", store=store, thread=thread)
+    assert model.asked.wait(LONG)
+    live.stop()
+    try:
+        run = live.result(5)
+    finally:
+        model.release.set()
+    assert model.answered.wait(LONG)
+    thread.submit(lambda: asyncio.sleep(0.05)).result(LONG)
+    assert run.status == "cancelled"
+    assert_closed(run)
+    assert store.load(run.id) == run
+    thread.close()
 
 
 @pytest.mark.req("R0.13")

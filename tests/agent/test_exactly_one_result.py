@@ -213,14 +213,22 @@ def test_a_tool_beside_others_that_answers_after_the_stop_gets_no_second_result(
 
 
 @pytest.mark.req("KX.11", "R0.13")
-def test_a_single_tool_that_will_not_be_cancelled_does_not_hold_the_run(stubborn: Stubborn) -> None:
-    thread = LoopThread()
-    live = Agent(ScriptedModel([ToolCall("Stubborn")]), tools=[stubborn]).start("go", thread=thread)
+@pytest.mark.parametrize("safe", [False, True], ids=["in turn", "safe beside others"])
+def test_a_single_tool_that_will_not_be_cancelled_does_not_hold_the_run(stubborn: Stubborn, safe: bool, tmp_path: Path) -> None:
+    store, thread = Store(tmp_path / "runs"), LoopThread()
+    alone = tool(name="stubborn", parallel_safe=safe)(stubborn)
+    live = Agent(ScriptedModel([ToolCall("stubborn"), "never"]), tools=[alone]).start("go", store=store, thread=thread)
     assert stubborn.entered.wait(LONG)
     live.stop()
     run = live.result(5)
     assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
+    stubborn.release.set()
+    assert stubborn.answered.wait(LONG)
+    thread.submit(lambda: asyncio.sleep(0.05)).result(LONG)
+    assert_closed(run)
     assert_every_call_has_one_result(run)
+    assert store.load(run.id) == run
+    thread.close()
 
 
 @pytest.mark.req("KX.11", "R0.13")

@@ -133,6 +133,11 @@ def test_another_file_is_no_run_log(first: bytes) -> None:
         decode_lines(lines_of(first), "run.jsonl")
 
 
+def test_a_first_line_that_is_whole_and_no_event_is_an_error_with_its_number() -> None:
+    with pytest.raises(TraceError, match=r"run\.jsonl, line 1: Not an event of agentnb"):
+        decode_lines(lines_of(b'{"kind":"run_started","schema":1}\n'), "run.jsonl")
+
+
 def test_a_log_without_its_beginning_says_so() -> None:
     line = WHOLE[-1].replace(b'{"kind":"run_finished"', b'{"kind":"run_finished","schema":1')
     with pytest.raises(TraceError, match="begins with run_finished, not with run_started"):

@@ -181,7 +181,7 @@ except StoreError as error:
 @pytest.mark.parametrize("limit", [3000, 3011, 3050, 3107, 3200])
 def test_a_disk_that_takes_half_an_event_keeps_whole_events_only(tmp_path: Path, limit: int) -> None:
     command = [sys.executable, "-c", LIMITED, str(tmp_path / "runs"), str(limit)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout == "stopped failed\n", done.stderr
     (path,) = (tmp_path / "runs").glob("*.jsonl")
     run = load_trace(path)

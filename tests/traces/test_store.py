@@ -250,7 +250,7 @@ print(len(store.ids()), {one.status for one in store.summaries()})
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of open files to lower")
 def test_three_hundred_runs_at_once_get_by_with_two_hundred_open_files(tmp_path: Path) -> None:
     command = [sys.executable, "-c", MANY, str(tmp_path / "runs")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout == "300 {'completed'}\n", done.stderr
 
 
@@ -284,15 +284,17 @@ def test_at_most_so_many_logs_are_open_at_once_and_a_closed_one_makes_room(tmp_p
 def test_a_run_inside_a_run_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "MOST_OPEN", 2)
     store = Store(tmp_path)
+    both_hold_a_place = asyncio.Barrier(2)
 
     async def delegate(context: ToolContext) -> str:
         """Starts a run of its own."""
+        await both_hold_a_place.wait()
         inner = await Agent(ScriptedModel(["Inner."])).run("Do", store=store, parent_id=context.run_id)
         return inner.text
 
     async def main() -> list[Run]:
         agents = [Agent(ScriptedModel([ToolCall("delegate"), "Outer."]), tools=[delegate]) for _ in range(6)]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(20):
             return await asyncio.gather(*(agent.run("Go", store=store) for agent in agents))
 
     runs = asyncio.run(main())
@@ -309,7 +311,8 @@ def test_a_place_is_given_back_when_the_log_cannot_be_created(tmp_path: Path, mo
         store = Store(tmp_path)
         for _ in range(3):
             with pytest.raises(StoreError):
-                await store.open("not an id")
+                async with asyncio.timeout(20):
+                    await store.open("not an id")
         assert await opens(store, "good")
 
     asyncio.run(main())
