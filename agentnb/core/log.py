@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -47,6 +48,7 @@ class EventLog:
         self._stamp = {"run_id": run_id, "parent_id": parent_id}
         self._seq = 0
         self._writer: Writer | None = None
+        self._closed = False
         self._watchers = list(watchers)
 
     def keep_in(self, writer: Writer) -> None:
@@ -61,6 +63,9 @@ class EventLog:
         """Store, fold, tell. If it cannot be stored, the run in memory still takes it in, nobody is told,
         nothing more is stored, and `StoreError` is raised: once.
         """
+        if self._closed:
+            # Whoever still writes belongs to a run that has ended without waiting for it.
+            raise asyncio.CancelledError
         failure = self._store(event)
         self._seq += 1
         self.run.apply(event)
@@ -73,7 +78,9 @@ class EventLog:
         self.tell(event)
 
     def tell(self, item: AnyEvent | Delta) -> None:
-        """Tell the watchers. One that fails is dropped, with a line in Python's log."""
+        """Tell the watchers, until the log is closed. One that fails is dropped, with a line in Python's log."""
+        if self._closed:
+            return
         for watcher in self._watchers:
             try:
                 watcher(item)
@@ -83,7 +90,8 @@ class EventLog:
                 logging.getLogger("agentnb").exception("A watcher of run %s failed and was dropped", self.run.id)
 
     def close(self) -> None:
-        """Close the file behind it, if any."""
+        """The run is over: close the file behind it, if any, and take nothing more."""
+        self._closed = True
         if self._writer is not None:
             self._writer.close()
 

@@ -11,6 +11,7 @@ import inspect
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -39,7 +40,7 @@ class Signature:
     def bind(self, arguments: Any, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of the call; raises `ArgumentsRefused`."""
         try:
-            values = msgspec.convert(arguments, self.struct)
+            values = msgspec.convert(arguments, self.struct, dec_hook=_as_path)
         except msgspec.ValidationError as error:
             raise ArgumentsRefused(str(error)) from error
         keywords = {name: getattr(values, name) for name in arguments}
@@ -88,6 +89,7 @@ def read_signature(function: Callable[..., Any], name: str) -> Signature:
     fields.sort(key=lambda field: field[2] is not msgspec.NODEFAULT)  # msgspec wants the required ones first
     struct, schema = _struct_and_schema(name, fields)
     _add_defaults(schema, defaults, [parameter.name for parameter in parameters])
+    _order_choices(schema["properties"], hints)
     positional = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
     return Signature(description, schema, struct, positional, defaults, context_name, tuple(gaps))
 
@@ -101,7 +103,7 @@ def _field(parameter: inspect.Parameter, hint: Any, told: str | None) -> tuple[s
 
 def _check_hint(name: str, parameter: str, hint: Any) -> None:
     try:
-        msgspec.json.schema(hint)
+        msgspec.json.schema(hint, schema_hook=_path_schema)
     except (TypeError, RuntimeError) as error:
         raise InvalidTool(
             f"{name} wants {parameter}: {_shown(hint)}, which a model cannot write as JSON",
@@ -112,7 +114,9 @@ def _check_hint(name: str, parameter: str, hint: Any) -> None:
 def _struct_and_schema(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[type[msgspec.Struct], dict[str, Any]]:
     # Not a name that a type of a parameter could have.
     struct = msgspec.defstruct(f"arguments_of_{name}", fields, forbid_unknown_fields=True, kw_only=True)
-    (reference,), components = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}")
+    (reference,), components = msgspec.json.schema_components(
+        (struct,), ref_template="#/$defs/{name}", schema_hook=_path_schema
+    )
     schema = components.pop(reference["$ref"].rpartition("/")[2])
     schema.pop("title", None)
     if components:
@@ -126,6 +130,27 @@ def _add_defaults(schema: dict[str, Any], defaults: dict[str, Any], order: list[
         if name in properties and default is not None and _is_plain(default):
             properties[name]["default"] = default
     schema["properties"] = {name: properties[name] for name in order if name in properties}
+
+
+def _order_choices(properties: dict[str, Any], hints: dict[str, Any]) -> None:
+    """The values of a Literal in the order the author wrote them; msgspec sorts them."""
+    for name, described in properties.items():
+        written = typing.get_args(hints.get(name))
+        if typing.get_origin(hints.get(name)) is typing.Literal and "enum" in described:
+            described["enum"] = list(written)
+
+
+def _path_schema(hint: Any) -> dict[str, Any]:
+    """A path is a text to a model, and the only type of Python's own that msgspec does not know."""
+    if hint is Path:
+        return {"type": "string"}
+    raise NotImplementedError
+
+
+def _as_path(hint: Any, value: Any) -> Path:
+    if hint is Path:
+        return Path(value)
+    raise NotImplementedError
 
 
 def _is_plain(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,8 @@ class RunFile:
 
     def append(self, event: AnyEvent) -> None:
         """Write the event. On a failure the file ends with the event before, and OSError is raised."""
+        if not self._open:  # its descriptor may be another file's by now
+            raise OSError(errno.EBADF, f"{self.path} was closed")
         data = encode(event)
         done = 0
         try:

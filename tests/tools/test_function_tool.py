@@ -178,7 +178,7 @@ def test_every_problem_with_the_arguments_is_told_with_near_names() -> None:
     assert "There is no argument 'tabel'. Did you mean table?" in words
     assert "'table' is a required property" in words
     assert "limit: 'ten' is not of type 'integer'" in words
-    assert "order: 'sideways' is not one of ['down', 'up']" in words
+    assert "order: 'sideways' is not one of ['up', 'down']" in words
     assert "was not run" in words
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
 import msgspec
@@ -386,3 +387,20 @@ def test_a_function_without_parameters_takes_none() -> None:
 
     schema = schema_of(now)
     assert (schema["type"], schema["properties"], schema["additionalProperties"]) == ("object", {}, False)
+
+
+@pytest.mark.req("R2.3")
+def test_a_path_is_a_text_to_the_model_and_a_path_to_the_function() -> None:
+    def f(x: Path, y: Path | None = None) -> str:
+        return f"{x.name} {y}"
+
+    made = FunctionTool(f)
+    assert schema_of(f)["properties"]["x"] == {"type": "string"}
+    assert made.signature.bind({"x": "a/b.csv"}, None) == ([], {"x": Path("a/b.csv")})  # type: ignore[arg-type]
+
+
+@pytest.mark.req("R2.3")
+def test_choices_stand_in_the_order_they_were_written() -> None:
+    def f(x: Literal["small", "large", "huge"]) -> None: ...
+
+    assert schema_of(f)["properties"]["x"]["enum"] == ["small", "large", "huge"]

@@ -187,3 +187,13 @@ def test_a_disk_that_takes_half_an_event_keeps_whole_events_only(tmp_path: Path,
     run = load_trace(path)
     assert path.stat().st_size <= limit and run.status == "interrupted" and len(run.events) > 3
     assert Run.from_events(run.events).events == run.events
+
+
+def test_a_closed_log_never_writes_into_the_file_that_got_its_descriptor(tmp_path: Path) -> None:
+    file = RunFile(tmp_path / "a.jsonl")
+    file.close()
+    with (tmp_path / "other.txt").open("w+b") as other:
+        with pytest.raises(OSError, match="was closed"):
+            file.append(event(0))
+        other.flush()
+    assert (tmp_path / "other.txt").read_bytes() == b""

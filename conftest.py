@@ -1,0 +1,51 @@
+"""For everything pytest runs here, notebooks included: no home directory, no keys, and browser tests only when asked for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+KEYS = ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+HOMES = (
+    "HOME",
+    "USERPROFILE",
+    "XDG_DATA_HOME",
+    "XDG_CONFIG_HOME",
+    "IPYTHONDIR",
+    "JUPYTER_CONFIG_DIR",
+    "JUPYTER_RUNTIME_DIR",
+    "MPLCONFIGDIR",
+)
+_home = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The browser is asked for, for it is slow and not everywhere."""
+    parser.addoption("--browser", action="store_true", help="also run the tests that need a browser")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Kernels and other processes of the tests inherit this."""
+    home = config.stash[_home] = tempfile.mkdtemp(prefix="agentnb-home-")
+    for name in HOMES:
+        os.environ[name] = str(Path(home) / name.lower())
+        Path(os.environ[name]).mkdir()
+    for name in KEYS:
+        os.environ.pop(name, None)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave nothing behind."""
+    shutil.rmtree(config.stash[_home], ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the browser tests out, and say so, unless they are asked for."""
+    left_out = [] if config.getoption("--browser") else [item for item in items if item.get_closest_marker("browser")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
