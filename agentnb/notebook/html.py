@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from html import escape
 
-from agentnb.core.run import CallRecord, Run, WorkflowRound
+from agentnb.core.rounds import CallRecord, WorkflowRound
+from agentnb.core.run import Run
 from agentnb.notebook import wording
 
 MOST_OF_A_TEXT = 20_000

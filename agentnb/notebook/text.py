@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentnb.core.run import CallRecord, Run, WorkflowRound
+from agentnb.core.rounds import CallRecord, WorkflowRound
+from agentnb.core.run import Run
 from agentnb.notebook import wording
 
 LINE = 110

@@ -6,7 +6,8 @@ import re
 
 import msgspec
 
-from agentnb.core.run import CallRecord, Run
+from agentnb.core.rounds import CallRecord
+from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

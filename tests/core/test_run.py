@@ -7,7 +7,8 @@ from some_events import NOON, Story
 
 from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, ToolCall, user
-from agentnb.core.run import Run, WorkflowRound
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run import Run
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import TraceError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from agentnb.core.run import WorkflowRound
+from agentnb.core.rounds import WorkflowRound
 from agentnb.core.usage import Usage
 from agentnb.traces.files import RunSource, load_traces
 from agentnb.traces.tables.columns import TIME, Column, table

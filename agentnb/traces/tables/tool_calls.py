@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from agentnb.core.run import CallRecord
+from agentnb.core.rounds import CallRecord
 from agentnb.traces.files import RunSource, load_traces
 from agentnb.traces.tables.columns import Column, table
 
