@@ -6,7 +6,7 @@ It has no features. What to do when a round is over is a policy's to say; what w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 
 from agentnb.agent.conversation import Conversation
@@ -15,7 +15,7 @@ from agentnb.agent.policies import Continue, Policy, Stop, decide
 from agentnb.agent.reply import settled
 from agentnb.core import events as e
 from agentnb.core.inbox import Command, Inbox
-from agentnb.core.log import EventLog
+from agentnb.core.log import EventLog, Writer
 from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.run import Run
@@ -50,16 +50,21 @@ class Loop:
         self._started = perf_counter()
         self._round_started = self._started
 
-    async def run(self, started: e.RunStarted) -> Run:
+    async def run(self, started: e.RunStarted, open_log: Callable[[], Awaitable[Writer]] | None = None) -> Run:
         """Do it all. Returns the run, however it ended, except: a failure in the first round, a log that cannot be
         written, and a cancellation that is not the person's own stop are raised, after the log was closed.
         """
         self._listen()
         try:
             try:
+                self._check_stop()
+                if open_log is not None:
+                    self._log.keep_in(await open_log())  # it may have to wait for other runs to end
                 self._log.append(started)
                 await self._rounds()
             except (asyncio.CancelledError, KeyboardInterrupt) as error:
+                if not self._log.run.events:
+                    self._log.append(started)
                 self._close("cancelled", "cancelled")
                 if isinstance(error, KeyboardInterrupt) or self._cancelled_by_others():
                     raise

@@ -6,6 +6,7 @@ also where a model was careless: tuples, numbers that JSON has not, half charact
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import Message, Text, ToolCall, encodable
 from agentnb.core.run import Run
+from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
 
 
@@ -20,6 +22,7 @@ class _Kept(msgspec.Struct):
     """The part of a reply that is kept."""
 
     message: Message
+    usage: Usage
     stop_reason: str
     metadata: dict[str, Any]
 
@@ -30,11 +33,21 @@ _encode = msgspec.json.Encoder().encode
 
 def settled(reply: Reply, run: Run) -> Reply:
     """The reply with a fresh ``toolu_…`` id for each call that has none, or one that the conversation has used before."""
-    message = reply.message
-    if not reply.metadata and all(type(part) is Text and part.text.isascii() for part in message.parts):
+    if _is_plain(reply):
         return reply
-    kept = _through_json(_Kept(message, reply.stop_reason, reply.metadata))
-    return replace(reply, message=_with_ids(kept.message, run), stop_reason=kept.stop_reason, metadata=kept.metadata)
+    kept = _through_json(_Kept(reply.message, reply.usage, reply.stop_reason, reply.metadata))
+    return Reply(_with_ids(kept.message, run), kept.usage, kept.stop_reason, kept.metadata, reply.raw)
+
+
+def _is_plain(reply: Reply) -> bool:
+    """Whether JSON would give it back as it is: words and nothing odd."""
+    cost = reply.usage.cost
+    return (
+        not reply.metadata
+        and reply.stop_reason.isascii()
+        and (cost is None or math.isfinite(cost))
+        and all(type(part) is Text and part.text.isascii() and part.provider_metadata is None for part in reply.message.parts)
+    )
 
 
 def _through_json(kept: _Kept) -> _Kept:

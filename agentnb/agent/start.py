@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from agentnb.agent.loop import Loop
 from agentnb.agent.prompts import prompt as prompt_file
 from agentnb.core.events import SCHEMA, RunStarted
 from agentnb.core.inbox import Inbox
-from agentnb.core.log import EventLog, RunStore, Watcher
+from agentnb.core.log import EventLog, RunStore, Watcher, Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.request import Request
 from agentnb.core.run import Run
@@ -50,35 +51,34 @@ def new_run_id() -> str:
 
 async def run_task(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
     """Run the agent on the task; see `Loop.run` for what is raised."""
-    loop, started = await _prepared(agent, task, log, inbox, call_sync)
-    return await loop.run(started)
+    return await _loop(agent, task, log, inbox, call_sync).run(opening(agent, task, log.id), _opener(task, log.id))
 
 
 async def run_abandonable(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
     """As `run_task`, but once the person has stopped the run, its end is not held up by a tool that does not let itself be
     cancelled: that one is left behind.
     """
-    loop, started = await _prepared(agent, task, log, inbox, call_sync)
-    run = asyncio.ensure_future(loop.run(started))
+    loop = _loop(agent, task, log, inbox, call_sync)
+    run = asyncio.ensure_future(loop.run(opening(agent, task, log.id), _opener(task, log.id)))
     abandoned = asyncio.ensure_future(loop.abandoned.wait())
     await asyncio.wait((run, abandoned), return_when=asyncio.FIRST_COMPLETED)
     abandoned.cancel()
     return log.run if loop.abandoned.is_set() else await run
 
 
-async def _prepared(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> tuple[Loop, RunStarted]:
-    started = opening(agent, task, log.id)
-    loop = Loop(
+def _loop(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Loop:
+    return Loop(
         model=make_model(agent.model),
-        conversation=conversation_of(started),
+        conversation=Conversation(system_prompt(agent), agent.toolbox.specs, {}),
         dispatch=Dispatch(agent.toolbox, log, folder_of(agent, task), call_sync),
         policies=agent.policies,
         log=log,
         inbox=inbox,
     )
-    if task.store is not None:
-        log.keep_in(await task.store.open(log.id, nested=task.parent_id is not None))
-    return loop, started
+
+
+def _opener(task: Task, run_id: str) -> Callable[[], Awaitable[Writer]] | None:
+    return None if task.store is None else partial(task.store.open, run_id, nested=task.parent_id is not None)
 
 
 def new_log(task: Task) -> EventLog:
@@ -96,8 +96,8 @@ def opening(agent: Agent, task: Task, run_id: str) -> RunStarted:
         parent_id=task.parent_id,
         schema=SCHEMA,
         prompt=task.prompt,
-        agent=agent.name,
-        model=agent.model_name,
+        agent=encodable(agent.name),
+        model=encodable(agent.model_name),
         system=system_prompt(agent),
         tools=agent.toolbox.specs,
         settings={"max_rounds": agent.max_rounds},
@@ -112,15 +112,10 @@ def folder_of(agent: Agent, task: Task) -> Path:
     return Path.cwd() if chosen is None else Path(chosen).expanduser().resolve()
 
 
-def conversation_of(started: RunStarted) -> Conversation:
-    """What prepares the requests of this run."""
-    return Conversation(started.system, started.tools, {})
-
-
 def first_request(agent: Agent, task: Task) -> Request:
     """The request that would be sent first. Nothing is sent or kept."""
     started = opening(agent, task, new_run_id())
-    return conversation_of(started).request(Run.from_events([started]))
+    return Conversation(started.system, started.tools, {}).request(Run.from_events([started]))
 
 
 def system_prompt(agent: Agent) -> str:
@@ -129,7 +124,7 @@ def system_prompt(agent: Agent) -> str:
         prompt_file("system") if agent.system is None else agent.system.strip(),
         "" if len(agent.toolbox) else prompt_file("no_tools"),
     )
-    return "\n\n".join(part for part in parts if part)
+    return encodable("\n\n".join(part for part in parts if part))
 
 
 def as_prompt(prompt: str | Message) -> Message:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
@@ -31,13 +32,17 @@ def load_trace(path: str | Path) -> Run:
 
 
 def load_traces(source: RunSource) -> list[Run]:
-    """All runs of a path, a folder, a glob, a store, or several of these, oldest first within each."""
+    """All runs of a path, a folder, a glob, a store, or several of these, oldest first within each.
+
+    A path that is named must be a run log; of a folder, a glob or a store, what is none is left out with a warning.
+    """
     if isinstance(source, Run):
         return [source]
     if isinstance(source, Store):
-        return [load_file(source.path(run_id)) for run_id in source.ids()]
+        return _readable([source.path(run_id) for run_id in source.ids()])
     if isinstance(source, str | Path):
-        return [load_trace(path) for path in _paths(source)]
+        paths = _paths(source)
+        return [load_trace(paths[0])] if paths == [Path(source).expanduser()] else _readable(paths)
     return [run for one in source for run in load_traces(one)]
 
 
@@ -59,6 +64,17 @@ def save_trace(run: Run, path: str | Path) -> Path:
     except OSError as error:
         raise StoreError(f"The run cannot be saved as {path}: {error.strerror or error}") from error
     return path
+
+
+def _readable(paths: list[Path]) -> list[Run]:
+    """The runs of those files that are run logs; a warning names each that is not."""
+    runs = []
+    for path in paths:
+        try:
+            runs.append(load_file(path))
+        except TraceError as error:
+            warnings.warn(f"Left out: {error}", stacklevel=4)
+    return runs
 
 
 def _paths(source: str | Path) -> list[Path]:

@@ -106,7 +106,10 @@ class Store:
         return load_file(self.path(self.find(run_id)))
 
     def summaries(self, most: int | None = None) -> list[RunSummary]:
-        """The newest runs, newest first, without reading them whole. Files that are no run logs are left out."""
+        """The newest runs, newest first, without folding them. Files that are no run logs are left out.
+
+        A log without an end says ``interrupted``, also while its run goes on elsewhere.
+        """
         found: list[RunSummary] = []
         for run_id in self.ids()[::-1]:
             if most is not None and len(found) >= most:

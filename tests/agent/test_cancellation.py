@@ -220,3 +220,16 @@ def test_a_timeout_around_a_run_is_still_a_timeout() -> None:
 
     with pytest.raises(TimeoutError):
         asyncio.run(main())
+
+
+@pytest.mark.req("R0.13")
+def test_a_run_that_waits_for_its_log_can_be_stopped() -> None:
+    class Busy:
+        async def open(self, run_id: str, *, nested: bool = False) -> Any:
+            await asyncio.Event().wait()
+
+    live = Agent(ScriptedModel(["never"])).start("go", store=Busy())
+    live.stop()
+    run = live.result(LONG)
+    assert (run.status, len(run.rounds), run.prompt) == ("cancelled", 0, "go")
+    assert_closed(run)

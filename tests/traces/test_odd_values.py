@@ -9,6 +9,7 @@ import pytest
 
 from agentnb import Agent, Store, ToolCall
 from agentnb.core.messages import Message, Text
+from agentnb.core.usage import Usage
 from agentnb.models import Reply, ScriptedModel
 
 HALF = "a\ud83db"
@@ -36,6 +37,9 @@ ODD: dict[str, Reply] = {
     "infinity": Reply(Message("assistant", (ToolCall("echo", {"text": float("-inf")}),))),
     "a number of many digits": Reply(Message("assistant", (ToolCall("echo", {"text": 10**30}),))),
     "a tuple": Reply(Message("assistant", (ToolCall("echo", {"text": (1, 2)}),))),
+    "half a character in the stop reason of plain words": Reply(Message("assistant", (Text("Done."),)), stop_reason=HALF),
+    "a tuple beside plain words": Reply(Message("assistant", (Text("Done.", {"a": (1, 2)}),))),
+    "a cost that is no number": Reply(Message("assistant", (Text("Done."),)), Usage(cost=float("inf"))),
     "a tuple in the metadata": Reply(Message("assistant", (ToolCall("echo"),)), metadata={"a": (1, 2)}),
 }
 
@@ -45,4 +49,10 @@ def test_a_run_with_an_odd_value_ends_well_and_is_the_one_its_log_tells(tmp_path
     store = Store(tmp_path)
     run = asyncio.run(Agent(ScriptedModel([reply, "Done."]), tools=[echo, half]).run("Go", store=store))
     assert (run.status, run.text) == ("completed", "Done.")
+    assert store.load(run.id) == run
+
+
+def test_half_characters_in_settings_do_not_break_the_log(tmp_path: Any) -> None:
+    store = Store(tmp_path)
+    run = asyncio.run(Agent(ScriptedModel(["Done."]), system=HALF, name=HALF).run("Go", store=store))
     assert store.load(run.id) == run

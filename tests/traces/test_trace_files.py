@@ -148,3 +148,14 @@ def test_relative_paths_begin_at_the_current_folder(three: list[Run], store: Sto
 def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path: Path) -> None:
     run = do()
     assert load_traces(save_trace(run, tmp_path / "run[1].jsonl")) == [run]
+
+
+def test_a_foreign_file_in_a_folder_is_left_out_with_a_warning_and_refused_when_it_is_named(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = Agent(ScriptedModel(["Done."])).run_sync("Go", store=store)
+    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
+    for source in (store, tmp_path, str(tmp_path / "*.jsonl")):
+        with pytest.warns(UserWarning, match=r"Left out: .*other\.jsonl"):
+            assert load_traces(source) == [run]
+    with pytest.raises(TraceError, match=r"other\.jsonl"):
+        load_traces(tmp_path / "other.jsonl")
