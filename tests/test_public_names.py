@@ -55,7 +55,16 @@ def test_the_public_names_are_exactly_these() -> None:
 
 
 def test_the_models_a_person_makes_are_in_one_place() -> None:
-    assert sorted(agentnb.models.__all__) == ["Model", "Reply", "ScriptedModel", "SimulatedModel"]
+    assert sorted(agentnb.models.__all__) == [
+        "Message",
+        "Model",
+        "Reply",
+        "Request",
+        "ScriptedModel",
+        "SimulatedModel",
+        "Text",
+        "TextDelta",
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)

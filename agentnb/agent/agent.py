@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from agentnb.agent.live import LiveRun
 from agentnb.agent.policies import MaxRounds, Policy, natural_stop, no_call_came, refused, reply_cut
 from agentnb.agent.start import Task, as_prompt, first_request, new_log, run_abandonable, run_task
-from agentnb.agent.threads import TICK, Foreground, LoopThread, call_in_thread
+from agentnb.agent.threads import AwakeForInterrupts, Foreground, LoopThread, call_in_thread
 from agentnb.core.events import AnyEvent, Delta
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import RunStore, Watcher
@@ -85,7 +84,7 @@ class Agent:
         one the run is returned with status ``failed`` and ``run.error``.
         """
         task = self._task(prompt, store, continue_from, watch, work_dir, parent_id)
-        with _AwakeForInterrupts():
+        with AwakeForInterrupts():
             return await run_task(self, task, new_log(task), Inbox(), call_in_thread)
 
     def start(
@@ -126,15 +125,17 @@ class Agent:
         and raises KeyboardInterrupt.
         """
         foreground = Foreground()
-        live = self.start(
-            prompt,
-            store=store,
-            continue_from=continue_from,
-            watch=watch,
-            work_dir=work_dir,
-            call_sync=foreground.call,
+        return LiveRun.foreground(
+            foreground,
+            lambda: self.start(
+                prompt,
+                store=store,
+                continue_from=continue_from,
+                watch=watch,
+                work_dir=work_dir,
+                call_sync=foreground.call,
+            ),
         )
-        return live.result_on(foreground)
 
     async def stream(
         self, prompt: str | Message, *, store: RunStore | None = None, continue_from: Run | None = None
@@ -151,6 +152,8 @@ class Agent:
             if not run.done():
                 run.cancel()
                 await asyncio.wait([run])
+            if not run.cancelled():
+                run.exception()  # looked at, so that it is not reported as forgotten
 
     def first_request(self, prompt: str | Message, *, continue_from: Run | None = None) -> Request:
         """The request a run would begin with. Sends nothing."""
@@ -165,21 +168,9 @@ class Agent:
         work_dir: str | Path | None,
         parent_id: str | None = None,
     ) -> Task:
+        if store is not None and not callable(getattr(store, "open", None)):
+            raise SettingsError(f"store={store!r} is no store", 'Make one: Store("runs")')
+        if continue_from is not None and not isinstance(continue_from, Run):
+            raise SettingsError(f"continue_from={continue_from!r} is no run", "Load it first: load_trace(PATH)")
         folder = Path(work_dir) if work_dir is not None else None
         return Task(as_prompt(prompt), continue_from, parent_id, folder, store, (watch,) if watch is not None else ())
-
-
-class _AwakeForInterrupts:
-    """Wakes the main thread's event loop ten times a second: ipykernel's interrupt does not wake a sleeping one."""
-
-    def __enter__(self) -> None:
-        self._handle: asyncio.TimerHandle | None = None
-        if threading.current_thread() is threading.main_thread():
-            self._tick()
-
-    def _tick(self) -> None:
-        self._handle = asyncio.get_running_loop().call_later(TICK, self._tick)
-
-    def __exit__(self, *_: object) -> None:
-        if self._handle is not None:
-            self._handle.cancel()

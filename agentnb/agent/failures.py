@@ -36,7 +36,9 @@ def timed_out(tool: str, seconds: float) -> ToolOutcome:
 
 def cancelled() -> ToolOutcome:
     """The run was stopped before the call ended."""
-    return failure("cancelled", "The person stopped the run before this call had ended. Do not assume that it took effect.")
+    return failure(
+        "cancelled", "The run was stopped before this call had ended. Do not assume that it took effect, nor that it did not."
+    )
 
 
 def users_traceback(error: BaseException) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any
 
-from agentnb.agent.threads import Foreground
+from agentnb.agent.threads import AwakeForInterrupts, Foreground
 from agentnb.core.inbox import Inbox
 from agentnb.core.run import Run
 from agentnb.errors import SettingsError
@@ -31,8 +31,9 @@ class LiveRun:
         return self._future.done()
 
     def stop(self, why: str = "") -> None:
-        """End it now: open calls are answered as cancelled, what it has is kept."""
-        self._put("stop", why)
+        """End it now: open calls are answered as cancelled, what it has is kept. One that has ended stays as it is."""
+        if not self.done:
+            self._inbox.put("stop", why)
 
     def pause(self) -> None:
         """Hold it before the next round."""
@@ -52,15 +53,25 @@ class LiveRun:
         """Block until it has ended and return the run; TimeoutError after ``timeout`` seconds."""
         return self._future.result(timeout)
 
-    def result_on(self, foreground: Foreground) -> Run:
-        """As `result`, while the calling thread runs the tools that were handed to ``foreground``.
+    @staticmethod
+    def foreground(foreground: Foreground, start: Callable[[], LiveRun]) -> Run:
+        """Start a run and wait for it, while the calling thread runs the tools that are handed to ``foreground``.
 
-        An interrupt stops the run and, when its log is closed, raises KeyboardInterrupt.
+        An interrupt stops the run and, when its log is closed, raises `RunInterrupted`, a KeyboardInterrupt.
         """
-        return foreground.wait(self._future, lambda: self._inbox.put("stop", "interrupted"))
+
+        def begin() -> tuple[Future[Run], Callable[[], None]]:
+            live = start()
+            return live._future, lambda: live._inbox.put("stop", "interrupted")
+
+        return foreground.wait(begin)
 
     def __await__(self) -> Generator[Any, None, Run]:
-        return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
+        return self._wait().__await__()
+
+    async def _wait(self) -> Run:
+        with AwakeForInterrupts():
+            return await asyncio.shield(asyncio.wrap_future(self._future))
 
     def __repr__(self) -> str:
         return f"<LiveRun {self.run!r}>"

@@ -6,12 +6,15 @@ It has no features. What to do when a round is over is a policy's to say; what w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from time import perf_counter
+from typing import Any
 
 from agentnb.agent.conversation import Conversation
 from agentnb.agent.dispatch import PATIENCE, Dispatch
 from agentnb.agent.policies import Continue, Policy, Stop, decide
+from agentnb.agent.prompts import prompt
 from agentnb.agent.reply import settled
 from agentnb.core import events as e
 from agentnb.core.inbox import Command, Inbox
@@ -20,7 +23,7 @@ from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.errors import AgentnbError, ModelError, StoreError
-from agentnb.models.model import Model, Reply
+from agentnb.models.model import Model, Reply, StreamItem
 
 
 class Loop:
@@ -69,8 +72,9 @@ class Loop:
                 if isinstance(error, KeyboardInterrupt) or self._cancelled_by_others():
                     raise
         except AgentnbError as error:
-            self._fail(error, "model" if isinstance(error, ModelError) else "store")
-            if len(self._log.run.rounds) <= 1 or not isinstance(error, ModelError):
+            of_the_store = isinstance(error, StoreError)
+            self._fail(error, "store" if of_the_store else "model")
+            if of_the_store or len(self._log.run.rounds) <= 1:
                 raise
         except Exception as error:
             self._fail(error, "agentnb")
@@ -80,7 +84,7 @@ class Loop:
         return self._log.run
 
     async def _rounds(self) -> None:
-        verdict: Continue | Stop = Continue("prompt", "")
+        verdict: Continue | Stop = Continue("prompt")
         while isinstance(verdict, Continue):
             if self._inbox.has_news:
                 await self._read_inbox()
@@ -98,7 +102,7 @@ class Loop:
             e.RoundStarted,
             index=len(run.rounds),
             reason=why.reason,
-            continuation=why.message if nothing_new else "",
+            continuation=(why.message or prompt("continue")) if nothing_new else "",
         )
         reply = await self._ask(self._conversation.request(run))
         calls = reply.calls
@@ -113,13 +117,13 @@ class Loop:
         reply: Reply | None = None
         started = perf_counter()
         try:
-            async for item in self._model.stream(request):
-                if type(item) is Reply:
+            async for item in _items(self._model, request):
+                if isinstance(item, Reply):
                     reply = item
                     continue
-                if type(item) is e.TextDelta:
+                if isinstance(item, e.TextDelta):
                     heard.append(item.text)
-                self._log.tell(item)  # type: ignore[arg-type]
+                self._log.tell(item)
         except BaseException as error:
             self._keep_broken_off(heard, perf_counter() - started)
             if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self._is_cancelled(error):
@@ -129,6 +133,10 @@ class Loop:
         if reply is None:
             self._keep_broken_off(heard, perf_counter() - started)
             raise ModelError(f"{self._model.name} ended its stream without a reply", run=self._log.run)
+        message: object = reply.message
+        if not isinstance(message, Message):
+            example = 'Write Reply(Message("assistant", (Text("..."),)))'
+            raise ModelError(f"The Reply of {self._model.name} holds no Message", example)
         reply = settled(reply, self._log.run)
         self._log.emit(
             e.ModelReplied,
@@ -264,6 +272,16 @@ class Loop:
         while self._take_command() is not None:
             pass  # what was said too late for a round is kept all the same
         self._log.emit(e.RunFinished, status=status, stop_reason=stop_reason, seconds=perf_counter() - self._started)
+
+
+def _items(model: Model, request: Request) -> AsyncIterator[StreamItem]:
+    """What the model streams; `ModelError` if it is no stream."""
+    stream: Any = model.stream(request)
+    if hasattr(stream, "__aiter__"):
+        return stream  # type: ignore[no-any-return]  # just looked
+    if inspect.iscoroutine(stream):
+        stream.close()  # nobody will await it
+    raise ModelError(f"{model.name} has a stream that yields nothing", "Let it yield TextDeltas, if any, and then a Reply")
 
 
 def _described(error: BaseException) -> e.RunError:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from agentnb.agent.conversation import Conversation
 from agentnb.agent.dispatch import Dispatch
+from agentnb.agent.failures import cancelled
 from agentnb.agent.loop import Loop
 from agentnb.agent.prompts import prompt as prompt_file
 from agentnb.core.events import SCHEMA, RunStarted
@@ -102,14 +103,29 @@ def opening(agent: Agent, task: Task, run_id: str) -> RunStarted:
         tools=agent.toolbox.specs,
         settings={"max_rounds": agent.max_rounds},
         continued_from=before.id if before is not None else None,
-        history=tuple(before.messages) if before is not None else (),
+        history=history_of(before) if before is not None else (),
     )
+
+
+def history_of(before: Run) -> tuple[Message, ...]:
+    """The conversation of a run, every call of it answered: a run whose process died may have left some open."""
+    if before.should_continue:
+        raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you go on from it")
+    messages = tuple(before.messages)
+    current = before.rounds[-1] if before.rounds else None
+    if not messages or not messages[-1].calls or current is None:
+        return messages
+    results = (record.result or cancelled().as_result(record.call.id, record.call.name) for record in current.records)
+    return (*messages, Message("tool", tuple(results)))
 
 
 def folder_of(agent: Agent, task: Task) -> Path:
     """Where its tools work: what the task says, else the agent, else the current folder."""
     chosen = task.work_dir or agent.work_dir
-    return Path.cwd() if chosen is None else Path(chosen).expanduser().resolve()
+    try:
+        return Path.cwd() if chosen is None else Path(chosen).expanduser().resolve()
+    except FileNotFoundError as error:
+        raise SettingsError("The current folder is not there any more", "Change to one that is: %cd ~") from error
 
 
 def first_request(agent: Agent, task: Task) -> Request:

@@ -5,22 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import signal
 import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from functools import cache
 from queue import Empty, SimpleQueue
+from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-THREADS = 64
-"""Tools that may run at the same time; asyncio's own pool has six threads on two cores."""
+IDLE = 64
+"""Threads kept for the next plain tools; asyncio's own pool has six on two cores and makes waves of more."""
 TICK = 0.1
 """Seconds after which a waiting thread looks up, so that an interrupt is noticed."""
-GRACE = 5.0
+GRACE = 1.0
 """Seconds that an interrupted run gets to close its log before the person gets the cell back anyhow."""
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """The person interrupted a run that was waited for. ``closed``: whether its log has its end already."""
+
+    def __init__(self, *, closed: bool) -> None:
+        super().__init__()
+        self.closed = closed
 
 
 class LoopThread:
@@ -28,6 +38,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
         threading.Thread(target=self._serve, name="agentnb", daemon=True).start()
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
@@ -35,7 +46,14 @@ class LoopThread:
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
         context = contextvars.copy_context()
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(_into(future, make), context=context))
+
+        def start() -> None:
+            # The loop itself holds tasks only weakly.
+            task = self._loop.create_task(_into(future, make), context=context)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        self._loop.call_soon_threadsafe(start)
         return future
 
     def close(self) -> None:
@@ -83,16 +101,62 @@ def _attempt(function: Callable[[], Any]) -> _Outcome:
         return _Outcome(None, error)
 
 
+class _Workers:
+    """Daemon threads for plain tools. There is one for every call that is going on, so that a call that was given up takes
+    nobody's place; and none keeps the process alive.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+
+    def submit(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            if reuse := self._idle > 0:
+                self._idle -= 1
+        if reuse:
+            self._jobs.put(job)
+        else:
+            threading.Thread(target=self._work, args=(job,), name="agentnb-tool", daemon=True).start()
+
+    def _work(self, job: Callable[[], None]) -> None:
+        while True:
+            job()
+            with self._lock:
+                if self._idle >= IDLE:
+                    return
+                self._idle += 1
+            job = self._jobs.get()
+
+
 @cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, thread_name_prefix="agentnb-tool")
+def _workers() -> _Workers:
+    return _Workers()
 
 
 async def call_in_thread(function: Callable[[], Any], parallel_safe: bool = True) -> Any:
-    """Run a plain function in a thread of the pool, in a copy of the caller's context."""
-    run = contextvars.copy_context().run
-    outcome = await asyncio.get_running_loop().run_in_executor(_pool(), run, _attempt, function)
-    return outcome.get()
+    """Run a plain function in a thread of its own, in a copy of the caller's context."""
+    answered = _Answer()
+    context = contextvars.copy_context()
+    _workers().submit(lambda: answered.set(context.run(_attempt, function)))
+    return (await answered.future).get()
+
+
+class _Answer:
+    """An outcome on its way from the thread of a tool to the event loop that waits for it, or no longer does."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[_Outcome] = self._loop.create_future()
+
+    def set(self, outcome: _Outcome) -> None:
+        with suppress(RuntimeError):  # the loop was closed: the run has ended without waiting for this tool
+            self._loop.call_soon_threadsafe(self._set, outcome)
+
+    def _set(self, outcome: _Outcome) -> None:
+        if not self.future.done():
+            self.future.set_result(outcome)
 
 
 class Foreground:
@@ -103,52 +167,92 @@ class Foreground:
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._interrupted = False
+        self._in_job = False
 
     async def call(self, function: Callable[[], Any], parallel_safe: bool) -> Any:
-        """Run a plain function on the waiting thread, or in the pool if it is safe beside others."""
+        """Run a plain function on the waiting thread, or in one of its own if it is safe beside others."""
         if parallel_safe:
             return await call_in_thread(function)
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[_Outcome] = loop.create_future()
-
-        def answer(outcome: _Outcome) -> None:
-            if not future.done():
-                future.set_result(outcome)
+        answer = _Answer()
 
         def job() -> None:
-            if future.done():
-                return
-            outcome = _attempt(function)
-            if isinstance(outcome.error, KeyboardInterrupt):
-                raise outcome.error
-            with suppress(RuntimeError):  # the loop was closed: the run has ended without waiting for this tool
-                loop.call_soon_threadsafe(answer, outcome)
+            if not answer.future.done():
+                answer.set(_attempt(function))
 
         self._jobs.put(job)
-        return (await future).get()
+        return (await answer.future).get()
 
-    def wait(self, future: Future[T], stop: Callable[[], None]) -> T:
-        """Wait for the run and do its tools. On an interrupt: ``stop`` it, wait until its log is closed, and raise
-        KeyboardInterrupt.
+    def wait(self, begin: Callable[[], tuple[Future[T], Callable[[], None]]]) -> T:
+        """Begin a run, wait for its end and do its tools. ``begin`` returns its future and what stops it.
+
+        An interrupt at any moment, whatever a tool makes of it, stops the run; when its log is closed (or `GRACE` is
+        over), `RunInterrupted` is raised.
         """
-        future.add_done_callback(lambda _: self._jobs.put(None))
-        try:
-            while not future.done():
-                try:
-                    job = self._jobs.get(timeout=TICK)
-                except Empty:
-                    continue
-                if job is not None:
-                    job()
-        except KeyboardInterrupt:
-            stop()
-            _wait_quietly(future)
-            raise
+        with self._own_interrupts():
+            future, stop = begin()
+            future.add_done_callback(lambda _: self._jobs.put(None))
+            while not future.done() and not self._interrupted:
+                self._do_next()
+            if self._interrupted:
+                stop()
+                raise RunInterrupted(closed=_ends_soon(future))
         return future.result()
 
+    def _do_next(self) -> None:
+        try:
+            job = self._jobs.get(timeout=TICK)
+        except Empty:
+            return
+        if job is None:
+            return
+        try:
+            self._in_job = True
+            job()
+        except KeyboardInterrupt:  # between two lines of ours; inside the tool it is the tool's outcome
+            self._interrupted = True
+        finally:
+            self._in_job = False
 
-def _wait_quietly(future: Future[Any]) -> None:
+    @contextmanager
+    def _own_interrupts(self) -> Iterator[None]:
+        """Note interrupts here, instead of having them raised anywhere; a tool that is running gets them as ever."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, self._note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._interrupted = True
+        self._jobs.put(None)
+        if self._in_job:
+            raise KeyboardInterrupt
+
+
+def _ends_soon(future: Future[Any]) -> bool:
     try:
         future.exception(timeout=GRACE)
     except TimeoutError:
-        logging.getLogger("agentnb").warning("A tool does not let go: its run was told to stop and will end when the tool does")
+        return False
+    return True
+
+
+class AwakeForInterrupts:
+    """Wakes the main thread's event loop ten times a second: ipykernel's interrupt does not wake a sleeping one."""
+
+    def __enter__(self) -> None:
+        self._handle: asyncio.TimerHandle | None = None
+        if threading.current_thread() is threading.main_thread():
+            self._tick()
+
+    def _tick(self) -> None:
+        self._handle = asyncio.get_running_loop().call_later(TICK, self._tick)
+
+    def __exit__(self, *_: object) -> None:
+        if self._handle is not None:
+            self._handle.cancel()

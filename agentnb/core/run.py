@@ -240,6 +240,11 @@ class Run:
         return bool(finished and finished[0].records)
 
     @property
+    def is_answered(self) -> bool:
+        """Whether it has ended with an answer: its last round is words alone."""
+        return not self.should_continue and self.status != "failed" and bool(self._rounds) and not self._rounds[-1].records
+
+    @property
     def open_round(self) -> WorkflowRound | None:
         """The round that is going on, if any."""
         last = self._rounds[-1] if self._rounds else None

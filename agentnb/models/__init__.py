@@ -1,5 +1,19 @@
-"""Models: what answers a request. One protocol, one file a kind."""
+"""Models: what answers a request. One protocol, one file a kind.
 
+A model of one's own is any object with a name and a stream::
+
+    class Echo:
+        name = "own:echo"
+
+        async def stream(self, request):
+            text = request.messages[-1].text
+            yield TextDelta(text)
+            yield Reply(Message("assistant", (Text(text),)))
+"""
+
+from agentnb.core.events import TextDelta
+from agentnb.core.messages import Message, Text
+from agentnb.core.request import Request
 from agentnb.errors import NotAvailable
 from agentnb.models.model import Model, Reply
 from agentnb.models.scripted import ScriptedModel
@@ -12,4 +26,4 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["Model", "Reply", "ScriptedModel", "SimulatedModel"]
+__all__ = ["Message", "Request", "Text", "TextDelta", "Model", "Reply", "ScriptedModel", "SimulatedModel"]

@@ -20,7 +20,7 @@ class PlanItem(NamedTuple):
 
 @lru_cache(maxsize=64)
 def read_plan(prompt: str) -> tuple[PlanItem, ...]:
-    """The items of all lists in the prompt, in order. An item that holds a list of its own stands before its items."""
+    """The items of all lists in the prompt, in order; an item that holds a list of its own stands before its items."""
     from markdown_it import MarkdownIt
 
     items: list[PlanItem] = []
@@ -33,7 +33,7 @@ def read_plan(prompt: str) -> tuple[PlanItem, ...]:
             opened.pop()
         elif token.type == "inline" and opened:
             children = token.children or []
-            title = "".join(child.content or " " for child in children).strip()
+            title = "".join(child.content or " " for child in children)
             code = tuple(child.content for child in children if child.type == "code_inline")
             before = items[opened[-1]]
             items[opened[-1]] = PlanItem(" ".join(f"{before.title} {title}".split()), before.code + code)
@@ -47,10 +47,18 @@ def calls_of(item: PlanItem, tools: Sequence[ToolSpec]) -> list[ToolCall]:
     return [call for call in calls if call is not None]
 
 
+def left_out(item: PlanItem, tools: Sequence[ToolSpec]) -> list[str]:
+    """The pieces of one item that name a tool there is and are no call that can be made."""
+    specs = {tool.name: tool for tool in tools}
+    return [
+        code for code in item.code if code.partition("(")[0].strip() in specs and "(" in code and _call(code, specs) is None
+    ]
+
+
 def _call(code: str, specs: dict[str, ToolSpec]) -> ToolCall | None:
     try:
         node = ast.parse(code.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in specs):
         return None

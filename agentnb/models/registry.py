@@ -42,8 +42,8 @@ def _later(provider: str) -> Callable[[str, dict[str, str]], Model]:
         variable = settings.KEY_VARIABLES.get(provider)
         if variable and not settings.has_key(provider):
             raise MissingKey(
-                f"No key for {provider}: models: {variable} is not set",
-                f"Real models come with the next version of agentnb; until then use -m {DEFAULT}",
+                f"No key for {provider}: models ({variable} is not set), and this version of agentnb has no real models yet",
+                f"Until the next one use -m {DEFAULT}",
             )
         raise NotAvailable(
             f"{provider}: models are not in this version of agentnb yet", f"Use -m {DEFAULT}, or a model object of your own"
@@ -52,29 +52,25 @@ def _later(provider: str) -> Callable[[str, dict[str, str]], Model]:
     return make
 
 
+LATER_PROVIDERS = ("anthropic", "openai", "openai-responses", "ollama", "compatible", "recorded")
+"""Providers that the documentation promises for a later version."""
+
 PROVIDERS: dict[str, Callable[[str, dict[str, str]], Model]] = {
     "simulated": _simulated,
     "scripted": _needs_object("scripted"),
-    "anthropic": _later("anthropic"),
-    "openai": _later("openai"),
-    "openai-responses": _later("openai-responses"),
-    "ollama": _later("ollama"),
-    "compatible": _later("compatible"),
-    "recorded": _later("recorded"),
+    **{provider: _later(provider) for provider in LATER_PROVIDERS},
 }
 """How to make a model of each provider from the rest of its name and its options."""
 
 
 def names() -> list[str]:
-    """Names that can be completed: whole ones where they are known, else the provider with its colon."""
-    return [f"simulated:{persona}" for persona in PERSONAS] + [
-        f"{provider}:" for provider in PROVIDERS if provider != "simulated"
-    ]
+    """The names that can be completed."""
+    return [f"simulated:{persona}" for persona in PERSONAS]
 
 
 def check_model(model: object) -> None:
     """Raise `UnknownModel` unless this is a model or could be the name of one."""
-    if not isinstance(model, str) and not _is_model(model):
+    if not isinstance(model, str) and not is_model(model):
         raise UnknownModel(
             f"{model!r} is no model", "A model is a name such as " + DEFAULT + " or an object with name and stream"
         )
@@ -91,14 +87,18 @@ def make_model(model: str | Model) -> Model:
         return model
     provider, colon, rest = model.partition(":")
     if provider not in PROVIDERS:
-        raise UnknownModel(f"There is no model {model!r}", near(model, names()))
+        raise UnknownModel(
+            f"There is no model {model!r}",
+            f"{near(model, [*names(), *(f'{known}:' for known in PROVIDERS)])} Write provider:NAME",
+        )
     if not colon or not rest:
         raise UnknownModel(f"{model!r} names no model", f"Write {provider}:NAME")
     name, _, query = rest.partition("?")
     return PROVIDERS[provider](name, dict(parse_qsl(query, keep_blank_values=True)))
 
 
-def _is_model(value: object) -> bool:
+def is_model(value: object) -> bool:
+    """Whether this is a model object: one with a name and a stream, and not a class or a table that happens to have such."""
     return (
         not inspect.isclass(value)
         and callable(getattr(value, "stream", None))

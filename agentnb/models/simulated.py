@@ -19,7 +19,7 @@ from agentnb.core.usage import Usage
 from agentnb.errors import UnknownModel, near
 from agentnb.models.estimate import tokens_of_message, tokens_of_request
 from agentnb.models.model import Reply, StreamItem
-from agentnb.models.plan_text import PlanItem, calls_of, read_plan
+from agentnb.models.plan_text import calls_of, left_out, read_plan
 
 PERSONAS = ("disciplined",)
 """The ways it can behave."""
@@ -61,13 +61,17 @@ def _next_parts(request: Request) -> tuple[AnyPart, ...]:
     plan = read_plan(prompt)
     if not plan:
         return (Text(_introduction(request)),)
-    done = sum(message.role == "assistant" for message in since)
+    odd = [code for item in plan for code in left_out(item, request.tools)]
     steps = [(item, calls) for item in plan if (calls := calls_of(item, request.tools))]
+    if not steps and not odd:
+        items = "1 item" if len(plan) == 1 else f"{len(plan)} items"
+        return (Text(f"The list has {items}, and none of them holds a call in backticks of a tool that I was given."),)
+    done = sum(message.role == "assistant" for message in since)
     if done < len(steps):
         item, calls = steps[done]
         return (Text(f"Step {done + 1} of {len(steps)}: {item.title.rstrip('.')}."), *calls)
     results = [part for message in since for part in message.parts if isinstance(part, ToolResult)]
-    return (Text(_answer(plan, len(steps), results)),)
+    return (Text(_answer(len(steps), results, odd)),)
 
 
 def _since_prompt(messages: Sequence[Message]) -> tuple[str, list[Message]]:
@@ -89,18 +93,18 @@ def _introduction(request: Request) -> str:
     tools = ", ".join(f"`{tool.name}`" for tool in request.tools) or "none"
     return (
         "I am agentnb's simulated model: no language model, and nothing leaves this machine. "
-        "I follow a list: write one item a step, with the call in backticks, such as "
+        "I follow a list: write one item a step, with the call in backticks and literal arguments, such as "
         '- Load the table with `load("data.csv")`. '
         f"Tools I was given: {tools}. "
-        "Real models come with the next version of agentnb: then a provider's key and -m anthropic:NAME are all it takes."
+        "Real models come with the next version of agentnb: "
+        "then set a provider's key, such as ANTHROPIC_API_KEY, and name the model, such as -m anthropic:NAME."
     )
 
 
-def _answer(plan: tuple[PlanItem, ...], steps: int, results: Sequence[ToolResult]) -> str:
-    if not steps:
-        return f"The list has {len(plan)} items, and none of them holds a call in backticks of a tool that I was given."
-    lines = [f"Done: {steps} step{'s' if steps > 1 else ''}, {len(results)} tool call{'s' if len(results) > 1 else ''}."]
+def _answer(steps: int, results: Sequence[ToolResult], odd: Sequence[str]) -> str:
+    lines = [f"Done: {steps} step{'' if steps == 1 else 's'}, {len(results)} tool call{'' if len(results) == 1 else 's'}."]
     lines += [f"{result.name}{' failed' if result.is_error else ''}: {_short(result)}" for result in results]
+    lines += [f"Left out: {code} is no call with literal arguments that its tool has" for code in odd]
     return "\n\n".join(lines)
 
 

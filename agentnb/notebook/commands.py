@@ -9,8 +9,10 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb import settings
+from agentnb.agent.live import LiveRun
 from agentnb.core.run import Run
 from agentnb.errors import SettingsError, near
+from agentnb.models.registry import LATER_PROVIDERS
 from agentnb.models.registry import names as model_names
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.names import find_tools, tool_names
@@ -19,13 +21,13 @@ from agentnb.notebook.wording import clean, counted, first_line
 from agentnb.session.session import Session
 from agentnb.tools.function import FunctionTool, as_tool
 
-MOST_IN_HISTORY = 50
+MOST_IN_HISTORY = 20
 
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
     """Do what the line says; `SettingsError`, with the commands most like it, if that is none."""
     name, _, rest = line.strip().partition(" ")
-    if not name:
+    if name in ("", "help"):
         print("\n".join(f"%agent {known:<9} {(do.__doc__ or '').splitlines()[0]}" for known, do in COMMANDS.items()))
         return None
     if name in LATER:
@@ -40,37 +42,47 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
 def status(session: Session, shell: InteractiveShell, rest: str) -> None:
     """What is running, or how the last run ended"""
     running = [live.run for live in session.running()]
+    if not running and not session.has_run:
+        print("Nothing has run yet. Write a task in a cell that begins with %%agent")
+        return
     for run in running or [session.last_run()]:
-        print(run_text(run))
+        print(f"{run.id}  {run_text(run)}")
 
 
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """End the newest run; what it has is kept"""
-    live = session.current()
-    live.stop(rest)
+    """[ID]: end the newest run, or that one; what it has is kept"""
+    live = _running(session, rest)
+    live.stop()
     print(f"Stopping run {live.run_id}")
 
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """Hold the newest run before its next round"""
-    live = session.current()
+    """[ID]: hold the newest run, or that one, before its next round"""
+    live = _running(session, rest)
     live.pause()
     print(f"Run {live.run_id} pauses before its next round. %agent resume lets it go on")
 
 
 def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """Let a paused run go on"""
-    session.current().resume()
+    """[ID]: let a paused run go on"""
+    live = _running(session, rest)
+    live.resume()
+    print(f"Run {live.run_id} goes on")
 
 
 def say(session: Session, shell: InteractiveShell, rest: str) -> None:
     """TEXT: tell the running agent something; it reads it in its next round"""
-    session.current().say(rest)
+    live = session.current()
+    if not rest:
+        raise SettingsError("There is nothing to say", "Write: %agent say TEXT")
+    live.say(rest)
+    print(f"Run {live.run_id} reads it in its next round")
 
 
 def models(session: Session, shell: InteractiveShell, rest: str) -> None:
     """The model names there are, and which keys are set"""
     print("\n".join(model_names()))
+    print(f"With a later version: {', '.join(f'{provider}:' for provider in LATER_PROVIDERS)}")
     for provider, variable in settings.KEY_VARIABLES.items():
         print(f"{variable} is {'set' if settings.has_key(provider) else 'not set'} ({provider}:)")
 
@@ -81,7 +93,7 @@ def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
         found = tool_names(shell.user_ns)
         print("\n".join(found) if found else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
         return
-    for value in find_tools(shlex.split(rest), shell.user_ns):
+    for value in find_tools(_words(rest), shell.user_ns):
         tool = as_tool(value)
         print(tool_text(tool.spec))
         gaps = tool.signature.gaps if isinstance(tool, FunctionTool) else ()
@@ -90,7 +102,7 @@ def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[KEY=VALUE ...]: what cells get that do not say otherwise"""
-    for word in shlex.split(rest):
+    for word in _words(rest):
         key, equals, value = word.partition("=")
         if not equals:
             raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
@@ -107,7 +119,7 @@ def history(session: Session, shell: InteractiveShell, rest: str) -> None:
     for one in found:
         state = "running" if one.id in running else one.status
         took = f"{state:<11} {counted(one.rounds, 'round'):>10}"
-        print(f"{one.id}  {took}  {first_line(clean(one.model), 28)}  {first_line(clean(one.prompt), 48)}")
+        print(f"{one.id}  {took}  {first_line(clean(one.model), 22):<22}  {first_line(clean(one.prompt), 34)}")
 
 
 def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
@@ -117,6 +129,26 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
     run = session.load(rest)
     shell.user_ns["run"] = run
     return run
+
+
+def _words(rest: str) -> list[str]:
+    try:
+        return shlex.split(rest)
+    except ValueError as error:
+        raise SettingsError(f"{error} in: {rest}", "Close it, or leave it out") from error
+
+
+def _running(session: Session, part_of_id: str) -> LiveRun:
+    """The newest run that is going on, or the one of this id."""
+    if not part_of_id:
+        return session.current()
+    found = [live for live in session.running() if part_of_id in live.run_id]
+    if len(found) != 1:
+        ids = ", ".join(live.run_id for live in session.running())
+        raise SettingsError(
+            f"{len(found)} runs that go on match {part_of_id!r}", f"Running: {ids}" if ids else "Nothing is running"
+        )
+    return found[0]
 
 
 COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {

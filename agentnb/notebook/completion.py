@@ -8,7 +8,7 @@ from typing import Any
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.interactiveshell import InteractiveShell
 
-from agentnb.models.model import Model
+from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
 from agentnb.notebook.commands import COMMANDS
 from agentnb.notebook.names import tool_names
@@ -41,9 +41,7 @@ def matcher(
 def _cell_words(before: list[str], options: list[str], variables: dict[str, Any]) -> list[str]:
     option = next((word for word in reversed(before) if word.startswith("-")), "")
     if option in ("-m", "--model") and before[-1] == option:
-        return model_names() + [
-            name for name, value in variables.items() if isinstance(value, Model) and not name.startswith("_")
-        ]
+        return model_names() + [name for name, value in variables.items() if is_model(value) and not name.startswith("_")]
     if option in ("-t", "--tools"):
         return [name for name in tool_names(variables) if name not in before] + options
     return options

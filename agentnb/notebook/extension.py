@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.core.run import Run
+from agentnb.errors import NotAvailable
 from agentnb.notebook.completion import matcher
 from agentnb.notebook.html import run_html
 from agentnb.notebook.magics import AgentMagics
+from agentnb.notebook.one_line import one_line
 from agentnb.notebook.text import run_text
 from agentnb.session.session import Session
+
+_SESSION = "_agentnb_session"
+
+
+LATER_MAGICS = (("cell", "workflow"), ("cell", "guidance"), ("line", "replay"), ("line", "traces"))
+"""Magics that the documentation promises for a later version."""
+
+
+def _later(kind: str, name: str) -> Callable[..., Any]:
+    def refuse(line: str, cell: str = "") -> None:
+        raise NotAvailable(f"{'%%' if kind == 'cell' else '%'}{name} is not in this version of agentnb yet")
+
+    return one_line(refuse)
 
 
 def blank_body(lines: list[str]) -> list[str]:
@@ -24,9 +40,12 @@ def blank_body(lines: list[str]) -> list[str]:
 def load(shell: InteractiveShell) -> None:
     """Register magics, completion and how a Run shows itself."""
     unload(shell)
-    session = Session()
+    session = getattr(shell, _SESSION, None) or Session()
+    setattr(shell, _SESSION, session)  # kept over a reload: its runs go on
     magics = AgentMagics(shell, session)
     shell.register_magics(magics)
+    for kind, name in LATER_MAGICS:
+        shell.magics_manager.register_function(_later(kind, name), magic_kind=kind, magic_name=name)
     shell.input_transformers_cleanup.insert(0, blank_body)
     if shell.Completer is not None:
         parser: Any = AgentMagics.agent_cell.parser  # type: ignore[attr-defined]
@@ -41,8 +60,8 @@ def unload(shell: InteractiveShell) -> None:
     """Take back what `load` registered; runs that are going on go on."""
     if blank_body in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(blank_body)
-    for kind in ("cell", "line"):
-        shell.magics_manager.magics[kind].pop("agent", None)
+    for kind, name in (("cell", "agent"), ("line", "agent"), *LATER_MAGICS):
+        shell.magics_manager.magics[kind].pop(name, None)
     if shell.Completer is not None:
         ours = [one for one in shell.Completer.custom_matchers if getattr(one, "__name__", "") == "agentnb_matcher"]
         for one in ours:

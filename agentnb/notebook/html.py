@@ -11,28 +11,33 @@ from html import escape
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.notebook import wording
+from agentnb.notebook.text import ROUNDS_WHILE_RUNNING
 
 MOST_OF_A_TEXT = 20_000
 MOST_OF_A_RESULT = 4_000
-ROUNDS_WHILE_RUNNING = 12
-"""Rounds that are shown of a run that is going on; the finished run shows all."""
 
 _COLUMNS = re.compile(r"\S {2,}\S.*\n.*\S {2,}\S")
 """Two lines or more with gaps inside them: a table in plain text."""
-_FONT1 = "color:var(--jp-ui-font-color1,#212121)"
-_FONT2 = "color:var(--jp-ui-font-color2,#616161)"
-_BORDER = "1px solid var(--jp-border-color2,#bdbdbd)"
-_MONO = "font-family:var(--jp-code-font-family,monospace);font-size:12px"
+# Each with a plain value first: in a notebook that is not trusted, JupyterLab drops what it cannot check, var() among it.
+# The plain greys and colours read on light and on dark ground.
+_FONT2 = "color:#757575;color:var(--jp-ui-font-color2,#757575)"
+_BORDER = "border:1px solid #9e9e9e;border:1px solid var(--jp-border-color2,#9e9e9e);border-radius:4px"
+_UI = "font-family:sans-serif;font-family:var(--jp-ui-font-family,sans-serif);line-height:1.5"
+_MONO = "font-family:monospace;font-family:var(--jp-code-font-family,monospace);font-size:12px"
+_ACTIVE = "color:#1976d2;color:var(--jp-brand-color1,#1976d2)"
+_GOOD = "color:#388e3c;color:var(--jp-success-color1,#388e3c)"
+_CARE = "color:#b26a00;color:var(--jp-warn-color0,#b26a00)"
+_BAD = "color:#d32f2f;color:var(--jp-error-color1,#d32f2f)"
 _STATE = {
-    "running": "color:var(--jp-brand-color1,#1976d2)",
-    "waiting_on_user": "color:var(--jp-brand-color1,#1976d2)",
-    "ok": "color:var(--jp-success-color1,#2e7d32)",
-    "completed": "color:var(--jp-success-color1,#2e7d32)",
-    "limited": "color:var(--jp-warn-color0,#b26a00)",
-    "stopped": "color:var(--jp-warn-color0,#b26a00)",
-    "cancelled": "color:var(--jp-warn-color0,#b26a00)",
-    "interrupted": "color:var(--jp-warn-color0,#b26a00)",
-    "failed": "color:var(--jp-error-color1,#c62828)",
+    "running": _ACTIVE,
+    "waiting_on_user": _ACTIVE,
+    "ok": _GOOD,
+    "completed": _GOOD,
+    "limited": _CARE,
+    "stopped": _CARE,
+    "cancelled": _CARE,
+    "interrupted": _CARE,
+    "failed": _BAD,
 }
 
 
@@ -43,15 +48,13 @@ def run_html(run: Run, *, streaming: str = "", last_text: bool = True, finished_
     """
     kept = {} if finished_rounds is None else finished_rounds
     ended = not run.should_continue
-    answered = ended and bool(run.rounds) and not run.rounds[-1].records  # the last round is the answer, and shown as such
-    hidden = run.rounds[-1].index if answered else -1
+    hidden = run.rounds[-1].index if run.is_answered else -1  # the last round is the answer, and shown as such
     shown = tuple(run.rounds) if ended else run.rounds[-ROUNDS_WHILE_RUNNING:]
     rounds = "".join(_kept(one, kept) for one in shown if one.index != hidden)
     return (
-        f'<div class="agentnb-run" style="border:{_BORDER};border-radius:4px;padding:6px 12px;margin:2px 0;max-width:1180px;'
-        f'{_FONT1};font-family:var(--jp-ui-font-family,sans-serif);font-size:13px;line-height:1.5">'
+        f'<div class="agentnb-run" style="{_BORDER};padding:6px 12px;margin:2px 0;max-width:1180px;{_UI};font-size:13px">'
         + _head(run)
-        + (answer_html(run.text) if answered and last_text else "")
+        + (answer_html(run.text) if run.is_answered and last_text else "")
         + _body(run, rounds, len(run.rounds) - len(shown), streaming)
         + _notes(run)
         + "</div>"
@@ -62,8 +65,7 @@ def answer_html(text: str) -> str:
     """An answer: the model's words, nothing but text. Paragraphs that look like tables keep their columns."""
     paragraphs = wording.cut(wording.clean(text), MOST_OF_A_TEXT).split("\n\n")
     return (
-        '<div class="agentnb-answer" style="margin:6px 0;max-width:90ch;'
-        f'font-family:var(--jp-ui-font-family,sans-serif);font-size:14px;line-height:1.5;{_FONT1}">'
+        f'<div class="agentnb-answer" style="margin:6px 0;padding:0 12px;max-width:90ch;{_UI};font-size:14px">'
         + "".join(_paragraph(paragraph) for paragraph in paragraphs)
         + "</div>"
     )
@@ -76,11 +78,17 @@ def _paragraph(text: str) -> str:
 
 
 def _head(run: Run) -> str:
-    meta = " &nbsp;·&nbsp; ".join(escape(part) for part in wording.meta(run))
+    # Each dot stays with what stands before it.
+    meta = " ".join(f'<span style="white-space:nowrap">{part} ·</span>' for part in _meta(run))[: -len(" ·</span>")] + "</span>"
     return (
         f'<div><span style="font-weight:600;{_STATE[run.status]}">● {_text(wording.chip(run), 80)}</span> '
         f'<span style="{_FONT2};margin-left:8px">{meta}</span></div>'
     )
+
+
+def _meta(run: Run) -> list[str]:
+    failed = f"{wording.failures(run):,} failed"
+    return [f'<span style="{_BAD}">{part}</span>' if part == failed else escape(part) for part in wording.meta(run)]
 
 
 def _body(run: Run, rounds: str, left_out: int, streaming: str) -> str:
@@ -90,7 +98,7 @@ def _body(run: Run, rounds: str, left_out: int, streaming: str) -> str:
         return earlier + rounds + (text if streaming else "")
     if not rounds:
         return ""
-    is_open = "" if run.status == "completed" else " open"
+    is_open = "" if run.status == "completed" and not wording.failures(run) else " open"
     return f'<details{is_open}><summary style="cursor:pointer;{_FONT2}">What it did</summary>{rounds}</details>'
 
 
@@ -125,7 +133,7 @@ def _call(record: CallRecord) -> str:
         f'<b>{_text(record.call.name, 80)}</b> <span style="{_MONO};{_FONT2}">{escape(wording.arguments(record, 120))}</span> '
         f'<span style="{_STATE[wording.state(record)]}">{escape(wording.outcome(record))}</span>'
     )
-    frame = f"border:{_BORDER};border-radius:4px;padding:2px 10px;margin:3px 0"
+    frame = f"{_BORDER};padding:2px 10px;margin:3px 0"
     if record.result is None:
         return f'<div style="{frame}">{head}</div>'
     body = _pre(record.result.text) + (_pre(record.traceback) if record.traceback else "")

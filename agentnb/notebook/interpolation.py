@@ -9,8 +9,9 @@ from typing import Any
 
 from agentnb.errors import InterpolationError, near
 
-_FIELD = re.compile(r"""\{\{\ ([A-Za-z_]\w*)((?:\[(?:-?\d+|"[^"\]\n]*"|'[^'\]\n]*')\])*)\ \}\}""")
-_ITEM = re.compile(r"\[(.*?)\]")
+_KEY = r"""-?\d+|"[^"\n]*"|'[^'\n]*'"""
+_FIELD = re.compile(rf"\{{\{{\ ([^\W\d]\w*)((?:\[(?:{_KEY})\])*)\ \}}\}}")
+_ITEM = re.compile(rf"\[({_KEY})\]")
 
 
 def interpolate(text: str, variables: Mapping[str, Any]) -> str:
@@ -34,8 +35,11 @@ def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
     for item in _ITEM.findall(items):
         try:
             value = value[ast.literal_eval(item)]
-        except (LookupError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever the person's own object raises
             raise InterpolationError(
                 f"{match.group()}: {name} has no item [{item}] ({type(error).__name__})", "Or send the text as it is with --raw"
             ) from error
-    return str(value)
+    try:
+        return str(value)
+    except Exception as error:
+        raise InterpolationError(f"{match.group()} cannot be shown as text ({type(error).__name__}: {error})") from error

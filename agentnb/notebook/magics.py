@@ -10,6 +10,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.live import LiveRun
 from agentnb.agent.threads import Foreground
 from agentnb.core.run import Run
 from agentnb.errors import RunFailed, SettingsError
@@ -50,7 +51,7 @@ class AgentMagics(Magics):
         self._told: set[str] = set()
 
     @one_line
-    @magic_arguments()
+    @magic_arguments("%agent")
     @argument(
         "-m",
         "--model",
@@ -72,6 +73,7 @@ class AgentMagics(Magics):
         ``{{ name }}`` in the text is replaced by that variable. Kernel > Interrupt ends the run and keeps what it has.
         """
         options = parsed(AgentMagics.agent_cell, line, LATER)
+        cell = cell.replace("\r\n", "\n")
         if not cell.strip():
             print(QUESTION)
             return None
@@ -119,15 +121,22 @@ class AgentMagics(Magics):
         if not prompt.strip():
             raise SettingsError("The prompt is blank once its variables are put in", "Look at the variables it names")
         foreground = None if background else Foreground()
-        view = view_for(self.shell)
-        live = self.session.start(agent, prompt, continue_from=before, watch=view, foreground=foreground)
-        self.shell.user_ns[out] = live.run
+        view = view_for(self.shell, answer_beside=not background)
+
+        def start() -> LiveRun:
+            live = self.session.start(agent, prompt, continue_from=before, watch=view, foreground=foreground)
+            self.shell.user_ns[out] = live.run
+            return live
+
         if foreground is None:
-            print(f"Run {live.run_id} goes on in the background. See %agent status")
+            print(f"Run {start().run_id} goes on in the background. See %agent status")
             return None
-        run = live.result_on(foreground)
+        run = LiveRun.foreground(foreground, start)
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
-            raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", f"What it did is in {out}", run=run)
-        answered = bool(run.rounds) and not run.rounds[-1].records
-        return Answer(run.text) if answered else None
+            raise RunFailed(
+                f"The run failed in round {len(run.rounds)}: {why}",
+                f"What it did is in {out}; go on with %%agent --continue",
+                run=run,
+            )
+        return Answer(run.text) if run.is_answered else None

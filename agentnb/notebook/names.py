@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agentnb.errors import SettingsError, UnknownTool, near
 from agentnb.models.model import Model
+from agentnb.models.registry import is_model
 
 
 def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
@@ -19,14 +21,16 @@ def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
                 f"There is no tool {name!r} in this notebook", near(name, tool_names(variables)) or "Define the function first"
             )
         value = variables[name]
-        found += value if isinstance(value, list | tuple) else [value]
+        found += [one for one in (value if isinstance(value, list | tuple) else [value]) if one not in found]
     return found
 
 
 def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
-    """The model object of this name in the notebook, or the name itself."""
+    """The model object, or the model's name, that is in the variable of this name; or the name itself."""
     value = variables.get(name)
-    return value if isinstance(value, Model) and not inspect.isclass(value) else name
+    if isinstance(value, str) and ":" in value:
+        return value
+    return value if is_model(value) else name  # type: ignore[return-value]  # is_model has looked
 
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:
@@ -36,7 +40,7 @@ def tool_names(variables: Mapping[str, Any]) -> list[str]:
 
 def check_variable(name: str) -> str:
     """A name that a run can be put in; `SettingsError` for what is none."""
-    if not name.isidentifier():
+    if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):
         raise SettingsError(f"-o {name}: that is no name for a variable", "Use letters, digits and _")
     return name
 

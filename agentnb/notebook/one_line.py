@@ -9,24 +9,25 @@ from typing import Any
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import parse_argstring
 
+from agentnb.agent.threads import RunInterrupted
 from agentnb.errors import AgentnbError, SettingsError, near
+
+CLOSED = "the run was stopped and its log closed. Go on with %%agent --continue"
+NOT_CLOSED = "the run was told to stop and ends when its tool lets go of the event loop. See %agent status"
 
 
 def one_line(magic: Callable[..., Any]) -> Callable[..., Any]:
     """Let a magic raise as it does, so that Run All and papermill stop, but show errors meant for the person as one line."""
 
-    @functools.wraps(magic)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
             return magic(*args, **kwargs)
         except AgentnbError as error:
             raise _quiet(error, f"{type(error).__name__}: {error}") from None
-        except KeyboardInterrupt as error:
-            raise _quiet(
-                error, "KeyboardInterrupt: the run was stopped and its log closed. Go on with %%agent --continue"
-            ) from None
+        except RunInterrupted as error:
+            raise _quiet(error, f"KeyboardInterrupt: {CLOSED if error.closed else NOT_CLOSED}") from None
 
-    return wrapped
+    return functools.update_wrapper(wrapped, magic)
 
 
 def _quiet(error: BaseException, line: str) -> BaseException:
@@ -43,8 +44,12 @@ def parsed(magic: Any, line: str, later: dict[str, str]) -> Any:
             raise SettingsError(f"{option} is not in this version of agentnb yet ({later[option]})", "%%agent? shows what is")
     try:
         return parse_argstring(magic, line)
+    except ValueError as error:  # a quotation that does not end
+        raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from None
     except UsageError as error:
         what = str(error)
+        if what.startswith("unrecognized arguments") and not what.split(": ", 1)[-1].startswith("-"):
+            raise SettingsError(what, "The task goes below the %%agent line") from None
         wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")
         known = [option for action in magic.parser._actions for option in action.option_strings]
         raise SettingsError(

@@ -8,6 +8,8 @@ from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.notebook import wording
 
+ROUNDS_WHILE_RUNNING = 12
+"""Rounds that are shown of a run that is going on; the finished run shows all."""
 LINE = 110
 """Characters of a line that shows a result."""
 
@@ -15,7 +17,10 @@ LINE = 110
 def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
     """The whole run, a few lines a round. ``last_text=False`` leaves out the answer, for where it is shown beside."""
     lines = [f"{wording.chip(run)}: {', '.join(wording.meta(run))}"]
-    for one in run.rounds[: len(run.rounds) if last_text else -1]:
+    first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if run.should_continue else 0
+    if first:
+        lines.append(wording.counted(first, "earlier round"))
+    for one in run.rounds[first : len(run.rounds) if last_text else -1]:
         lines += round_lines(one)
     if not last_text and run.rounds:
         lines += round_lines(run.rounds[-1], with_text=bool(run.rounds[-1].records))

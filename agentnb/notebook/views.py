@@ -24,7 +24,8 @@ LOAD = 10
 class DisplayView:
     """One display of the cell, updated in place: HTML, and the same as text."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, answer_beside: bool = True) -> None:
+        self._answer_beside = answer_beside
         self._run = Run()
         self._heard: list[str] = []
         self._finished_rounds: dict[int, str] = {}
@@ -52,7 +53,7 @@ class DisplayView:
         started = perf_counter()
         self._timer = None
         streaming = "".join(self._heard)
-        answered_beside = self._run.status == "completed"
+        answered_beside = self._answer_beside and self._run.is_answered
         data = {
             "text/plain": run_text(self._run, streaming=streaming, last_text=not answered_beside),
             "text/html": run_html(
@@ -106,6 +107,9 @@ class TerminalView:
         self._written = ""
 
 
-def view_for(shell: Any) -> DisplayView | TerminalView:
-    """A display where there is a frontend that can update one, lines in a terminal."""
-    return DisplayView() if getattr(shell, "kernel", None) is not None else TerminalView()
+def view_for(shell: Any, *, answer_beside: bool) -> DisplayView | TerminalView:
+    """A display where there is a frontend that can update one, lines in a terminal.
+
+    ``answer_beside``: the answer will be shown as the cell's result, and need not stand in the display too.
+    """
+    return DisplayView(answer_beside=answer_beside) if getattr(shell, "kernel", None) is not None else TerminalView()

@@ -23,7 +23,7 @@ CHIPS = {
     "interrupted": "Interrupted",
     "failed": "Failed",
 }
-MARKS = {"running": "…", "ok": "✓", "failed": "✗"}
+MARKS = {"running": "…", "ok": "✓", "failed": "✗", "stopped": "■"}
 
 
 def clean(text: str) -> str:
@@ -46,20 +46,24 @@ def chip(run: Run) -> str:
     """The state in a word or two; while a tool runs, its name."""
     if run.status == "running" and run.open_round is not None:
         open_calls = [record.call.name for record in run.open_round.records if record.result is None]
-        return f"Executing {', '.join(open_calls)}" if open_calls else "Thinking"
+        return f"Executing {', '.join(dict.fromkeys(open_calls))}" if open_calls else "Thinking"
     return CHIPS[run.status] if run.rounds or run.status != "running" else "Starting"
 
 
 def meta(run: Run) -> list[str]:
     """What it took, a few words each."""
     calls = sum(len(one.records) for one in run.rounds)
-    failed = sum(result.is_error for one in run.rounds for result in one.results)
     parts = [counted(count, noun) for count, noun in ((len(run.rounds), "round"), (calls, "tool call")) if count]
-    if failed:
+    if failed := failures(run):
         parts.append(f"{failed:,} failed")
     if run.ended_at is not None:
         parts.append(duration(run.seconds))
     return [*parts, *tokens_and_cost(run.usage), clean(run.model)]
+
+
+def failures(run: Run) -> int:
+    """How many calls failed; those that the person's stop ended did not."""
+    return sum(state(record) == "failed" for one in run.rounds for record in one.records)
 
 
 def tokens_and_cost(usage: Usage) -> list[str]:
@@ -94,23 +98,25 @@ def duration(seconds: float) -> str:
 
 
 def arguments(record: CallRecord, most: int) -> str:
-    """The arguments of a call on one line, as Python would have them."""
+    """The arguments of a call on one line: ``name=JSON``."""
     given = record.call.arguments if isinstance(record.call.arguments, dict) else {"arguments": record.call.arguments}
     pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in given.items())
     return first_line(clean(", ".join(pairs)), most)
 
 
 def state(record: CallRecord) -> str:
-    """running, ok or failed."""
+    """running, ok, failed or stopped."""
     if record.result is None:
         return "running"
+    if record.result.error_code == "cancelled":
+        return "stopped"
     return "failed" if record.result.is_error else "ok"
 
 
 def outcome(record: CallRecord) -> str:
     """How a call ended: its mark, and how long it took."""
     kind = state(record)
-    code = f" {record.result.error_code}" if record.result is not None and record.result.error_code else ""
+    code = f" {record.result.error_code}" if record.result is not None and kind == "failed" else ""
     return f"{MARKS[kind]} {kind}{clean(code)}" + (f", {duration(record.seconds)}" if record.seconds else "")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentnb import settings
-from agentnb.errors import SettingsError
-from agentnb.models.registry import DEFAULT
+from agentnb.errors import SettingsError, UnknownModel
+from agentnb.models.registry import DEFAULT, check_model
 
 NOTE = (
     f"No model named and no key set: {DEFAULT} answers, which is no language model and follows the list in your prompt. "
@@ -18,13 +18,20 @@ def choose_model(default: str | None) -> tuple[str, str]:
     ``default`` is the session's; after it comes ``AGENTNB_MODEL``. With neither, the simulated model answers; but if there is
     a key, `SettingsError` asks for a model by name, for no list of models is built in.
     """
-    named = default or settings.default_model()
+    if default:
+        return default, ""
+    named = settings.default_model()
     if named:
+        try:
+            check_model(named)
+        except UnknownModel as error:
+            raise UnknownModel(f"{error.what} (named by AGENTNB_MODEL)", error.hint) from error
         return named, ""
     keys = settings.providers_with_key()
     if keys:
         raise SettingsError(
             f"There is a key for {keys[0]}, but no model is named",
-            f"Name one: %%agent -m {keys[0]}:NAME, or once for all cells: %agent defaults model={keys[0]}:NAME",
+            f"Name one: %%agent -m {keys[0]}:NAME, or once for all cells: %agent defaults model={keys[0]}:NAME. "
+            f"This version of agentnb has no real models yet: use {DEFAULT}",
         )
     return DEFAULT, NOTE

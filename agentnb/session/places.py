@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import platformdirs
@@ -13,7 +14,7 @@ def default_store() -> tuple[Store, str]:
     """The store in ``.agentnb/runs`` of the current folder, or of the person's data folder where that one cannot be
     written; then the second value is a sentence that says so, else it is empty.
     """
-    here = Path.cwd() / ".agentnb" / "runs"
+    here = Path(".agentnb") / "runs"
     if _can_write(here):
         return Store(here), ""
     other = platformdirs.user_data_path("agentnb") / "runs"
@@ -21,15 +22,12 @@ def default_store() -> tuple[Store, str]:
 
 
 def _can_write(folder: Path) -> bool:
-    existed = folder.parent.exists()
+    """Tried, not asked: modes do not tell. Each kernel tries with a file of its own, for several may start at once."""
+    existing = next((parent for parent in (folder, *folder.parents) if parent.exists()), None)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.write_bytes(b"")
-        probe.unlink()
-        if not existed:  # an empty folder is left behind only when the first run is kept
-            folder.rmdir()
-            folder.parent.rmdir()
+        if existing is None or not existing.is_dir():
+            return False
+        with tempfile.TemporaryFile(dir=existing):
+            return True
     except OSError:
         return False
-    return True

@@ -18,7 +18,7 @@ class Session:
 
     def __init__(self, store: Store | None = None) -> None:
         self._store = store
-        self._thread: LoopThread | None = None
+        self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
         self._loaded: Run | None = None
         self._store_note = ""
@@ -47,8 +47,11 @@ class Session:
         foreground: Foreground | None = None,
     ) -> LiveRun:
         """Begin a run. With ``foreground`` its plain tools wait to be run there, else they run in threads."""
-        if self._thread is None:
-            self._thread = LoopThread()
+        # One loop for cells that wait, one for those that do not: a tool that blocks the one does not hold up the other.
+        kind = "background" if foreground is None else "foreground"
+        thread = self._threads.get(kind)
+        if thread is None:
+            thread = self._threads[kind] = LoopThread()
         ended = [live for live in self._live if live.done and live.run.started_at is not None]
         self._live = ended[-1:] + self.running()
         live = agent.start(
@@ -56,12 +59,17 @@ class Session:
             store=self.store,
             continue_from=continue_from,
             watch=watch,
-            thread=self._thread,
+            thread=thread,
             call_sync=foreground.call if foreground is not None else call_in_thread,
         )
         self._live.append(live)
         self._loaded = None
         return live
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a run that `last_run` could give."""
+        return self._loaded is not None or any(live.run.started_at is not None for live in self._live)
 
     def running(self) -> list[LiveRun]:
         """The runs that have not ended, oldest first."""
@@ -90,7 +98,11 @@ class Session:
 
     def load(self, part_of_id: str) -> Run:
         """A run from the store; ``--continue`` goes on with it."""
-        self._loaded = self.store.load(part_of_id)
+        run_id = self.store.find(part_of_id)
+        own = next((live for live in self._live if live.run_id == run_id), None)
+        if own is not None and not own.done:
+            return own.run
+        self._loaded = own.run if own is not None else self.store.load(run_id)
         return self._loaded
 
     def set_default(self, key: str, value: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar, overload
 
@@ -77,9 +77,16 @@ class FunctionTool:
             return _refused(self.spec.name, found or [str(refused)])
         if self._is_async:
             return success(await self.function(*positional, **keywords))
-        value = await context.call_sync(partial(self.function, *positional, **keywords), self.parallel_safe)
-        # A plain function around an async one gives what is still to be awaited.
-        return success(await value if inspect.isawaitable(value) else value)
+        value = await context.call_sync(partial(self._call, positional, keywords), self.parallel_safe)
+        return value if isinstance(value, ToolOutcome) else success(await value)
+
+    def _call(self, positional: list[Any], keywords: dict[str, Any]) -> ToolOutcome | Awaitable[Any]:
+        """Call a plain function, and turn its value into words here, where that may take its time.
+
+        A plain function around an async one gives what is still to be awaited.
+        """
+        value = self.function(*positional, **keywords)
+        return value if inspect.isawaitable(value) else success(value)
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
@@ -136,8 +143,9 @@ def as_tool(value: Any) -> Any:
         return marked
     if isinstance(marked, FunctionTool) and inspect.ismethod(value):
         return FunctionTool(value, **marked.settings)
-    if hasattr(value, "spec") and hasattr(value, "run"):
+    if isinstance(getattr(value, "spec", None), ToolSpec) and callable(getattr(value, "run", None)):
         return value
     if callable(value) and not inspect.isclass(value):
         return FunctionTool(value)
-    raise InvalidTool(f"{value!r} is no tool", "A tool is a function, or what @tool made of one")
+    kind = f"the class {value.__name__}" if inspect.isclass(value) else f"an object of type {type(value).__name__}"
+    raise InvalidTool(f"{kind} is no tool", "A tool is a function, or what @tool made of one")

@@ -36,7 +36,14 @@ def as_text(value: Any) -> str:
     try:
         return _as_json(value)
     except (TypeError, ValueError, RecursionError, OverflowError):
+        return _repr(value)
+
+
+def _repr(value: Any) -> str:
+    try:
         return repr(value)
+    except Exception as error:
+        return f"an object of type {type(value).__name__} that cannot show itself ({type(error).__name__})"
 
 
 def _as_json(value: Any) -> str:
@@ -72,4 +79,4 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if hasattr(value, "item") and callable(value.item):
         return value.item()
-    return repr(value)
+    return _repr(value)

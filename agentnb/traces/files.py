@@ -39,10 +39,12 @@ def load_traces(source: RunSource) -> list[Run]:
     if isinstance(source, Run):
         return [source]
     if isinstance(source, Store):
-        return _readable([source.path(run_id) for run_id in source.ids()])
+        return _readable(sorted(source.folder.glob("*.jsonl")))
     if isinstance(source, str | Path):
         paths = _paths(source)
         return [load_trace(paths[0])] if paths == [Path(source).expanduser()] else _readable(paths)
+    if not isinstance(source, Iterable):
+        raise TraceError(f"{source!r} is no run", "Give a Run, several, a path, a folder, a glob or a Store")
     return [run for one in source for run in load_traces(one)]
 
 

@@ -5,12 +5,39 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from agentnb.core.events import AnyEvent, RoundFinished, RunFinished
 from agentnb.core.wire import encode
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # it is a module or None
+
 _sync = getattr(os, "fdatasync", os.fsync)
+
+
+def is_being_written(file: BinaryIO) -> bool:
+    """Whether a run that is going on, in this process or another, holds this log. Not known on Windows: False."""
+    if fcntl is None:
+        return False  # type: ignore[unreachable]  # reached on Windows
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
+
+
+def _lock(descriptor: int) -> None:
+    if fcntl is not None:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class RunFile:
@@ -22,6 +49,7 @@ class RunFile:
     def __init__(self, path: Path, *, sync_rounds: bool = False, on_close: Callable[[], None] | None = None) -> None:
         self.path = path
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        _lock(self._descriptor)
         self._size = 0
         self._sync_rounds = sync_rounds
         self._on_close = on_close

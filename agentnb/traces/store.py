@@ -13,7 +13,7 @@ from agentnb.core.events import RunFinished, RunStarted
 from agentnb.core.run import Run
 from agentnb.core.wire import decode, decode_lines
 from agentnb.errors import StoreError, TraceError, near
-from agentnb.traces.run_file import RunFile
+from agentnb.traces.run_file import RunFile, is_being_written
 
 MOST_OPEN = 128
 """Runs of one event loop that may write at the same time; more wait. (A process may often have only 256 files open.)"""
@@ -36,13 +36,13 @@ class RunSummary(NamedTuple):
 class Store:
     """Run logs in a folder, made when the first run is kept.
 
-    ``sync="round"`` forces each round to the disk itself (costs about 0.2 ms a round), for the case that the machine
+    ``fsync="round"`` forces each round to the disk itself (costs about 0.2 ms a round), for the case that the machine
     loses its power; that the process dies is no danger in any case.
     """
 
-    def __init__(self, folder: str | Path, *, sync: Literal["never", "round"] = "never") -> None:
-        self.folder = Path(folder).expanduser()
-        self._sync_rounds = sync == "round"
+    def __init__(self, folder: str | Path, *, fsync: Literal["never", "round"] = "never") -> None:
+        self.folder = Path(folder).expanduser().absolute()
+        self._sync_rounds = fsync == "round"
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     async def open(self, run_id: str, *, nested: bool = False) -> RunFile:
@@ -102,20 +102,21 @@ class Store:
         return found[0]
 
     def load(self, run_id: str) -> Run:
-        """The run of this id (or an unmistakable part of one). A run whose process died has status ``interrupted``."""
+        """The run of this id (or an unmistakable part of one). One whose process died has status ``interrupted``."""
         return load_file(self.path(self.find(run_id)))
 
     def summaries(self, most: int | None = None) -> list[RunSummary]:
         """The newest runs, newest first, without folding them. Files that are no run logs are left out.
 
-        A log without an end says ``interrupted``, also while its run goes on elsewhere.
+        A log without an end says ``running`` while a run writes it, and else ``interrupted``.
         """
         found: list[RunSummary] = []
         for run_id in self.ids()[::-1]:
             if most is not None and len(found) >= most:
                 break
             try:
-                found.append(_summary(self.path(run_id).read_bytes()))
+                with self.path(run_id).open("rb") as file:
+                    found.append(_summary(file.read(), "running" if is_being_written(file) else "interrupted"))
             except (TraceError, OSError):
                 continue
         return found
@@ -123,8 +124,8 @@ class Store:
     @property
     def shown_folder(self) -> str:
         """The folder, from the current one where it lies below it: no absolute path in a saved notebook without need."""
-        folder, here = self.folder.absolute(), Path.cwd()
-        return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
+        here = Path.cwd()
+        return str(self.folder.relative_to(here) if self.folder.is_relative_to(here) else self.folder)
 
     def __repr__(self) -> str:
         return f"Store({str(self.folder)!r})"
@@ -135,13 +136,15 @@ def load_file(path: Path) -> Run:
     try:
         with path.open("rb") as lines:
             run = Run.from_events(decode_lines(lines, str(path)))
+            going_on = is_being_written(lines)
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
-    run.mark_interrupted()
+    if not going_on:
+        run.mark_interrupted()
     return run
 
 
-def _summary(data: bytes) -> RunSummary:
+def _summary(data: bytes, without_end: str) -> RunSummary:
     first, _, rest = data.partition(b"\n")
     started = decode(first)
     if not isinstance(started, RunStarted):
@@ -154,8 +157,8 @@ def _summary(data: bytes) -> RunSummary:
     return RunSummary(
         started.run_id,
         started.at,
-        finished.status if finished else "interrupted",
-        finished.stop_reason if finished else "interrupted",
+        finished.status if finished else without_end,
+        finished.stop_reason if finished else without_end,
         rest.count(b'{"kind":"round_started"'),
         finished.seconds if finished else None,
         started.model,

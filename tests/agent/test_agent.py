@@ -60,7 +60,7 @@ def test_the_ends_of_the_range_are_allowed(rounds: int) -> None:
         ({"tools": "add"}, SettingsError, "not a list"),
         ({"tools": add}, SettingsError, "not a list"),
         ({"tools": ["files"]}, UnknownTool, "files"),
-        ({"tools": [3]}, InvalidTool, "3 is no tool"),
+        ({"tools": [3]}, InvalidTool, "an object of type int is no tool"),
         ({"tools": [yields]}, InvalidTool, "yields"),
         ({"tools": [add, add]}, InvalidTool, 'tool "add" already registered'),
         ({"system": 3}, SettingsError, "system"),

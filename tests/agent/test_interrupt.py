@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import pytest
 from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.live import LiveRun
+from agentnb.agent.threads import GRACE, Foreground, RunInterrupted
 from agentnb.core.events import CommandReceived
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
@@ -145,7 +147,8 @@ def test_an_interrupt_of_an_awaited_run_closes_its_log(tmp_path: Path) -> None:
     assert_closed(run)
 
 
-def test_a_tool_that_catches_the_interrupt_itself_keeps_its_answer_and_the_run_goes_on() -> None:
+@pytest.mark.req("R0.13")
+def test_an_interrupt_ends_the_run_also_when_the_tool_makes_something_else_of_it(tmp_path: Path) -> None:
     begun = threading.Event()
 
     def careful() -> str:
@@ -156,7 +159,68 @@ def test_a_tool_that_catches_the_interrupt_itself_keeps_its_answer_and_the_run_g
             return "half of it"
         return "all of it"
 
-    with interrupt_once(begun):
-        run = Agent(ScriptedModel([ToolCall("careful"), "Done."]), tools=[careful]).run_sync("go")
-    assert run.rounds[0].results[0].text == "half of it"
-    assert run.status == "completed"
+    run = interrupted(ScriptedModel([[ToolCall("careful"), ToolCall("careful")], "Done."]), [careful], begun, tmp_path)
+    assert codes(run) == ["cancelled", "cancelled"]
+
+
+def test_an_interrupt_between_start_and_wait_is_not_lost() -> None:
+    begun = threading.Event()
+    foreground = Foreground()
+
+    def begin() -> Any:
+        begun.set()
+        time.sleep(0.1)  # the interrupt comes here, before anybody waits
+        live = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look]).start("go", call_sync=foreground.call)
+        lives.append(live)
+        return live._future, live.stop
+
+    lives: list[LiveRun] = []
+    with interrupt_once(begun), pytest.raises(RunInterrupted) as caught:
+        foreground.wait(begin)
+    assert caught.value.closed
+    assert lives[0].run.status == "cancelled"
+    assert_closed(lives[0].run)
+
+
+def test_a_second_interrupt_does_not_cut_off_the_closing() -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    class Stubborn:
+        async def __call__(self) -> str:
+            begun.set()
+            while not release.is_set():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
+            return "late"
+
+    def again() -> None:
+        begun.wait(LONG)
+        for _ in range(3):
+            time.sleep(0.03)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    sender = threading.Thread(target=again)
+    sender.start()
+    try:
+        with pytest.raises(RunInterrupted) as caught:
+            Agent(ScriptedModel([ToolCall("Stubborn")]), tools=[Stubborn()]).run_sync("go", watch=lambda _: None)
+    finally:
+        release.set()
+        sender.join(LONG)
+    assert caught.value.closed
+
+
+def test_who_interrupts_gets_the_cell_back_and_the_truth_when_a_tool_holds_the_event_loop() -> None:
+    begun = threading.Event()
+
+    async def holds() -> None:
+        begun.set()
+        time.sleep(3 * GRACE)
+
+    with interrupt_once(begun), pytest.raises(RunInterrupted) as caught:
+        Agent(ScriptedModel([ToolCall("holds")]), tools=[holds]).run_sync("go")
+    assert not caught.value.closed
+
+
+def look() -> str:
+    return "seen"

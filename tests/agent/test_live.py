@@ -153,7 +153,7 @@ def test_a_pause_and_a_resume_that_come_together_hold_nothing(gate: Gate) -> Non
     assert live.result(LONG).status == "completed"
 
 
-@pytest.mark.parametrize("command", ["stop", "pause", "resume", "say"])
+@pytest.mark.parametrize("command", ["pause", "resume", "say"])
 def test_a_command_to_a_run_that_has_ended_is_refused_clearly(command: str) -> None:
     live = Agent(ScriptedModel(["Done."])).start("go")
     live.result(LONG)

@@ -106,8 +106,11 @@ def test_without_a_verdict_the_run_goes_on_for_the_reason_there_is() -> None:
 
 
 @pytest.mark.req("R0.5")
-def test_a_bare_continue_says_please_continue() -> None:
-    assert Continue("any").message == "Please continue"
+def test_a_limit_stops_also_what_another_policy_wants_to_go_on() -> None:
+    run = run_of(*a_round(0, "Done."))
+    go_on = Continue("nudge")
+    assert decide([lambda _: go_on, natural_stop, MaxRounds(2)], run) == go_on
+    assert decide([lambda _: go_on, natural_stop, MaxRounds(1)], run) == Stop("max_rounds", "limited", limit=1)
 
 
 def test_policies_leave_the_run_as_it_is() -> None:

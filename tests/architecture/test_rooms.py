@@ -91,7 +91,7 @@ def test_only_settings_reads_the_environment() -> None:
 def test_prompts_are_markdown_files() -> None:
     folder = ROOT / "agentnb" / "agent" / "prompts"
     prompts = {path.stem for path in folder.glob("*.md")}
-    assert prompts == {"system", "no_tools"}
+    assert prompts == {"system", "no_tools", "continue"}
     assert all(path.read_text(encoding="utf-8").strip() for path in folder.glob("*.md"))
 
 

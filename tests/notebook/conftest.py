@@ -20,6 +20,7 @@ PATIENCE = 60.0
 TOOLS = '''
 %load_ext agentnb
 import time
+data = {"a": 1}
 
 def add(a: int, b: int = 2) -> int:
     """Add two numbers.

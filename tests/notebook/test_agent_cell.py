@@ -109,6 +109,14 @@ def test_raw_sends_the_text_as_it_is(kernel: Any) -> None:
         ("%agent histroy", "Did you mean history"),
         ("%agent recover x", "not in this version"),
         ("%agent load nothing", "no run 'nothing'"),
+        ('%agent tools "add', "No closing quotation"),
+        ('%%agent -t "add\nhi', "No closing quotation"),
+        ("%%agent Do this\nhi", "The task goes below"),
+        ("%%agent -o for\nhi", "no name for a variable"),
+        ("%agent stop nothing", "match 'nothing'"),
+        ("%%workflow\nx", "%%workflow is not in this version"),
+        ("%replay x", "%replay is not in this version"),
+        ("%%agent -t data\nhi", "an object of type dict is no tool"),
         ("%agent defaults modell=x", "Did you mean model?"),
         ("%agent stop", "Nothing is running"),
     ],
@@ -162,12 +170,12 @@ def test_an_interrupt_ends_the_run_cleanly(kernel: Any, what: str) -> None:
     cell = kernel.run(code, interrupt_when=lambda cell: waiting_for in cell.shown)
     assert cell.status == "error" and cell.error.startswith("KeyboardInterrupt: the run was stopped")
     assert "Traceback" not in cell.error
-    assert cell.seconds_after_interrupt < 5
     assert kernel.value("run.status, [len(one.calls) == len(one.results) for one in run.rounds]").startswith(
         "('cancelled', [True"
     )
     assert kernel.value("__import__('agentnb').load_trace(f'.agentnb/runs/{run.id}.jsonl') == run") == "True"
-    tasks = "__import__('asyncio').all_tasks(get_ipython().magics_manager.registry['AgentMagics'].session._thread._loop)"
+    session = "get_ipython().magics_manager.registry['AgentMagics'].session"
+    tasks = f"__import__('asyncio').all_tasks({session}._threads['foreground']._loop)"
     assert kernel.value(f"len({tasks})") == "0"
     following = kernel.run("%%agent -t add\n- add `add(1)`")
     assert following.status == "ok" and "add: 3" in following.result["text/plain"]
@@ -202,7 +210,7 @@ def test_a_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> Non
     assert kernel.run("%agent pause").status == "ok"
     assert kernel.run("%agent resume").status == "ok"
     assert kernel.run("%agent say Thank you").status == "ok"
-    assert kernel.run("%agent stop enough").status == "ok"
+    assert kernel.run("%agent stop").status == "ok"
     kernel.run("import time\nwhile run.should_continue: time.sleep(0.01)")
     assert kernel.value("run.status") == "cancelled"
     commands = kernel.value("[event.command for event in run.events if type(event).__name__ == 'CommandReceived']")

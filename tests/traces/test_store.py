@@ -217,7 +217,7 @@ def test_a_foreign_file_named_by_its_id_is_an_error_that_names_the_file(tmp_path
 def test_rounds_can_be_forced_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forced: list[int] = []
     monkeypatch.setattr("agentnb.traces.run_file._sync", forced.append)
-    run = do(Store(tmp_path, sync="round"))
+    run = do(Store(tmp_path, fsync="round"))
     assert len(forced) == sum(isinstance(event, RoundFinished) for event in run.events) + 1
 
 

@@ -12,13 +12,12 @@ from agentnb.core.run import Run
 
 
 class Continue(msgspec.Struct, frozen=True):
-    """Another round, for this reason. ``message`` is what the model is told if nothing else asks it to go on.
-
-    A policy that says Continue without a tool having run must have a cap of its own.
+    """Another round, for this reason. ``message`` is what the model is told if nothing else asks it to go on, by default
+    the built-in prompt ``continue``. Every limit caps it.
     """
 
     reason: str
-    message: str = "Please continue"
+    message: str | None = None
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -38,9 +37,11 @@ Policy: TypeAlias = Callable[[Run], "Verdict | None"]
 
 
 def decide(policies: Iterable[Policy], run: Run) -> Verdict:
-    """The first verdict any policy gives. Without one the run goes on."""
+    """The first verdict any policy gives; without one the run goes on. A limit also stops what a policy wants to go on."""
+    first: Verdict | None = None
     for policy in policies:
         verdict = policy(run)
-        if verdict is not None:
+        if isinstance(verdict, Stop) and (first is None or verdict.limit is not None):
             return verdict
-    return Continue("tool_results" if run.rounds[-1].records else "said")
+        first = first or verdict
+    return first or Continue("tool_results" if run.rounds[-1].records else "said")
