@@ -10,6 +10,9 @@ QUICKSTART := notebooks/01_quickstart.ipynb
 EXECUTED := notebooks/01_quickstart.executed.ipynb
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint requirements.lock
 
+# Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
+LAB := $(shell test "$$(id -u 2>/dev/null)" = 0 && echo --allow-root)
+
 .PHONY: help demo lab test nightly bench lock clean
 help:
 	@grep '^#   make' Makefile; echo '    make lab    opens the executed quickstart in JupyterLab'; \
@@ -35,7 +38,7 @@ $(EXECUTED): | .venv/lab
 	@$(BIN)/python notebooks/demo.py $(QUICKSTART) $(EXECUTED)
 
 lab: .venv/lab $(EXECUTED)
-	@$(BIN)/jupyter lab $(EXECUTED)
+	@$(BIN)/jupyter lab $(LAB) $(EXECUTED)
 
 test: .venv/test
 	@$(BIN)/python -m pytest --browser
@@ -53,4 +56,4 @@ lock:
 	  --no-annotate pyproject.toml --output-file requirements.lock
 
 clean:
-	@rm -rf .venv .venvs build .mypy_cache .ruff_cache .pytest_cache .hypothesis $(EXECUTED)
+	@rm -rf .venv .venvs build .mypy_cache .ruff_cache .pytest_cache .hypothesis

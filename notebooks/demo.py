@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from nbformat.sign import NotebookNotary
 from tqdm import tqdm
 
 from agentnb import Store
@@ -28,8 +29,10 @@ def main(source: Path, executed: Path) -> int:
     store = Store(source.resolve().parent / ".agentnb" / "runs")
     before = set(store.ids()) if store.folder.is_dir() else set()
     notebook = nbformat.read(source, as_version=4)
+    _put_aside(executed, notebook)
     failure = _execute(notebook, source.resolve().parent)
     nbformat.write(notebook, executed)
+    NotebookNotary().sign(notebook)  # it was run here: JupyterLab need not distrust its outputs
     runs = [one for one in store.summaries()[::-1] if one.id not in before]
     _report(store, runs)
     print(f"\nThe executed notebook: {executed}\nThe run logs:          {_relative(store.folder)}")
@@ -38,6 +41,20 @@ def main(source: Path, executed: Path) -> int:
         return 1
     print("Open it in JupyterLab: make lab")
     return 0
+
+
+def _put_aside(executed: Path, notebook: nbformat.NotebookNode) -> None:
+    """Keep an executed notebook in which somebody has written cells of their own."""
+    if not executed.exists():
+        return
+    own = [cell.source for cell in nbformat.read(executed, as_version=4).cells]
+    if own == [cell.source for cell in notebook.cells]:
+        return
+    number = 1
+    while (kept := executed.with_suffix(f".{number}.ipynb")).exists():
+        number += 1
+    executed.rename(kept)
+    print(f"You have changed {executed}: your version is now {kept}")
 
 
 def _execute(notebook: nbformat.NotebookNode, folder: Path) -> str:

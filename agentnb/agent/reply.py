@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import Message, Text, ToolCall, encodable
+from agentnb.core.messages import AnyPart, Message, Text, ToolCall, encodable
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
@@ -27,16 +27,18 @@ class _Kept(msgspec.Struct):
     metadata: dict[str, Any]
 
 
+_PLAIN = (int, bool, type(None))
 _decode = msgspec.json.Decoder(_Kept).decode
 _encode = msgspec.json.Encoder().encode
 
 
 def settled(reply: Reply, run: Run) -> Reply:
     """The reply with a fresh ``toolu_…`` id for each call that has none, or one that the conversation has used before."""
-    if _is_plain(reply):
-        return reply
-    kept = _through_json(_Kept(reply.message, reply.usage, reply.stop_reason, reply.metadata))
-    return Reply(_with_ids(kept.message, run), kept.usage, kept.stop_reason, kept.metadata, reply.raw)
+    if not _is_plain(reply):
+        kept = _through_json(_Kept(reply.message, reply.usage, reply.stop_reason, reply.metadata))
+        reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw)
+    message = _with_ids(reply.message, run)
+    return reply if message is reply.message else replace(reply, message=message)
 
 
 def _is_plain(reply: Reply) -> bool:
@@ -46,8 +48,30 @@ def _is_plain(reply: Reply) -> bool:
         not reply.metadata
         and reply.stop_reason.isascii()
         and (cost is None or math.isfinite(cost))
-        and all(type(part) is Text and part.text.isascii() and part.provider_metadata is None for part in reply.message.parts)
+        and all(map(_is_plain_part, reply.message.parts))
     )
+
+
+def _is_plain_part(part: AnyPart) -> bool:
+    if isinstance(part, Text):
+        return part.provider_metadata is None and part.text.isascii()
+    if isinstance(part, ToolCall):
+        given = part.arguments
+        return (
+            part.provider_metadata is None
+            and part.name.isascii()
+            and part.id.isascii()
+            and type(given) is dict
+            and all(map(_is_plain_argument, given.items()))
+        )
+    return False
+
+
+def _is_plain_argument(item: tuple[Any, Any]) -> bool:
+    name, value = item
+    if type(name) is not str or not name.isascii():
+        return False
+    return type(value) in _PLAIN or (type(value) is str and value.isascii())
 
 
 def _through_json(kept: _Kept) -> _Kept:
@@ -71,13 +95,15 @@ def _encodable(value: Any) -> Any:
 def _with_ids(message: Message, run: Run) -> Message:
     used: set[str] = set()
     parts = list(message.parts)
+    changed = False
     for index, part in enumerate(parts):
         if isinstance(part, ToolCall):
             taken = not part.id or part.id in used or run.has_call_id(part.id)
             call = replace(part, id=_fresh_id(run, used)) if taken else part
             used.add(call.id)
             parts[index] = call
-    return Message(message.role, tuple(parts))
+            changed = changed or taken
+    return Message(message.role, tuple(parts)) if changed else message
 
 
 def _fresh_id(run: Run, used: set[str]) -> str:

@@ -330,7 +330,8 @@ def _put_record(run: Run, call_id: str, **changes: Any) -> None:
 
 
 def _tool_started(run: Run, event: e.ToolStarted) -> None:
-    _put_record(run, event.call.id, call=event.call)
+    if event.call not in run._rounds[-1].calls:  # it is the model's own, as a rule; a gate may have changed it
+        _put_record(run, event.call.id, call=event.call)
 
 
 def _tool_finished(run: Run, event: e.ToolFinished) -> None:

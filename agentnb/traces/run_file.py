@@ -46,7 +46,7 @@ class RunFile:
     With ``sync_rounds`` each round is also forced to the disk itself, so that it outlives the machine.
     """
 
-    def __init__(self, path: Path, *, sync_rounds: bool = False, on_close: Callable[[], None] | None = None) -> None:
+    def __init__(self, path: str | Path, *, sync_rounds: bool = False, on_close: Callable[[], None] | None = None) -> None:
         self.path = path
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         _lock(self._descriptor)

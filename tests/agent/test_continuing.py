@@ -10,8 +10,10 @@ from runs_by_hand import assert_every_call_has_one_result
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import CommandReceived
-from agentnb.core.messages import Image, Message, Text, ToolCall
+from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.traces.store import Store
 
@@ -156,3 +158,23 @@ def test_half_characters_in_a_prompt_do_not_break_the_run(tmp_path: Path) -> Non
     for prompt in ("a\ud800b", Message("user", (Text("a\ud800b"),))):
         run = Agent(ScriptedModel(["Done."])).run_sync(prompt, store=Store(tmp_path / "runs"))
         assert run.messages[0].text == "a\ufffdb"
+
+
+@pytest.mark.req("KX.11")
+def test_a_run_that_broke_off_in_its_tools_is_gone_on_with_every_call_answered() -> None:
+    whole = Agent(ScriptedModel([[ToolCall("look"), ToolCall("look")], "Done."]), tools=[look]).run_sync("go")
+    for count in range(2, len(whole.events)):
+        broken = Run.from_events(whole.events[:count])
+        broken.mark_interrupted()
+        model = ScriptedModel(["Fine."])
+        after = Agent(model).run_sync("And now?", continue_from=broken)
+        calls = [call.id for message in after.messages for call in message.calls]
+        answers = [part.call_id for message in after.messages for part in message.parts if isinstance(part, ToolResult)]
+        assert answers == calls
+        assert model.requests[0].messages[-1].text.endswith("And now?")
+
+
+def test_a_run_that_goes_on_cannot_be_gone_on_with() -> None:
+    whole = Agent(ScriptedModel(["Done."])).run_sync("go")
+    with pytest.raises(SettingsError, match="still running"):
+        Agent(ScriptedModel([])).run_sync("more", continue_from=Run.from_events(whole.events[:-1]))

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs_by_hand import a_round, called, opening, run_of, said
 
+from agentnb.agent.agent import Agent
 from agentnb.agent.conversation import Conversation, merged
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.core.run import Run
+from agentnb.models.scripted import ScriptedModel
 
 
 def request_of(run: Run) -> Request:
@@ -155,3 +157,25 @@ def test_preparing_in_one_go_or_round_by_round_gives_the_same() -> None:
 
 def test_the_opening_alone_is_a_run() -> None:
     assert Run.from_events([opening()]) == run_of()
+
+
+def test_a_round_prepares_what_is_new_and_not_the_whole_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    added: list[int] = []
+    add = Conversation._add
+
+    def counted(self: Conversation, message: Message) -> None:
+        added[-1] += 1
+        add(self, message)
+
+    def answer(request: Request) -> ToolCall:
+        added.append(0)
+        return ToolCall("look")
+
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    monkeypatch.setattr(Conversation, "_add", counted)
+    added.append(0)
+    Agent(ScriptedModel([answer] * 30 + ["Done."]), tools=[look]).run_sync("go")
+    assert added[:-1] == [1] + [2] * 29

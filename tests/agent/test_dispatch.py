@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -208,3 +210,63 @@ def test_the_time_of_a_call_is_the_time_its_tool_took() -> None:
     run = run_with([sleeps], ToolCall("sleeps", {"seconds": 0.1}), ToolCall("sleeps", {"seconds": 0.0}))
     longer, shorter = run.rounds[0].records
     assert longer.seconds >= 0.09 > shorter.seconds
+
+
+@pytest.mark.req("R0.72")
+@pytest.mark.parametrize("count", [16, 80])
+def test_as_many_plain_tools_as_asked_for_run_at_the_same_time(count: int) -> None:
+    all_there = threading.Barrier(count)
+
+    @tool(parallel_safe=True)
+    def meet() -> str:
+        all_there.wait(30)
+        return "met"
+
+    run = Agent(ScriptedModel([[ToolCall("meet")] * count, "Done."]), tools=[meet]).run_sync("go")
+    assert [result.text for result in run.rounds[0].results] == ["met"] * count
+
+
+@pytest.mark.req("R0.72", "R0.13")
+def test_after_a_tool_that_swallows_its_cancellation_no_other_is_begun() -> None:
+    begun, entered = [], threading.Event()
+
+    async def swallows() -> str:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "swallowed"
+        return ""
+
+    async def follows() -> str:
+        begun.append("follows")
+        return ""
+
+    live = Agent(ScriptedModel([[ToolCall("swallows"), ToolCall("follows")]]), tools=[swallows, follows]).start("go")
+    assert entered.wait(30)
+    live.stop()
+    run = live.result(30)
+    assert begun == [] and run.status == "cancelled"
+    assert run.rounds[0].results[1].error_code == "cancelled"
+
+
+def test_a_call_that_was_given_up_takes_nobodys_place_and_keeps_no_process_alive() -> None:
+    """Seventy calls that never end, then one more; in a process of its own, which must end."""
+    code = """
+import threading
+from agentnb import Agent, ToolCall, tool
+from agentnb.models import ScriptedModel
+
+@tool(parallel_safe=True, timeout=0.2)
+def stuck() -> str:
+    threading.Event().wait()
+
+@tool(parallel_safe=True)
+def fine() -> str:
+    return "fine"
+
+run = Agent(ScriptedModel([[ToolCall("stuck")] * 70, ToolCall("fine"), "Done."]), tools=[stuck, fine]).run_sync("go")
+print(run.rounds[1].results[0].text)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout.strip(), done.returncode) == ("fine", 0), done.stderr

@@ -9,8 +9,10 @@ import pytest
 from runs_by_hand import Breaking, assert_closed, assert_every_call_has_one_result, kinds, reply, results
 
 from agentnb.agent.agent import Agent
+from agentnb.core.events import ErrorRaised
 from agentnb.core.messages import ToolCall
-from agentnb.errors import ModelError, ScriptEnded
+from agentnb.errors import MissingKey, ModelError, ScriptEnded
+from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 from agentnb.traces.store import Store
 
@@ -118,3 +120,35 @@ def test_whatever_a_model_raises_the_log_of_the_run_is_closed_with_an_end(error:
 def test_a_model_that_raises_cancelled_by_itself_has_failed() -> None:
     with pytest.raises(ModelError):
         Agent(Breaking([], asyncio.CancelledError("mine"))).run_sync("go")
+
+
+@pytest.mark.req("R0.12")
+def test_an_error_meant_for_the_person_is_a_failure_of_the_model_like_any_other() -> None:
+    run = Agent(ScriptedModel([ToolCall("look"), MissingKey("No key")]), tools=[look_around]).run_sync("go")
+    assert (run.status, run.error and run.error.type) == ("failed", "MissingKey")
+    assert [event.where for event in run.events if isinstance(event, ErrorRaised)] == ["model"]
+    with pytest.raises(MissingKey):
+        Agent(ScriptedModel([MissingKey("No key")])).run_sync("go")
+
+
+def look_around() -> str:
+    """Look."""
+    return "seen"
+
+
+@pytest.mark.parametrize("kind", ["a coroutine", "a wrong message"])
+def test_a_model_that_is_written_wrongly_is_told_how_to_write_it(kind: str) -> None:
+    class Wrong:
+        name = "own:wrong"
+
+        async def stream(self, request: object) -> object:
+            return None
+
+    class Words:
+        name = "own:words"
+
+        async def stream(self, request: object) -> object:
+            yield Reply("hello")  # type: ignore[arg-type]
+
+    with pytest.raises(ModelError, match=r"yield TextDeltas|Write Reply\("):
+        Agent(Wrong() if kind == "a coroutine" else Words()).run_sync("go")  # type: ignore[arg-type]

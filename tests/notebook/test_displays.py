@@ -137,3 +137,51 @@ def test_a_view_shows_the_same_run_that_the_log_holds(monkeypatch: pytest.Monkey
     )
     assert shown[-1]["text/html"] == run_html(run, last_text=False)
     assert shown[-1]["text/plain"] == run_text(run, last_text=False)
+
+
+HOSTILE = ["<script>x</script>", "<img src=x onerror=x>", '"><svg onload=x>', "</div></details><b>", "<style>*{}</style>"]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_text_is_only_text_wherever_it_stands(hostile: str) -> None:
+    """In arguments and their names, tool names, results, errors, tracebacks, the model's name and the reason of a failure."""
+
+    def refuse(text: str) -> str:
+        """Refuse."""
+        raise ValueError(text + hostile)
+
+    replies = [[hostile, ToolCall(hostile, {hostile: hostile}), ToolCall("refuse", {"text": hostile})], RuntimeError(hostile)]
+    model = ScriptedModel(replies, name=f"scripted:{hostile}")
+    run = asyncio.run(Agent(model, tools=[refuse]).run(hostile))
+    tags = Tags(run_html(run))
+    assert tags.tags <= ALLOWED
+    assert tags.attributes <= {"style", "class", "open"}
+    assert hostile in tags.text
+
+
+def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:
+    run = made(*([ToolCall("add", {"a": 1})] * 40), "Done.")
+    growing = Run.from_events(run.events[:-3])
+    assert growing.should_continue
+    for shown in (run_html(growing), run_text(growing)):
+        assert "earlier rounds" in shown and shown.count("add") <= 2 * 13
+    assert run_text(run).count("add(a=1)") == 40
+
+
+def test_a_terminal_gets_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(Agent(ScriptedModel(["a\x1b[2Jb"])).run("Go.", watch=TerminalView()))
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_calls_that_the_stop_ended_are_not_said_to_have_failed() -> None:
+    live = Agent(ScriptedModel([ToolCall("wait")]), tools=[wait]).start("Go.")
+    while not live.run.rounds or not live.run.rounds[-1].records:
+        pass
+    live.stop()
+    text = run_text(live.result(30))
+    assert "■ stopped" in text and "failed" not in text
+
+
+async def wait() -> None:
+    """Wait."""
+    await asyncio.Event().wait()

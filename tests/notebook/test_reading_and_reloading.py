@@ -1,0 +1,127 @@
+"""What a notebook session does over time: load, go on, reload, interrupt an awaited run, lose its kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import TOOLS, Kernel
+
+PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
+BACKGROUND = "%%agent --background -t add -m simulated:disciplined?delay=0.05\n- first `add(1)` and many more words to say\n"
+
+
+def test_dry_shows_the_conversation_it_would_go_on_with(kernel: Any) -> None:
+    kernel.run("%%agent\nhello there")
+    printed = kernel.run("%%agent --dry --continue\nAnd now?").printed
+    assert "hello there" in printed and "And now?" in printed and "--- assistant" in printed
+
+
+def test_after_a_new_run_a_loaded_one_is_not_gone_on_with_any_more(kernel: Any) -> None:
+    kernel.run("%%agent -o first\none")
+    kernel.run("%%agent -o second\ntwo")
+    kernel.run(f"%agent load {kernel.value('first.id')}")
+    kernel.run("%%agent -o third\nthree")
+    kernel.run("%%agent --continue\nfour")
+    assert kernel.value("run.continued_from == third.id") == "True"
+
+
+def test_a_run_in_the_background_shows_its_answer_in_its_display(kernel: Any) -> None:
+    kernel.run("from agentnb.models import ScriptedModel\nanswering = ScriptedModel(['The answer is 42.'])")
+    kernel.run("%%agent --background -m answering\nGo.\n")
+    cell = kernel.run("import time\nwhile run.should_continue: time.sleep(0.01)\nrun")
+    assert "The answer is 42." in cell.result["text/html"]
+
+
+def test_a_reload_keeps_the_runs_that_go_on(kernel: Any) -> None:
+    kernel.run(BACKGROUND)
+    kernel.run("%reload_ext agentnb")
+    stopped = kernel.run(f"%agent stop {kernel.value('run.id')}")
+    assert stopped.status == "ok", stopped.error
+    kernel.run("while run.should_continue: time.sleep(0.01)")
+    assert kernel.value("run.status") == "cancelled"
+    matchers = "[one for one in get_ipython().Completer.custom_matchers if one.__name__ == 'agentnb_matcher']"
+    assert kernel.value(f"len({matchers})") == "1"
+
+
+def test_stop_with_an_id_stops_that_run(kernel: Any) -> None:
+    kernel.run(BACKGROUND.replace("--background", "--background -o one"))
+    kernel.run(BACKGROUND.replace("--background", "--background -o two"))
+    kernel.run(f"%agent stop {kernel.value('one.id')}")
+    kernel.run("while one.should_continue: time.sleep(0.01)")
+    assert kernel.value("one.status") == "cancelled"
+    assert kernel.value("any(type(event).__name__ == 'CommandReceived' for event in two.events)") == "False"
+    kernel.run("%agent stop")
+
+
+def test_a_run_that_goes_on_is_not_called_interrupted(kernel: Any) -> None:
+    kernel.run(BACKGROUND)
+    listing = kernel.run("%agent history").printed
+    assert f"{kernel.value('run.id')}  running" in listing
+    loaded = kernel.run("from agentnb import load_trace\nprint(load_trace(f'.agentnb/runs/{run.id}.jsonl').status)")
+    assert loaded.printed.strip() == "running"
+    kernel.run("%agent stop")
+
+
+def test_unloading_takes_the_magics_away(kernel: Any) -> None:
+    kernel.run("%unload_ext agentnb")
+    assert kernel.run("%agent status").status == "error"
+    assert kernel.run("%load_ext agentnb").status == "ok"
+    assert kernel.run("%agent history").status == "ok"
+
+
+def test_an_interrupt_ends_an_awaited_run_long_before_its_tool_would(kernel: Any) -> None:
+    kernel.run("import asyncio\nfrom agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
+    kernel.run("async def wait() -> None:\n    'Wait.'\n    print('waiting', flush=True)\n    await asyncio.sleep(50)")
+    cell = kernel.run(
+        "await Agent(ScriptedModel([ToolCall('wait')]), tools=[wait]).run('go')",
+        interrupt_when=lambda cell: "waiting" in cell.printed,
+    )
+    assert cell.status == "error"  # the kernel fixture fails a cell that takes 60 seconds
+
+
+def test_input_of_a_tool_asks_the_person(kernel: Any) -> None:
+    kernel.run("def ask() -> str:\n    'Ask.'\n    return 'Hello ' + input('Name? ')")
+    request = kernel.client.execute("%%agent -m simulated:disciplined -t ask\n- `ask()`", allow_stdin=True)
+    question = kernel.client.get_stdin_msg(timeout=60)
+    assert question["content"]["prompt"] == "Name? "
+    kernel.client.input("Ada")
+    while kernel.client.get_shell_msg(timeout=60)["parent_header"]["msg_id"] != request:
+        pass
+    assert "Hello Ada" in kernel.value("run.text")
+
+
+@pytest.mark.req("KX.11")
+def test_a_run_whose_kernel_was_killed_in_a_tool_can_be_gone_on_with(tmp_path: Path) -> None:
+    first = Kernel(tmp_path)
+    first.run(TOOLS)
+    first.client.execute("%%agent -m simulated:disciplined -t nap add\n- `nap(60)`\n- `add(1)`")
+    logs = tmp_path / ".agentnb" / "runs"
+    while not any(b'"tool_started"' in log.read_bytes() for log in logs.glob("*.jsonl")):
+        pass
+    first.close()
+    second = Kernel(tmp_path)
+    try:
+        second.run(TOOLS)
+        (log,) = logs.glob("*.jsonl")
+        second.run(f"%agent load {log.stem}")
+        assert second.value("run.status") == "interrupted"
+        second.run("from agentnb.models import ScriptedModel\nmodel = ScriptedModel(['Fine.'])")
+        assert second.run("%%agent -m model --continue\nGo on.").status == "ok"
+        sent = second.value("[(one.role, [type(part).__name__ for part in one.parts]) for one in model.requests[0].messages]")
+        assert sent == "[('user', ['Text']), ('assistant', ['Text', 'ToolCall']), ('tool', ['ToolResult', 'Text'])]"
+    finally:
+        second.close()
+
+
+def test_where_the_folder_cannot_be_written_the_cell_says_so(tmp_path: Path) -> None:
+    (tmp_path / ".agentnb").write_text("a file where the folder should be")
+    kernel = Kernel(tmp_path)
+    try:
+        kernel.run("%load_ext agentnb")
+        cell = kernel.run("%%agent -m simulated:disciplined\nhello")
+        assert "This folder cannot be written: run logs go to" in cell.printed and cell.status == "ok"
+    finally:
+        kernel.close()
