@@ -97,12 +97,12 @@ class Session:
         return begun[-1].run
 
     def load(self, part_of_id: str) -> Run:
-        """A run from the store; ``--continue`` goes on with it."""
+        """A run from the store, and ``--continue`` goes on with it; or a run of this session that is still going on."""
         run_id = self.store.find(part_of_id)
-        own = next((live for live in self._live if live.run_id == run_id), None)
-        if own is not None and not own.done:
-            return own.run
-        self._loaded = own.run if own is not None else self.store.load(run_id)
+        for live in self.running():
+            if live.run_id == run_id:
+                return live.run
+        self._loaded = self.store.load(run_id)
         return self._loaded
 
     def set_default(self, key: str, value: str) -> None:
