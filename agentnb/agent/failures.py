@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import inspect
 import os
+import sysconfig
 import traceback
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from agentnb.tools.tool import ToolOutcome, failure
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 _CARRIERS = tuple(str(Path(inspect.getfile(module)).parent) + os.sep for module in (asyncio, concurrent.futures))
 """Libraries that carry a call from us to the person's code."""
+_LIBRARIES = tuple({path + os.sep for path in sysconfig.get_paths().values() if "lib" in path})
 
 
 def raised(tool: str, error: BaseException) -> ToolOutcome:
@@ -42,7 +44,7 @@ def cancelled() -> ToolOutcome:
 
 
 def users_traceback(error: BaseException) -> str:
-    """The traceback as the person needs it: their own frames, none of ours, in all errors of the chain."""
+    """The traceback as the person needs it: their own frames and where it ended, none of ours, in all errors of the chain."""
     told = traceback.TracebackException.from_exception(error)
     _leave_out_ours(told, set())
     return encodable("".join(told.format()))
@@ -55,6 +57,8 @@ def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:
     frames = [frame for frame in told.stack if not frame.filename.startswith(_PACKAGE)]
     while frames and frames[0].filename.startswith(_CARRIERS):
         frames.pop(0)
+    # Of a library that the tool called, where it ended is enough.
+    frames = [frame for frame in frames[:-1] if not frame.filename.startswith(_LIBRARIES)] + frames[-1:]
     told.stack = traceback.StackSummary.from_list(frames)
     for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
         if other is not None:
