@@ -35,7 +35,7 @@ def matcher(
         completions = [SimpleCompletion(word, type="option") for word in found if word.startswith(fragment)]
         return {"completions": completions, "matched_fragment": fragment, "suppress": bool(completions)}
 
-    return agentnb_matcher  # type: ignore[no-any-return]
+    return agentnb_matcher  # type: ignore[no-any-return]  # the decorator is untyped
 
 
 def _cell_words(before: list[str], options: list[str], variables: dict[str, Any]) -> list[str]:

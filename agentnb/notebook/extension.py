@@ -48,10 +48,10 @@ def load(shell: InteractiveShell) -> None:
         shell.magics_manager.register_function(_later(kind, name), magic_kind=kind, magic_name=name)
     shell.input_transformers_cleanup.insert(0, blank_body)
     if shell.Completer is not None:
-        parser: Any = AgentMagics.agent_cell.parser  # type: ignore[attr-defined]
+        parser: Any = AgentMagics.agent_cell.parser  # type: ignore[attr-defined]  # put there by magic_arguments
         options = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
         shell.Completer.custom_matchers.append(matcher(shell, session, options))
-    formatters = shell.display_formatter.formatters  # type: ignore[union-attr]
+    formatters = shell.display_formatter.formatters  # type: ignore[union-attr]  # a running shell has one
     formatters["text/html"].for_type(Run, run_html)
     formatters["text/plain"].for_type(Run, lambda run, printer, cycle: printer.text(run_text(run)))
 
@@ -67,4 +67,4 @@ def unload(shell: InteractiveShell) -> None:
         for one in ours:
             shell.Completer.custom_matchers.remove(one)
     for formatter in ("text/html", "text/plain"):
-        shell.display_formatter.formatters[formatter].type_printers.pop(Run, None)  # type: ignore[union-attr]
+        shell.display_formatter.formatters[formatter].type_printers.pop(Run, None)  # type: ignore[union-attr]  # a running shell has one

@@ -32,7 +32,7 @@ def one_line(magic: Callable[..., Any]) -> Callable[..., Any]:
 
 def _quiet(error: BaseException, line: str) -> BaseException:
     # IPython asks an exception for its own traceback, if it has one.
-    error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]
+    error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # any exception may have one
     return error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,7 @@ def test_a_run_whose_kernel_was_killed_in_a_tool_can_be_gone_on_with(tmp_path: P
     logs = tmp_path / ".agentnb" / "runs"
     while not any(b'"tool_started"' in log.read_bytes() for log in logs.glob("*.jsonl")):
         pass
+    first.manager.signal_kernel(signal.SIGKILL)  # closing it would interrupt it first
     first.close()
     second = Kernel(tmp_path)
     try:

@@ -30,7 +30,7 @@ COLUMNS: list[Column[Row]] = [
     Column("call_id", "str", lambda row: row.record.call.id),
     Column("name", "str", lambda row: row.record.call.name),
     Column("arguments", "str", lambda row: msgspec.json.encode(row.record.call.arguments).decode()),
-    Column("success", "boolean", lambda row: None if row.record.result is None else not row.record.result.is_error),
+    Column("success", "boolean", lambda row: row.record.success),
     Column("error_code", "str", lambda row: row.record.result.error_code if row.record.result else None),
     Column("result", "str", lambda row: row.record.result.text if row.record.result else None),
     Column("seconds", "float64", lambda row: row.record.seconds),
