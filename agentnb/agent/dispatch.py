@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from agentnb.agent import failures
+from agentnb.agent.threads import time_limit
 from agentnb.core.events import ToolFinished, ToolStarted
 from agentnb.core.log import EventLog
 from agentnb.core.messages import ToolCall
@@ -112,8 +113,11 @@ async def _within(seconds: float | None, tool: Tool, call: ToolCall, context: To
         return await tool.run(call.arguments, context)
     try:
         async with asyncio.timeout(seconds) as limit:
+            time_limit.set(limit)  # a plain tool that waits for its thread stops this clock
             return await tool.run(call.arguments, context)
     except TimeoutError:
         if not limit.expired():
             raise  # the tool's own
         return failures.timed_out(call.name, seconds)
+    finally:
+        time_limit.set(None)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -159,6 +160,30 @@ class _Answer:
             self.future.set_result(outcome)
 
 
+time_limit: ContextVar[asyncio.Timeout | None] = ContextVar("time_limit", default=None)
+"""The time limit of the tool call that is going on."""
+
+
+def _stopped_clock(limit: asyncio.Timeout | None) -> Callable[[], None]:
+    """Stop the clock of a call that has to wait for its thread; what is returned starts it again, from any thread."""
+    when = limit.when() if limit is not None else None
+    if limit is None or when is None:
+        return lambda: None
+    loop = asyncio.get_running_loop()
+    seconds = when - loop.time()
+    limit.reschedule(None)
+
+    def start() -> None:
+        if not limit.expired():
+            limit.reschedule(loop.time() + seconds)
+
+    def start_from_anywhere() -> None:
+        with suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(start)
+
+    return start_from_anywhere
+
+
 class Foreground:
     """Lets the thread that waits for a run do its plain tools: in a notebook that is the kernel's main thread.
 
@@ -175,9 +200,11 @@ class Foreground:
         if parallel_safe:
             return await call_in_thread(function)
         answer = _Answer()
+        start_clock = _stopped_clock(time_limit.get())
 
         def job() -> None:
             if not answer.future.done():
+                start_clock()
                 answer.set(_attempt(function))
 
         self._jobs.put(job)

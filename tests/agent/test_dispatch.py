@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -270,3 +271,32 @@ print(run.rounds[1].results[0].text)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.strip(), done.returncode) == ("fine", 0), done.stderr
+
+
+@pytest.mark.req("R0.72")
+def test_the_time_a_plain_tool_waits_for_its_thread_is_not_its_own() -> None:
+    """The first call is given up and still holds the thread; the second must not be told that it was slow."""
+
+    @tool(timeout=0.05)
+    def slow() -> str:
+        time.sleep(0.5)
+        return "late"
+
+    @tool(timeout=0.2)
+    def quick() -> str:
+        return "quick"
+
+    run = Agent(ScriptedModel([[ToolCall("slow"), ToolCall("quick")], "Done."]), tools=[slow, quick]).run_sync("go")
+    assert [result.error_code for result in run.rounds[0].results] == ["timeout", None]
+    assert run.rounds[0].results[1].text == "quick"
+
+
+@pytest.mark.req("R0.72")
+def test_a_plain_tool_that_is_slow_on_its_thread_is_given_up_all_the_same() -> None:
+    @tool(timeout=0.05)
+    def slow() -> str:
+        time.sleep(0.3)
+        return "late"
+
+    run = Agent(ScriptedModel([ToolCall("slow"), "Done."]), tools=[slow]).run_sync("go")
+    assert [result.error_code for result in run.rounds[0].results] == ["timeout"]
