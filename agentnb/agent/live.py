@@ -74,7 +74,7 @@ class LiveRun:
             return await asyncio.shield(asyncio.wrap_future(self._future))
 
     def __repr__(self) -> str:
-        return f"<LiveRun {self.run!r}>"
+        return f"<LiveRun {self.run_id} {self.run.status}>"
 
     def _put(self, name: Any, text: str = "") -> None:
         if self.done:

@@ -205,7 +205,11 @@ class Foreground:
         def job() -> None:
             if not answer.future.done():
                 start_clock()
-                answer.set(_attempt(function))
+                outcome = _attempt(function)
+                if isinstance(outcome.error, KeyboardInterrupt):  # perhaps noted by a run inside the tool, and not here
+                    self._interrupted = True
+                if not self._interrupted:  # else the run is about to be stopped, and the call answered as cancelled
+                    answer.set(outcome)
 
         self._jobs.put(job)
         return (await answer.future).get()

@@ -224,3 +224,25 @@ def test_who_interrupts_gets_the_cell_back_and_the_truth_when_a_tool_holds_the_e
 
 def look() -> str:
     return "seen"
+
+
+def test_an_interrupt_of_a_run_inside_a_tool_ends_the_outer_run_too(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    def sleeps() -> None:
+        begun.set()
+        time.sleep(LONG)
+
+    def delegate() -> str:
+        return Agent(ScriptedModel([ToolCall("sleeps")]), tools=[sleeps]).run_sync("inner").text
+
+    run = interrupted(ScriptedModel([[ToolCall("delegate"), ToolCall("delegate")]]), [delegate], begun, tmp_path)
+    assert codes(run) == ["cancelled", "cancelled"]
+
+
+def test_a_run_inside_a_plain_tool_works() -> None:
+    def delegate() -> str:
+        return Agent(ScriptedModel([ToolCall("look"), "inner done"]), tools=[look]).run_sync("inner").text
+
+    run = Agent(ScriptedModel([ToolCall("delegate"), "Done."]), tools=[delegate]).run_sync("go")
+    assert (run.status, run.rounds[0].results[0].text) == ("completed", "inner done")

@@ -199,4 +199,4 @@ def test_a_failure_of_the_first_round_is_raised_where_the_result_is_asked_for() 
 
 def test_a_live_run_shows_itself_in_one_line(gate: Gate) -> None:
     live = begin(gate, "Done.")
-    assert repr(live) == f"<LiveRun <Run {live.run_id} running, 1 round>>"
+    assert repr(live) == f"<LiveRun {live.run_id} running>"
