@@ -49,6 +49,7 @@ class EventLog:
         self._seq = 0
         self._writer: Writer | None = None
         self._closed = False
+        self._untold: AnyEvent | None = None
         self._watchers = list(watchers)
 
     def keep_in(self, writer: Writer) -> None:
@@ -60,8 +61,8 @@ class EventLog:
         self.append(kind(seq=self._seq, at=datetime.now(UTC), **self._stamp, **fields))  # type: ignore[arg-type]  # a kind with its own fields is one of AnyEvent
 
     def append(self, event: AnyEvent) -> None:
-        """Store, fold, tell. If it cannot be stored, the run in memory still takes it in, nobody is told,
-        nothing more is stored, and `StoreError` is raised: once.
+        """Store, fold, tell. If it cannot be stored, the run in memory still takes it in, nothing more is stored, and
+        `StoreError` is raised: once. Watchers are told of that event with the next, when it is known that the log has failed.
         """
         if self._closed:
             # Whoever still writes belongs to a run that has ended without waiting for it.
@@ -70,11 +71,15 @@ class EventLog:
         self._seq += 1
         self.run.apply(event)
         if failure is not None:
+            self._untold = event
             raise StoreError(
                 f"The run log could not be written: {failure}",
                 "The run is still in memory; see that the disk has room and run the cell again",
                 run=self.run,
             ) from failure
+        if self._untold is not None:
+            untold, self._untold = self._untold, None
+            self.tell(untold)
         self.tell(event)
 
     def tell(self, item: AnyEvent | Delta) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.run import Run
+from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
 from agentnb.notebook import wording
 from agentnb.notebook.answer import Answer
@@ -171,6 +172,32 @@ def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:
 def test_a_terminal_gets_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(Agent(ScriptedModel(["a\x1b[2Jb"])).run("Go.", watch=TerminalView()))
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_view_shows_also_how_a_run_ended_whose_log_could_not_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        """Has room for four events."""
+
+        room = 4
+
+        async def open(self, run_id: str, *, nested: bool = False) -> Full:
+            return self
+
+        def append(self, event: object) -> None:
+            self.room -= 1
+            if self.room < 0:
+                raise OSError("no room")
+
+        def close(self) -> None:
+            pass
+
+    shown: list[str] = []
+    handle = type("Handle", (), {"update": lambda self, data, raw: shown.append(data["text/plain"])})()
+    monkeypatch.setattr("agentnb.notebook.views.display", lambda data, **_: handle)
+    model = ScriptedModel([ToolCall("add", {"a": 1}), "Done."])
+    with pytest.raises(StoreError):
+        asyncio.run(Agent(model, tools=[add]).run("Go.", store=Full(), watch=DisplayView()))
+    assert shown[-1].startswith("Failed: 1 round, 1 tool call") and "could not be written" in shown[-1]
 
 
 def test_calls_that_the_stop_ended_are_not_said_to_have_failed() -> None:
