@@ -194,6 +194,8 @@ class Foreground:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._interrupted = False
         self._in_job = False
+        self._stop: Callable[[], None] | None = None
+        self._outer: Foreground | None = None
 
     async def call(self, function: Callable[[], Any], parallel_safe: bool) -> Any:
         """Run a plain function on the waiting thread, or in one of its own if it is safe beside others."""
@@ -221,12 +223,12 @@ class Foreground:
         over), `RunInterrupted` is raised.
         """
         with self._own_interrupts():
-            future, stop = begin()
+            future, self._stop = begin()
             future.add_done_callback(lambda _: self._jobs.put(None))
             while not future.done() and not self._interrupted:
                 self._do_next()
             if self._interrupted:
-                stop()
+                self._stop_once()
                 raise RunInterrupted(closed=_ends_soon(future))
         return future.result()
 
@@ -252,6 +254,8 @@ class Foreground:
             yield
             return
         before = signal.getsignal(signal.SIGINT)
+        around = getattr(before, "__self__", None)
+        self._outer = around if isinstance(around, Foreground) else None
         signal.signal(signal.SIGINT, self._note)
         try:
             yield
@@ -259,10 +263,19 @@ class Foreground:
             signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._interrupted = True
-        self._jobs.put(None)
+        waiting: Foreground | None = self
+        while waiting is not None:  # also the runs whose tool waits for this one, whatever the tool makes of it
+            waiting._interrupted = True
+            waiting._jobs.put(None)
+            waiting._stop_once()
+            waiting = waiting._outer
         if self._in_job:
             raise KeyboardInterrupt
+
+    def _stop_once(self) -> None:
+        stop, self._stop = self._stop, None
+        if stop is not None:
+            stop()
 
 
 def _ends_soon(future: Future[Any]) -> bool:

@@ -11,7 +11,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.live import LiveRun
-from agentnb.agent.threads import Foreground
+from agentnb.agent.threads import Foreground, RunInterrupted
 from agentnb.core.run import Run
 from agentnb.errors import RunFailed, SettingsError
 from agentnb.notebook.answer import Answer
@@ -131,7 +131,12 @@ class AgentMagics(Magics):
         if foreground is None:
             print(f"Run {start().run_id} goes on in the background. See %agent status")
             return None
-        run = LiveRun.foreground(foreground, start)
+        try:
+            run = LiveRun.foreground(foreground, start)
+        except RunInterrupted as interrupt:
+            if not interrupt.closed:
+                self.session.leave_foreground()
+            raise
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
             raise RunFailed(

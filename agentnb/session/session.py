@@ -66,6 +66,10 @@ class Session:
         self._loaded = None
         return live
 
+    def leave_foreground(self) -> None:
+        """Give the next cell an event loop of its own: a tool of the last one holds the old one."""
+        self._threads.pop("foreground", None)
+
     @property
     def has_run(self) -> bool:
         """Whether there is a run that `last_run` could give."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
+from weakref import WeakSet
 
 from agentnb.core.events import AnyEvent, RoundFinished, RunFinished
 from agentnb.core.wire import encode
@@ -37,7 +38,20 @@ def is_being_written(file: BinaryIO) -> bool:
 def _lock(descriptor: int) -> None:
     if fcntl is not None:
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # a reader may look just now: it lets go at once
+
+
+_open_files: WeakSet[RunFile] = WeakSet()
+
+
+def _close_in_child() -> None:
+    """A process that a tool forked must not hold the locks of our logs: they would seem to go on after our death."""
+    for file in list(_open_files):
+        os.close(file._descriptor)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
 
 
 class RunFile:
@@ -54,6 +68,7 @@ class RunFile:
         self._sync_rounds = sync_rounds
         self._on_close = on_close
         self._open = True
+        _open_files.add(self)
 
     def append(self, event: AnyEvent) -> None:
         """Write the event. On a failure the file ends with the event before, and OSError is raised."""
@@ -76,6 +91,7 @@ class RunFile:
         """Close the file; a second time does nothing."""
         if self._open:
             self._open = False
+            _open_files.discard(self)
             os.close(self._descriptor)
             if self._on_close is not None:
                 self._on_close()

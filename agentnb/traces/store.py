@@ -126,7 +126,8 @@ class Store:
                 break
             try:
                 with self.path(run_id).open("rb") as file:
-                    found.append(_summary(file.read(), "running" if is_being_written(file) else "interrupted"))
+                    without_end = "running" if is_being_written(file) else "interrupted"  # before it is read, as above
+                    found.append(_summary(file.read(), without_end))
             except (TraceError, OSError):
                 continue
         return found
@@ -145,8 +146,8 @@ def load_file(path: Path) -> Run:
     """The run of a log file; `StoreError` if it cannot be opened, `TraceError` if it is no log."""
     try:
         with path.open("rb") as lines:
+            going_on = is_being_written(lines)  # asked first: a run that ends meanwhile is read with its end
             run = Run.from_events(decode_lines(lines, str(path)))
-            going_on = is_being_written(lines)
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
     if not going_on:

@@ -246,3 +246,20 @@ def test_a_run_inside_a_plain_tool_works() -> None:
 
     run = Agent(ScriptedModel([ToolCall("delegate"), "Done."]), tools=[delegate]).run_sync("go")
     assert (run.status, run.rounds[0].results[0].text) == ("completed", "inner done")
+
+
+def test_a_tool_that_swallows_the_interrupt_of_a_run_inside_it_does_not_save_the_outer_run(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    def sleeps() -> None:
+        begun.set()
+        time.sleep(LONG)
+
+    def delegate() -> str:
+        try:
+            return Agent(ScriptedModel([ToolCall("sleeps")]), tools=[sleeps]).run_sync("inner").text
+        except KeyboardInterrupt:
+            return "swallowed"
+
+    run = interrupted(ScriptedModel([[ToolCall("delegate"), ToolCall("delegate")]]), [delegate], begun, tmp_path)
+    assert codes(run) == ["cancelled", "cancelled"]

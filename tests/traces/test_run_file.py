@@ -197,3 +197,29 @@ def test_a_closed_log_never_writes_into_the_file_that_got_its_descriptor(tmp_pat
             file.append(event(0))
         other.flush()
     assert (tmp_path / "other.txt").read_bytes() == b""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_that_a_tool_forked_does_not_hold_the_log(tmp_path: Path) -> None:
+    """The writer dies while its child lives: the log is not being written any more."""
+    code = """
+import os, signal, sys, time
+from pathlib import Path
+from agentnb.traces.run_file import RunFile
+file = RunFile(Path(sys.argv[1]))
+child = os.fork()
+if child == 0:
+    time.sleep(60)
+    os._exit(0)
+print(child, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    path = tmp_path / "r.jsonl"
+    with (tmp_path / "out").open("w") as out:
+        done = subprocess.run([sys.executable, "-c", code, str(path)], stdout=out, check=False)
+    assert done.returncode != 0
+    try:
+        with path.open("rb") as log:
+            assert not run_file.is_being_written(log)
+    finally:
+        os.kill(int((tmp_path / "out").read_text()), 9)
