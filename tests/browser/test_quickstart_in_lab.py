@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -47,13 +46,11 @@ def test_interrupt_ends_a_sync_tool_and_the_next_cell_works(lab: Any) -> None:
     lab.write_last(NAP)
     lab.start_active()
     lab.wait_idle()
-    index = lab.write_last("%%agent -m simulated:disciplined -t nap\n- `nap(60)`")
+    index = lab.write_last("%%agent -m simulated:disciplined -t nap\n- `nap(600)`")
     lab.start_active()
     lab.cell(index).get_by_text("Executing nap").wait_for(timeout=60_000)
-    started = time.monotonic()
     lab.command("notebook:interrupt-kernel")
     lab.cell(index).get_by_text("the run was stopped and its log closed").wait_for(timeout=60_000)
-    assert time.monotonic() - started < 30  # the tool would sleep for 60
     assert "Cancelled" in lab.cell(index).inner_text()
     index = lab.write_last("%%agent -m simulated:disciplined\nhello")
     lab.start_active()
