@@ -244,8 +244,7 @@ class Loop:
         run = self._log.run
         if not run.events or not run.should_continue:
             return
-        if run.open_round is not None:
-            self._dispatch.answer_open_calls()
+        self._dispatch.answer_open_calls()
         if run.open_round is not None:
             self._finish_round(round_status)
         self._finish_run(status, stop_reason)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentnb.agent.conversation import Conversation
 from agentnb.agent.dispatch import Dispatch
@@ -19,7 +19,7 @@ from agentnb.agent.loop import Loop
 from agentnb.agent.prompts import prompt as prompt_file
 from agentnb.core.events import SCHEMA, RunStarted
 from agentnb.core.inbox import Inbox
-from agentnb.core.log import EventLog, RunStore, Watcher, Writer
+from agentnb.core.log import EventLog, RunStore, Watcher
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.request import Request
 from agentnb.core.run import Run
@@ -52,34 +52,40 @@ def new_run_id() -> str:
 
 async def run_task(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
     """Run the agent on the task; see `Loop.run` for what is raised."""
-    return await _loop(agent, task, log, inbox, call_sync).run(opening(agent, task, log.id), _opener(task, log.id))
+    _, running = _begun(agent, task, log, inbox, call_sync)
+    return await running
 
 
 async def run_abandonable(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
     """As `run_task`, but once the person has stopped the run, its end is not held up by a tool that does not let itself be
     cancelled: that one is left behind.
     """
-    loop = _loop(agent, task, log, inbox, call_sync)
-    run = asyncio.ensure_future(loop.run(opening(agent, task, log.id), _opener(task, log.id)))
+    loop, running = _begun(agent, task, log, inbox, call_sync)
+    run = asyncio.ensure_future(running)
     abandoned = asyncio.ensure_future(loop.abandoned.wait())
     await asyncio.wait((run, abandoned), return_when=asyncio.FIRST_COMPLETED)
     abandoned.cancel()
     return log.run if loop.abandoned.is_set() else await run
 
 
-def _loop(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Loop:
-    return Loop(
+def _begun(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> tuple[Loop, Coroutine[Any, Any, Run]]:
+    """The loop of a run, and the run it will make when it is awaited."""
+    started = opening(agent, task, log.id)
+    loop = Loop(
         model=make_model(agent.model),
-        conversation=Conversation(system_prompt(agent), agent.toolbox.specs, {}),
+        conversation=conversation_of(started),
         dispatch=Dispatch(agent.toolbox, log, folder_of(agent, task), call_sync),
         policies=agent.policies,
         log=log,
         inbox=inbox,
     )
+    open_log = None if task.store is None else partial(task.store.open, log.id, nested=task.parent_id is not None)
+    return loop, loop.run(started, open_log)
 
 
-def _opener(task: Task, run_id: str) -> Callable[[], Awaitable[Writer]] | None:
-    return None if task.store is None else partial(task.store.open, run_id, nested=task.parent_id is not None)
+def conversation_of(started: RunStarted) -> Conversation:
+    """What prepares the requests of this run."""
+    return Conversation(started.system, started.tools, {})
 
 
 def new_log(task: Task) -> EventLog:
@@ -131,7 +137,7 @@ def folder_of(agent: Agent, task: Task) -> Path:
 def first_request(agent: Agent, task: Task) -> Request:
     """The request that would be sent first. Nothing is sent or kept."""
     started = opening(agent, task, new_run_id())
-    return Conversation(started.system, started.tools, {}).request(Run.from_events([started]))
+    return conversation_of(started).request(Run.from_events([started]))
 
 
 def system_prompt(agent: Agent) -> str:

@@ -70,12 +70,10 @@ def names() -> list[str]:
 
 def check_model(model: object) -> None:
     """Raise `UnknownModel` unless this is a model or could be the name of one."""
-    if not isinstance(model, str) and not is_model(model):
-        raise UnknownModel(
-            f"{model!r} is no model", "A model is a name such as " + DEFAULT + " or an object with name and stream"
-        )
     if isinstance(model, str):
         make_model(model)
+    elif not is_model(model):
+        raise UnknownModel(f"{model!r} is no model", f"A model is a name such as {DEFAULT} or an object with name and stream")
 
 
 def make_model(model: str | Model) -> Model:
@@ -87,10 +85,8 @@ def make_model(model: str | Model) -> Model:
         return model
     provider, colon, rest = model.partition(":")
     if provider not in PROVIDERS:
-        raise UnknownModel(
-            f"There is no model {model!r}",
-            f"{near(model, [*names(), *(f'{known}:' for known in PROVIDERS)])} Write provider:NAME",
-        )
+        known = [*names(), *(f"{other}:" for other in PROVIDERS)]
+        raise UnknownModel(f"There is no model {model!r}", f"{near(model, known)} Write provider:NAME")
     if not colon or not rest:
         raise UnknownModel(f"{model!r} names no model", f"Write {provider}:NAME")
     name, _, query = rest.partition("?")
