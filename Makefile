@@ -25,11 +25,11 @@ help:
 
 .venv/lab: .venv/made pyproject.toml requirements.lock
 	@echo "Installing agentnb and JupyterLab (about a minute the first time)"
-	@$(PIP) --editable ".[lab]" && touch $@
+	@$(PIP) --editable ".[lab,stats]" && touch $@
 
 .venv/test: .venv/lab
 	@echo "Installing what the tests need"
-	@$(PIP) --editable ".[lab,test]" && touch $@
+	@$(PIP) --editable ".[lab,stats,test]" && touch $@
 
 demo: .venv/lab
 	@$(BIN)/python notebooks/demo.py $(QUICKSTART) $(EXECUTED)

@@ -14,9 +14,16 @@ if TYPE_CHECKING:
 
     from agentnb import errors as errors
     from agentnb.agent.agent import Agent as Agent
+    from agentnb.agent.gates.duplicate import DuplicateGuard as DuplicateGuard
+    from agentnb.agent.guidance.sets import GuidanceSet as GuidanceSet
+    from agentnb.agent.policies.named import Matrix as Matrix
+    from agentnb.agent.policies.named import Minimal as Minimal
+    from agentnb.core.guidance import Guidance as Guidance
     from agentnb.core.messages import ToolCall as ToolCall
     from agentnb.core.run import Run as Run
+    from agentnb.core.todos import Todo as Todo
     from agentnb.tools.function import tool as tool
+    from agentnb.tools.todos.board import TodoBoard as TodoBoard
     from agentnb.traces import tables as tables
     from agentnb.traces.files import load_trace as load_trace
     from agentnb.traces.files import load_traces as load_traces
@@ -27,8 +34,15 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "Agent": "agentnb.agent.agent",
+    "DuplicateGuard": "agentnb.agent.gates.duplicate",
+    "Guidance": "agentnb.core.guidance",
+    "GuidanceSet": "agentnb.agent.guidance.sets",
+    "Matrix": "agentnb.agent.policies.named",
+    "Minimal": "agentnb.agent.policies.named",
     "Run": "agentnb.core.run",
     "Store": "agentnb.traces.store",
+    "Todo": "agentnb.core.todos",
+    "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
     "errors": "agentnb",
     "load_trace": "agentnb.traces.files",
@@ -42,8 +56,6 @@ _NAMES = {
 _LATER = frozenset(
     {
         "Experiment",
-        "Guidance",
-        "TodoBoard",
         "Workflow",
         "compare",
         "detect",

@@ -13,8 +13,15 @@ from agentnb.errors import NotAvailable
 
 NAMES = {
     "Agent": "agentnb.agent.agent",
+    "DuplicateGuard": "agentnb.agent.gates.duplicate",
+    "Guidance": "agentnb.core.guidance",
+    "GuidanceSet": "agentnb.agent.guidance.sets",
+    "Matrix": "agentnb.agent.policies.named",
+    "Minimal": "agentnb.agent.policies.named",
     "Run": "agentnb.core.run",
     "Store": "agentnb.traces.store",
+    "Todo": "agentnb.core.todos",
+    "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
     "errors": "agentnb.errors",
     "load_trace": "agentnb.traces.files",
@@ -26,8 +33,6 @@ NAMES = {
 """Each public name, and the module it stands in."""
 LATER = [
     "Experiment",
-    "Guidance",
-    "TodoBoard",
     "Workflow",
     "compare",
     "detect",

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentnb.agent.guidance import GuidanceSet, find_set
 from agentnb.agent.live import LiveRun
-from agentnb.agent.policies import MaxRounds, Policy, natural_stop, no_call_came, refused, reply_cut
-from agentnb.agent.start import Task, as_prompt, first_request, new_log, run_abandonable, run_task
+from agentnb.agent.policies import MaxRounds, PolicySet, Rules, find_policy, settings_of
+from agentnb.agent.start import Task, as_prompt, board_of, first_request, new_log, run_abandonable, run_task, toolbox_of
 from agentnb.agent.threads import AwakeForInterrupts, Foreground, LoopThread, call_in_thread
 from agentnb.core.events import AnyEvent, Delta
 from agentnb.core.inbox import Inbox
@@ -18,9 +19,11 @@ from agentnb.core.log import RunStore, Watcher
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
 from agentnb.core.run import Run
-from agentnb.errors import SettingsError
+from agentnb.core.todos import TODO_TOOL
+from agentnb.errors import InvalidTool, SettingsError
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model
+from agentnb.tools.todos.board import Board, is_board
 from agentnb.tools.tool import CallSync
 from agentnb.tools.toolbox import Toolbox
 
@@ -32,7 +35,10 @@ class Agent:
     """Settings of an agent; it has no state, so one agent may do many runs at once.
 
     ``model``: a name, ``provider:model``, or a model object. ``tools``: functions, or what `tool` made of them.
-    ``system``: the system prompt instead of the built-in one. ``max_rounds``: model calls a run may take, 1 to 1,000.
+    ``system``: the system prompt instead of the built-in one. ``guidance``: the words it is guided with, the name of a set
+    (``matrix``, ``off``) or a `GuidanceSet`. ``policy``: how it is kept to its work, ``matrix`` or ``minimal``, or one of
+    these with settings, such as ``Matrix(workflow_mode=True)``. ``todos``: whether it keeps a list when it has tools, or
+    the board to keep it on. ``max_rounds``: model calls a run may take, 1 to 1,000.
     ``work_dir``: the folder tools work in; by default the current one when the run starts.
     Raises a `SettingsError` for what cannot work.
     """
@@ -40,11 +46,16 @@ class Agent:
     model: str | Model
     tools: Iterable[Any] = ()
     system: str | None = None
+    guidance: str | GuidanceSet = "matrix"
+    policy: str | PolicySet = "matrix"
     max_rounds: int = 50
+    todos: bool | Board = True
     work_dir: str | Path | None = None
     name: str = "agent"
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
-    policies: tuple[Policy, ...] = field(init=False, repr=False, compare=False)
+    rules: Rules = field(init=False, repr=False, compare=False)
+    settings: dict[str, Any] = field(init=False, repr=False, compare=False)
+    """What decides the course of its runs, as plain data for their logs."""
 
     def __post_init__(self) -> None:
         check_model(self.model)
@@ -59,8 +70,27 @@ class Agent:
             raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
         object.__setattr__(self, "tools", tuple(self.tools))
         object.__setattr__(self, "toolbox", Toolbox(self.tools))
-        ends = (refused, reply_cut, no_call_came, natural_stop, MaxRounds(self.max_rounds))
-        object.__setattr__(self, "policies", ends)
+        if not isinstance(self.todos, bool) and not is_board(self.todos):
+            raise SettingsError(f"todos={self.todos!r} is no todo board", "Write todos=True, or todos=TodoBoard([...])")
+        if self.keeps_todos and self.toolbox.get(TODO_TOOL) is not None:
+            raise InvalidTool(
+                f"{TODO_TOOL} is the tool of agentnb's own list", "Give yours another name, or Agent(todos=False)"
+            )
+        words, policy = find_set(self.guidance), find_policy(self.policy)
+        repeatable = [tool.spec.name for tool in self.toolbox if getattr(tool, "repeatable", False)]
+        object.__setattr__(self, "rules", policy.rules(words, MaxRounds(self.max_rounds), repeatable=repeatable))
+        settings = {
+            "max_rounds": self.max_rounds,
+            "guidance": {"set": words.name, "version": words.version},
+            "policy": settings_of(policy),
+            "todos": self.keeps_todos,
+        }
+        object.__setattr__(self, "settings", settings)
+
+    @property
+    def keeps_todos(self) -> bool:
+        """Whether its runs have a todo list: it has tools to work with, or a board of its own."""
+        return bool(len(self.toolbox)) if isinstance(self.todos, bool) and self.todos else self.todos is not False
 
     @property
     def model_name(self) -> str:
@@ -97,18 +127,20 @@ class Agent:
         work_dir: str | Path | None = None,
         thread: LoopThread | None = None,
         call_sync: CallSync = call_in_thread,
+        board: Board | None = None,
     ) -> LiveRun:
         """Begin a run in the background and return a handle on it at once.
 
-        It runs on the event loop of ``thread``, by default one of its own; ``call_sync`` decides where plain tools run.
+        It runs on the event loop of ``thread``, by default one of its own; ``call_sync`` decides where plain tools run;
+        ``board`` is the list to go on with, by default that of the conversation.
         """
-        task = self._task(prompt, store, continue_from, watch, work_dir)
+        task = self._task(prompt, store, continue_from, watch, work_dir, board=board)
         log, inbox = new_log(task), Inbox()
         on = thread or LoopThread()
         future = on.submit(lambda: run_abandonable(self, task, log, inbox, call_sync))
         if thread is None:
             future.add_done_callback(lambda _: on.close())
-        return LiveRun(log.id, log.run, inbox, future)
+        return LiveRun(log.id, log.run, inbox, future, task.board)
 
     def run_sync(
         self,
@@ -167,10 +199,14 @@ class Agent:
         watch: Watcher | None,
         work_dir: str | Path | None,
         parent_id: str | None = None,
+        board: Board | None = None,
     ) -> Task:
         if store is not None and not callable(getattr(store, "open", None)):
             raise SettingsError(f"store={store!r} is no store", 'Make one: Store("runs")')
         if continue_from is not None and not isinstance(continue_from, Run):
             raise SettingsError(f"continue_from={continue_from!r} is no run", "Load it first: load_trace(PATH)")
         folder = Path(work_dir) if work_dir is not None else None
-        return Task(as_prompt(prompt), continue_from, parent_id, folder, store, (watch,) if watch is not None else ())
+        watchers = (watch,) if watch is not None else ()
+        board = board if board is not None and self.keeps_todos else board_of(self, continue_from)
+        toolbox = toolbox_of(self, board)
+        return Task(as_prompt(prompt), continue_from, parent_id, folder, store, watchers, board, toolbox)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentnb.agent.guidance.reminder import system_reminder
 from agentnb.core.messages import AnyPart, Message, Text
 from agentnb.core.request import Request
 from agentnb.core.run import Run
@@ -18,22 +19,36 @@ from agentnb.core.view import View
 class Conversation:
     """The messages of one run as they are sent: assistant and others alternate, nothing is empty."""
 
-    def __init__(self, system: str, tools: tuple[ToolSpec, ...], settings: dict[str, Any]) -> None:
+    def __init__(self, system: str, tools: tuple[ToolSpec, ...], settings: dict[str, Any], *, drops_text: bool = False) -> None:
         self._system = system
         self._tools = tools
         self._settings = settings
+        self._drops_text = drops_text
         self._messages: list[Message] = []
         self._taken = 0
         self._sent = 0
 
-    def request(self, run: Run) -> Request:
-        """The request for the next round."""
+    def request(self, run: Run, said_in_passing: str = "") -> Request:
+        """The request for the open round. What is said in passing stands at its end, and in no later request."""
         stored = run.messages
         for index in range(self._taken, len(stored)):
-            self._add(stored[index])
+            if not self._leaves_out(stored[index], run):
+                self._add(stored[index])
         self._taken = len(stored)
         self._sent = len(self._messages)
-        return Request(self._system, View(self._messages, self._sent), self._tools, self._settings)
+        messages = View(self._messages, self._sent, self._with(said_in_passing) if said_in_passing else None)
+        return Request(self._system, messages, self._tools, self._settings)
+
+    def _leaves_out(self, message: Message, run: Run) -> bool:
+        """Whether these are words that workflow mode went on from, and that are not to be sent again."""
+        if not self._drops_text or message.role != "assistant" or message.calls:
+            return False
+        return run.open_round is not None and run.open_round.reason == "workflow_mode"
+
+    def _with(self, said_in_passing: str) -> Message:
+        """The last message of the request, which is never the assistant's, with the reminder as a part of its own."""
+        last = self._messages[-1]
+        return Message(last.role, (*last.parts, Text(system_reminder(said_in_passing))))
 
     def _add(self, message: Message) -> None:
         parts = tuple([part for part in message.parts if not (type(part) is Text and not part.text.strip())])
@@ -60,3 +75,12 @@ def merged(first: Message, second: Message) -> Message:
         left, right = left[:-1], joint + right[1:]
     role = "tool" if "tool" in (first.role, second.role) else first.role
     return Message(role, left + right)
+
+
+def said_in_passing(run: Run) -> str:
+    """What the model is told for the open round only: guidance in the order it was given, then where the run stands."""
+    current = run.open_round
+    if current is None or not (current.guidance or current.note):
+        return ""
+    texts = [guidance.text for guidance in current.guidance]
+    return "\n\n".join([*texts, current.note] if current.note else texts)

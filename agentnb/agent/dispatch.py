@@ -9,10 +9,13 @@ from pathlib import Path
 from time import perf_counter
 
 from agentnb.agent import failures
+from agentnb.agent.gates import Gate, admitted
 from agentnb.agent.threads import time_limit
-from agentnb.core.events import ToolFinished, ToolStarted
+from agentnb.agent.todo_check import TodoCheck
+from agentnb.core.events import CallBlocked, ToolFinished, ToolStarted
 from agentnb.core.log import EventLog
 from agentnb.core.messages import ToolCall
+from agentnb.core.todos import TODO_TOOL
 from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
 
@@ -23,11 +26,21 @@ PATIENCE = 0.15
 class Dispatch:
     """The tools of a run, and where they run."""
 
-    def __init__(self, toolbox: Toolbox, log: EventLog, work_dir: Path, call_sync: CallSync) -> None:
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        log: EventLog,
+        work_dir: Path,
+        call_sync: CallSync,
+        gates: Sequence[Gate] = (),
+        todos: TodoCheck | None = None,
+    ) -> None:
         self._toolbox = toolbox
         self._log = log
         self._work_dir = work_dir
         self._call_sync = call_sync
+        self._gates = gates
+        self._todos = todos or TodoCheck(None, log)
         self._unanswered: set[str] = set()
 
     async def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
@@ -35,11 +48,8 @@ class Dispatch:
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
-        for call in calls:
-            self._unanswered.add(call.id)
-            self._log.emit(ToolStarted, call=call)
         together: list[tuple[ToolCall, Tool]] = []
-        for call, tool in self._in_turn(calls):
+        for call, tool in self._in_turn([call for call in calls if self._admit(call)]):
             if tool is None:
                 self._finish(call, self._toolbox.not_found(call.name))
             elif tool.parallel_safe and not tool.blocking:
@@ -51,6 +61,16 @@ class Dispatch:
             await self._run_one(*together[0])
         elif together:
             await self._run_together(together)
+
+    def _admit(self, call: ToolCall) -> bool:
+        """Ask the gates, and log what they say before the next call is judged. What is not admitted has its result at once."""
+        block = admitted(self._gates, call, self._log.run)
+        if block is not None:
+            self._log.emit(CallBlocked, call=call, result=block.result, rule=block.rule)
+            return False
+        self._unanswered.add(call.id)
+        self._log.emit(ToolStarted, call=call)
+        return True
 
     def answer_open_calls(self) -> None:
         """Give every call of the open round that has no result the result that it was cancelled."""
@@ -84,6 +104,9 @@ class Dispatch:
         context = ToolContext(self._log.run.id, call.id, self._work_dir, self._call_sync)
         traceback = ""
         started = perf_counter()
+        is_todos = call.name == TODO_TOOL
+        if is_todos:
+            self._todos.look()  # what others have changed so far is not the model's doing
         try:
             outcome = await _within(tool.timeout, tool, call, context)
         except asyncio.CancelledError as error:
@@ -98,7 +121,10 @@ class Dispatch:
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
             outcome, traceback = failures.raised(call.name, error), failures.users_traceback(error)
-        self._finish(call, outcome, perf_counter() - started, traceback)
+        seconds = perf_counter() - started
+        if is_todos:
+            self._todos.look("model", call.id)
+        self._finish(call, outcome, seconds, traceback)
 
     def _finish(self, call: ToolCall, outcome: ToolOutcome, seconds: float = 0.0, traceback: str = "") -> None:
         if call.id not in self._unanswered:

@@ -19,9 +19,11 @@ class LiveRun:
     All methods return at once and may be called from any thread and any cell.
     """
 
-    def __init__(self, run_id: str, run: Run, inbox: Inbox, future: Future[Run]) -> None:
+    def __init__(self, run_id: str, run: Run, inbox: Inbox, future: Future[Run], board: Any = None) -> None:
         self.run_id = run_id
         self.run = run
+        self.board = board
+        """Its todo list, which you may change too: `TodoBoard`, or the agent's own; None if it keeps none."""
         self._inbox = inbox
         self._future = future
 

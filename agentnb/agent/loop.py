@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from time import perf_counter
 from typing import Any
 
-from agentnb.agent.conversation import Conversation
+from agentnb.agent.conversation import Conversation, said_in_passing
 from agentnb.agent.dispatch import PATIENCE, Dispatch
-from agentnb.agent.policies import Continue, Policy, Stop, decide
+from agentnb.agent.markers import MarkerFilter, without_markers
+from agentnb.agent.policies import Continue, Rules, Stop, decide
 from agentnb.agent.prompts import prompt
 from agentnb.agent.reply import settled
+from agentnb.agent.todo_check import TodoCheck
 from agentnb.core import events as e
+from agentnb.core.guidance import Guidance
 from agentnb.core.inbox import Command, Inbox
 from agentnb.core.log import EventLog, Writer
 from agentnb.core.messages import Message, Text, encodable
@@ -35,14 +38,16 @@ class Loop:
         model: Model,
         conversation: Conversation,
         dispatch: Dispatch,
-        policies: Sequence[Policy],
+        rules: Rules,
         log: EventLog,
         inbox: Inbox,
+        todos: TodoCheck | None = None,
     ) -> None:
         self._model = model
         self._conversation = conversation
         self._dispatch = dispatch
-        self._policies = policies
+        self._rules = rules
+        self._todos = todos or TodoCheck(None, log)
         self._log = log
         self._inbox = inbox
         self._woken = asyncio.Event()
@@ -91,7 +96,8 @@ class Loop:
             await self._round(verdict)
             if self._inbox.has_news:
                 await self._read_inbox()
-            verdict = decide(self._policies, self._log.run)
+            self._todos.look()
+            verdict = decide(self._rules.policies, self._log.run)
         self._stop(verdict)
 
     async def _round(self, why: Continue) -> None:
@@ -103,17 +109,29 @@ class Loop:
             index=len(run.rounds),
             reason=why.reason,
             continuation=(why.message or prompt("continue")) if nothing_new else "",
+            note=self._rules.note(run),
         )
-        reply = await self._ask(self._conversation.request(run))
+        self._guide(why.guidance)
+        reply = await self._ask(self._conversation.request(run, said_in_passing(run)))
         calls = reply.calls
         self._check_stop()
         if calls:
             await self._dispatch.run(calls, self._check_stop)
         self._finish_round(self._status_of_reply(bool(calls)))
 
+    def _guide(self, first: Iterable[Guidance]) -> None:
+        """Log what is said to the model with the next request: what the policy wants said, then what the guides say."""
+        for guidance in first:
+            self._log.emit(e.GuidanceGiven, guidance=guidance)
+        for guide in self._rules.guides:
+            said = guide(self._log.run)
+            if said is not None:
+                self._log.emit(e.GuidanceGiven, guidance=said)
+
     async def _ask(self, request: Request) -> Message:
         """The model's reply, in the log. Of a stream that breaks off, what came is kept."""
         heard: list[str] = []
+        shown: MarkerFilter | None = None
         reply: Reply | None = None
         started = perf_counter()
         try:
@@ -123,7 +141,10 @@ class Loop:
                     continue
                 if isinstance(item, e.TextDelta):
                     heard.append(item.text)
-                self._log.tell(item)
+                    shown = shown or MarkerFilter()
+                    self._tell_text(item, shown.feed(item.text))
+                else:
+                    self._log.tell(item)
         except BaseException as error:
             self._keep_broken_off(heard, perf_counter() - started)
             if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self._is_cancelled(error):
@@ -137,20 +158,31 @@ class Loop:
         if not isinstance(message, Message):
             example = 'Write Reply(Message("assistant", (Text("..."),)))'
             raise ModelError(f"The Reply of {self._model.name} holds no Message", example)
+        if shown is not None and (rest := shown.rest()):
+            self._log.tell(e.TextDelta(rest))
         reply = settled(reply, self._log.run)
+        kept, signals = without_markers(reply.message)
         self._log.emit(
             e.ModelReplied,
-            message=reply.message,
+            message=kept,
+            signals=signals,
             usage=reply.usage,
             stop_reason=reply.stop_reason,
             seconds=perf_counter() - started,
             metadata=reply.metadata,
         )
-        return reply.message
+        return kept
+
+    def _tell_text(self, item: e.TextDelta, text: str) -> None:
+        """Tell of text that streams, as far as it may be shown already."""
+        if text == item.text:
+            self._log.tell(item)
+        elif text:
+            self._log.tell(e.TextDelta(text))
 
     def _keep_broken_off(self, heard: list[str], seconds: float) -> None:
         if text := encodable("".join(heard)):
-            message = Message("assistant", (Text(text),))
+            message, _ = without_markers(Message("assistant", (Text(text),)))
             self._log.emit(e.ModelReplied, message=message, stop_reason="broken_off", seconds=seconds)
 
     def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
@@ -217,6 +249,10 @@ class Loop:
     # The end
 
     def _stop(self, verdict: Stop) -> None:
+        if verdict.loop is not None:
+            self._log.emit(e.LoopDetected, **verdict.loop._asdict())
+        if verdict.warning:
+            self._log.emit(e.Warned, message=verdict.warning)
         if verdict.limit is not None:
             self._log.emit(e.LimitReached, limit=verdict.stop_reason, value=verdict.limit)
         if verdict.problem:

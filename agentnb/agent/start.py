@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,15 +17,20 @@ from agentnb.agent.dispatch import Dispatch
 from agentnb.agent.failures import cancelled
 from agentnb.agent.loop import Loop
 from agentnb.agent.prompts import prompt as prompt_file
+from agentnb.agent.todo_check import TodoCheck, todos_at_first
 from agentnb.core.events import SCHEMA, RunStarted
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import EventLog, RunStore, Watcher
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.request import Request
 from agentnb.core.run import Run
+from agentnb.core.todos import Todo
 from agentnb.errors import SettingsError
 from agentnb.models.registry import make_model
+from agentnb.tools.todos.board import Board, TodoBoard
+from agentnb.tools.todos.tool import TodoTool
 from agentnb.tools.tool import CallSync
+from agentnb.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from agentnb.agent.agent import Agent
@@ -42,6 +47,10 @@ class Task:
     """Instead of the agent's own."""
     store: RunStore | None = None
     watchers: tuple[Watcher, ...] = ()
+    board: Board | None = None
+    """The todo list, if the agent keeps one."""
+    toolbox: Toolbox = field(default_factory=Toolbox)
+    """All tools of the run, the one for its list among them."""
 
 
 def new_run_id() -> str:
@@ -71,13 +80,15 @@ async def run_abandonable(agent: Agent, task: Task, log: EventLog, inbox: Inbox,
 def _begun(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> tuple[Loop, Coroutine[Any, Any, Run]]:
     """The loop of a run, and the run it will make when it is awaited."""
     started = opening(agent, task, log.id)
+    todos = TodoCheck(task.board, log)
     loop = Loop(
         model=make_model(agent.model),
         conversation=conversation_of(started),
-        dispatch=Dispatch(agent.toolbox, log, folder_of(agent, task), call_sync),
-        policies=agent.policies,
+        dispatch=Dispatch(task.toolbox, log, folder_of(agent, task), call_sync, agent.rules.gates, todos),
+        rules=agent.rules,
         log=log,
         inbox=inbox,
+        todos=todos,
     )
     open_log = None if task.store is None else partial(task.store.open, log.id, nested=task.parent_id is not None)
     return loop, loop.run(started, open_log)
@@ -85,7 +96,8 @@ def _begun(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: Cal
 
 def conversation_of(started: RunStarted) -> Conversation:
     """What prepares the requests of this run."""
-    return Conversation(started.system, started.tools, {})
+    drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
+    return Conversation(started.system, started.tools, {}, drops_text=drops_text)
 
 
 def new_log(task: Task) -> EventLog:
@@ -105,12 +117,39 @@ def opening(agent: Agent, task: Task, run_id: str) -> RunStarted:
         prompt=task.prompt,
         agent=encodable(agent.name),
         model=encodable(agent.model_name),
-        system=system_prompt(agent),
-        tools=agent.toolbox.specs,
-        settings={"max_rounds": agent.max_rounds},
+        system=system_prompt(agent, task.toolbox),
+        tools=task.toolbox.specs,
+        settings=agent.settings,
         continued_from=before.id if before is not None else None,
         history=history_of(before) if before is not None else (),
+        todos=todos_at_first(task.board) if task.board is not None else (),
+        resting_todos=_todos_of(before) if before is not None and task.board is None else (),
     )
+
+
+def board_of(agent: Agent, before: Run | None) -> Board | None:
+    """The list of a run: the agent's own board, or a new one with the todos of the conversation it goes on with."""
+    if not agent.keeps_todos:
+        return None
+    if not isinstance(agent.todos, bool):
+        return agent.todos
+    if before is None:
+        return TodoBoard()
+    try:
+        return TodoBoard(_todos_of(before))
+    except SettingsError as error:  # it was on a board that keeps other rules
+        hint = "Give the run a list of its own: Agent(todos=TodoBoard([...]))"
+        raise SettingsError(f"The todo list of run {before.id} cannot be gone on with: {error.what}", hint) from error
+
+
+def toolbox_of(agent: Agent, board: Board | None) -> Toolbox:
+    """The agent's tools, and the one for its list."""
+    return agent.toolbox if board is None else agent.toolbox.having(TodoTool(board))
+
+
+def _todos_of(before: Run) -> tuple[Todo, ...]:
+    """The list of a conversation, also where its last run had no use for it."""
+    return before.todos or before.resting_todos
 
 
 def history_of(before: Run) -> tuple[Message, ...]:
@@ -137,14 +176,14 @@ def folder_of(agent: Agent, task: Task) -> Path:
 def first_request(agent: Agent, task: Task) -> Request:
     """The request that would be sent first. Nothing is sent or kept."""
     started = opening(agent, task, new_run_id())
-    return conversation_of(started).request(Run.from_events([started]))
+    return conversation_of(started).request(run := Run.from_events([started]), agent.rules.note(run))
 
 
-def system_prompt(agent: Agent) -> str:
+def system_prompt(agent: Agent, toolbox: Toolbox) -> str:
     """The agent's own system prompt or the built-in one; then, without tools, a word about that."""
     parts: Iterable[str] = (
         prompt_file("system") if agent.system is None else agent.system.strip(),
-        "" if len(agent.toolbox) else prompt_file("no_tools"),
+        "" if len(toolbox) else prompt_file("no_tools"),
     )
     return encodable("\n\n".join(part for part in parts if part))
 

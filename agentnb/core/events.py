@@ -11,7 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.errors import sentences
@@ -22,7 +24,20 @@ SCHEMA = 1
 Status: TypeAlias = Literal[
     "running", "waiting_on_user", "completed", "limited", "stopped", "cancelled", "interrupted", "failed"
 ]
-RoundStatus: TypeAlias = Literal["running", "success", "error", "cancelled", "natural_completion", "unexpected_empty_tools"]
+RoundStatus: TypeAlias = Literal[
+    "running",
+    "success",
+    "error",
+    "cancelled",
+    "natural_completion",
+    "workflow_complete",
+    "auto_continue_todos",
+    "auto_continue_workflow",
+    "todo_nudge",
+    "premature_stop_nudge",
+    "duplicate_loop_broken",
+    "unexpected_empty_tools",
+]
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):
@@ -59,6 +74,10 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     continued_from: str | None = None
     history: tuple[Message, ...] = ()
     """The conversation it goes on with."""
+    todos: tuple[Todo, ...] = ()
+    """The list it goes on with."""
+    resting_todos: tuple[Todo, ...] = ()
+    """The conversation's list, where this run keeps none: handed on to the next."""
 
 
 class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=False):
@@ -68,16 +87,28 @@ class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=Fal
     reason: str
     continuation: str = ""
     """What was said to the model in the person's place, where nothing else asks it to go on."""
+    note: str = ""
+    """What the model is told of where it stands, for this request only."""
+
+
+class GuidanceGiven(Event, frozen=True, kw_only=True, tag="guidance_given", gc=False):
+    """Something is said to the model with the next request, and only with that."""
+
+    guidance: Guidance
 
 
 class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=False):
-    """The model's whole reply; ``stop_reason`` in the provider's words, ``broken_off`` if the stream was cut."""
+    """The model's whole reply; ``stop_reason`` in the provider's words, ``broken_off`` if the stream was cut.
+
+    ``signals`` are the markers that were taken out of its text: complete, continue, stop.
+    """
 
     message: Message
     usage: Usage = Usage()
     stop_reason: str = ""
     seconds: float = 0.0
     metadata: dict[str, Any] = {}
+    signals: tuple[str, ...] = ()
 
 
 class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False):
@@ -92,6 +123,32 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=Fal
     result: ToolResult
     seconds: float = 0.0
     traceback: str = ""
+
+
+class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False):
+    """A gate did not admit a call. ``result`` is its one answer, ``rule`` says why."""
+
+    call: ToolCall
+    result: ToolResult
+    rule: str
+
+
+class TodosChanged(Event, frozen=True, kw_only=True, tag="todos_changed", gc=False):
+    """The todo list is another now. ``by``: the model (``call_id`` says with which call), or outside, as the person."""
+
+    todos: tuple[Todo, ...]
+    by: Literal["model", "outside"]
+    call_id: str = ""
+
+
+class LoopDetected(Event, frozen=True, kw_only=True, tag="loop_detected", gc=False):
+    """The run repeats itself in the rounds ``first`` to ``last``. ``sentence`` says how."""
+
+    rule: str
+    first: int
+    last: int
+    sentence: str
+    severity: Literal["notice", "nudge", "block", "stop"] = "stop"
 
 
 class RoundFinished(Event, frozen=True, kw_only=True, tag="round_finished", gc=False):
@@ -151,10 +208,14 @@ class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False
 AnyEvent: TypeAlias = (
     RunStarted
     | RoundStarted
+    | GuidanceGiven
     | ModelReplied
     | ToolStarted
     | ToolFinished
+    | CallBlocked
+    | TodosChanged
     | RoundFinished
+    | LoopDetected
     | LimitReached
     | CommandReceived
     | Warned

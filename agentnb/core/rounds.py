@@ -8,8 +8,15 @@ from typing import Any
 import msgspec
 
 from agentnb.core.events import RoundStatus
+from agentnb.core.guidance import Conduct, Followed, Guidance
 from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.todos import PLANNING_TOOLS
 from agentnb.core.usage import Usage
+
+DUPLICATE = "duplicate_call_blocked"
+"""The error code of a call that was not run because it repeats itself."""
+NEVER_RAN = frozenset({"unknown_tool", "invalid_arguments", DUPLICATE})
+"""Error codes of calls whose tool was not run."""
 
 
 class CallRecord(msgspec.Struct, frozen=True, gc=False):
@@ -29,6 +36,37 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
         """Whether the tool said that it went well; None while it is open."""
         return None if self.result is None else not self.result.is_error
 
+    @property
+    def is_work(self) -> bool:
+        """Whether it is a call of a work tool; any but those that plan."""
+        return self.call.name not in PLANNING_TOOLS
+
+    @property
+    def ran(self) -> bool:
+        """Whether the tool itself was run to an end."""
+        return self.result is not None and self.result.error_code not in NEVER_RAN
+
+
+def is_blocked(record: CallRecord) -> bool:
+    """Whether a gate did not let it run because it repeats itself."""
+    return record.result is not None and record.result.error_code == DUPLICATE
+
+
+UNTRACKED_WORK = "work_without_todo_in_progress"
+UNTRACKED_COMPLETION = "completed_without_in_progress"
+BREACHES = frozenset({UNTRACKED_WORK, UNTRACKED_COMPLETION})
+
+
+class Breach(msgspec.Struct, frozen=True, gc=False):
+    """Something done beside the todo list."""
+
+    rule: str
+    """One of `BREACHES`."""
+    call_id: str = ""
+    """The call that did it."""
+    todo_id: int | None = None
+    """The todo that was completed."""
+
 
 class WorkflowRound(msgspec.Struct, frozen=True):
     """One turn of the loop: a call of the model and the tools it asked for."""
@@ -45,6 +83,20 @@ class WorkflowRound(msgspec.Struct, frozen=True):
     """What the model said and asked for; None if no reply came."""
     stop_reason: str = ""
     """Why the reply ended, in the provider's words."""
+    note: str = ""
+    """What the model was told of where it stands."""
+    guidance: tuple[Guidance, ...] = ()
+    """What was said to the model for this round only, in order."""
+    followed: tuple[Followed, ...] = ()
+    """Whether the reply did what each of these asked, once the round is over."""
+    signals: tuple[str, ...] = ()
+    """Markers in the reply: complete, continue, stop."""
+    completed: tuple[int, ...] = ()
+    """Ids of the todos that the model completed."""
+    breaches: tuple[Breach, ...] = ()
+    """What it did beside its list."""
+    said_before: int | None = None
+    """The round whose answer this one repeats, nearly or to the letter."""
     usage: Usage | None = None
     """Of this one model call."""
     model_seconds: float = 0.0
@@ -77,3 +129,31 @@ class WorkflowRound(msgspec.Struct, frozen=True):
     def is_continuation(self) -> bool:
         """Whether the model was told to go on in the person's place."""
         return self.reason not in ("prompt", "tool_results", "said")
+
+    @property
+    def is_text_only(self) -> bool:
+        """Whether the reply is words alone."""
+        return self.reply is not None and not self.records
+
+    @property
+    def is_planning_only(self) -> bool:
+        """Whether it has calls, all of them planning, and completed no todo."""
+        return bool(self.records) and not self.completed and not any(record.is_work for record in self.records)
+
+    @property
+    def worked(self) -> bool:
+        """Whether a work tool ran."""
+        return any(record.is_work and record.ran for record in self.records)
+
+    @property
+    def conduct(self) -> Conduct:
+        """What it did, as far as guidance is concerned."""
+        whole = self.reply is not None and self.stop_reason != "broken_off"
+        return Conduct(
+            replied=whole,
+            called=bool(self.records),
+            answered=self.is_text_only and bool(self.text.strip()),
+            worked=self.worked,
+            completed=bool(self.completed),
+            undisciplined=any(breach.rule == UNTRACKED_WORK for breach in self.breaches),
+        )

@@ -6,15 +6,18 @@ The live run, the one loaded from its log and the one folded from replayed event
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 from agentnb.core import events as e
-from agentnb.core.messages import Message, user
-from agentnb.core.rounds import CallRecord, WorkflowRound
+from agentnb.core.call_window import CallWindow
+from agentnb.core.fold import HANDLERS
+from agentnb.core.messages import Message
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.similarity import Answers
+from agentnb.core.tallies import Tallies
+from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.core.view import View
@@ -35,7 +38,10 @@ class Run:
 
     __slots__ = (
         "_agent",
+        "_answers",
+        "_batch",
         "_call_ids",
+        "_calls",
         "_continued_from",
         "_ended_at",
         "_error",
@@ -43,11 +49,13 @@ class Run:
         "_id",
         "_inherited",
         "_limit",
+        "_loops",
         "_messages",
         "_model",
         "_parent_id",
         "_pending",
         "_prompt",
+        "_resting_todos",
         "_rounds",
         "_seconds",
         "_settings",
@@ -55,7 +63,11 @@ class Run:
         "_status",
         "_stop_reason",
         "_system",
+        "_tallies",
         "_text",
+        "_todos",
+        "_todos_begun",
+        "_todos_unseen",
         "_tools",
         "_usage",
         "_views",
@@ -79,6 +91,15 @@ class Run:
         self._rounds: list[WorkflowRound] = []
         self._views = _Views(View(self._events), View(self._messages), View(self._pending), View(self._rounds))
         self._call_ids: set[str] = set()
+        self._todos: tuple[Todo, ...] = ()
+        self._resting_todos: tuple[Todo, ...] = ()
+        self._todos_begun: set[int] = set()
+        self._todos_unseen = False
+        self._tallies = Tallies()
+        self._calls = CallWindow()
+        self._batch: list[tuple[str, bytes]] = []
+        self._answers = Answers()
+        self._loops: list[e.LoopDetected] = []
         self._usage: Usage | None = None
         self._status: e.Status = "running"
         self._stop_reason: str | None = None
@@ -174,6 +195,36 @@ class Run:
         return self._views.rounds
 
     @property
+    def todos(self) -> tuple[Todo, ...]:
+        """The todo list as it was last seen, in its order."""
+        return self._todos
+
+    @property
+    def resting_todos(self) -> tuple[Todo, ...]:
+        """The conversation's list, if this run keeps none and only hands it on."""
+        return self._resting_todos
+
+    @property
+    def has_unseen_todos(self) -> bool:
+        """Whether others have changed the list, or hung it before the run, and the model has not been sent that yet."""
+        return self._todos_unseen
+
+    @property
+    def tallies(self) -> Tallies:
+        """What is counted for policies: to be read only."""
+        return self._tallies
+
+    @property
+    def calls(self) -> CallWindow:
+        """The last calls, for whoever looks for repeats: to be read only."""
+        return self._calls
+
+    @property
+    def loops(self) -> View[e.LoopDetected]:
+        """Where it was found to repeat itself."""
+        return View(self._loops)
+
+    @property
     def usage(self) -> Usage:
         """Tokens and money of all its model calls."""
         return NOTHING_USED if self._usage is None else self._usage
@@ -234,15 +285,30 @@ class Run:
         return self._status in ("running", "waiting_on_user")
 
     @property
+    def last_round(self) -> WorkflowRound:
+        """The newest round, open or finished; IndexError before there is one."""
+        return self._rounds[-1]
+
+    @property
+    def last_finished_round(self) -> WorkflowRound | None:
+        """The round before the open one; between rounds the last."""
+        rounds = self._rounds
+        if not rounds:
+            return None
+        if rounds[-1].status != "running":
+            return rounds[-1]
+        return rounds[-2] if len(rounds) > 1 else None
+
+    @property
     def last_round_had_tool_results(self) -> bool:
         """Whether the round before the open one (or the last, between rounds) ran tools."""
-        finished = self._rounds[-1:] if self.open_round is None else self._rounds[-2:-1]
-        return bool(finished and finished[0].records)
+        last = self.last_finished_round
+        return last is not None and bool(last.records)
 
     @property
     def is_answered(self) -> bool:
-        """Whether it has ended with an answer: its last round is words alone."""
-        return not self.should_continue and self.status != "failed" and bool(self._rounds) and not self._rounds[-1].records
+        """Whether it has come to an answer: its last round is words alone, and nothing cut it short."""
+        return self._status == "completed" and bool(self._rounds) and not self._rounds[-1].records
 
     @property
     def open_round(self) -> WorkflowRound | None:
@@ -258,7 +324,7 @@ class Run:
         """Take in the next event. Only the log does this."""
         if event.seq != len(self._events):
             raise TraceError(f"Event {event.seq} of run {event.run_id} came where {len(self._events)} was due")
-        _HANDLERS[type(event)](self, event)
+        HANDLERS[type(event)](self, event)
         self._events.append(event)
 
     def mark_interrupted(self) -> None:
@@ -278,116 +344,3 @@ class Run:
         why = f", {self._stop_reason}" if self._stop_reason else ""
         count = len(self._rounds)
         return f"<Run {self._id} {self._status}{why}, {count} round{'' if count == 1 else 's'}>"
-
-
-def _run_started(run: Run, event: e.RunStarted) -> None:
-    run._id = event.run_id
-    run._parent_id = event.parent_id
-    run._agent = event.agent
-    run._model = event.model
-    run._system = event.system
-    run._prompt = event.prompt.text
-    run._tools = event.tools
-    run._settings = event.settings
-    run._continued_from = event.continued_from
-    run._inherited = len(event.history)
-    run._messages.extend(event.history)
-    run._messages.append(event.prompt)
-    run._call_ids.update(call.id for message in event.history for call in message.calls)
-    run._started_at = event.at
-
-
-def _round_started(run: Run, event: e.RoundStarted) -> None:
-    run._messages.extend(run._pending)
-    run._pending.clear()
-    if event.continuation:
-        run._messages.append(user(event.continuation))
-    run._rounds.append(WorkflowRound(event.index, event.reason, event.at))
-
-
-def _model_replied(run: Run, event: e.ModelReplied) -> None:
-    message = event.message
-    calls = message.calls
-    run._messages.append(message)
-    run._call_ids.update([call.id for call in calls])
-    run._usage = event.usage if run._usage is None else run._usage + event.usage
-    run._text = message.text or run._text
-    run._rounds[-1] = replace(
-        run._rounds[-1],
-        reply=message,
-        stop_reason=event.stop_reason,
-        usage=event.usage,
-        model_seconds=event.seconds,
-        metadata=event.metadata,
-        records=tuple([CallRecord(call) for call in calls]),
-    )
-
-
-def _put_record(run: Run, call_id: str, **changes: Any) -> None:
-    current = run._rounds[-1]
-    records = tuple([replace(record, **changes) if record.call.id == call_id else record for record in current.records])
-    run._rounds[-1] = replace(current, records=records)
-
-
-def _tool_started(run: Run, event: e.ToolStarted) -> None:
-    if event.call not in run._rounds[-1].calls:  # it is the model's own, as a rule; a gate may have changed it
-        _put_record(run, event.call.id, call=event.call)
-
-
-def _tool_finished(run: Run, event: e.ToolFinished) -> None:
-    result = event.result
-    _put_record(run, result.call_id, result=result, seconds=event.seconds, traceback=event.traceback)
-
-
-def _round_finished(run: Run, event: e.RoundFinished) -> None:
-    current = run._rounds[-1]
-    if current.records:
-        run._messages.append(Message("tool", current.results))
-    run._rounds[-1] = replace(current, status=event.status, ended_at=event.at, seconds=event.seconds)
-
-
-def _limit_reached(run: Run, event: e.LimitReached) -> None:
-    run._limit = event
-
-
-def _command_received(run: Run, event: e.CommandReceived) -> None:
-    if event.command == "say":
-        run._pending.append(user(event.text))
-    elif event.command == "pause":
-        run._status = "waiting_on_user"
-    elif event.command == "resume":
-        run._status = "running"
-
-
-def _warned(run: Run, event: e.Warned) -> None:
-    run._warnings.append(event.message)
-
-
-def _error_raised(run: Run, event: e.ErrorRaised) -> None:
-    run._error = event.error
-
-
-def _run_finished(run: Run, event: e.RunFinished) -> None:
-    run._messages.extend(run._pending)
-    run._pending.clear()
-    run._status = event.status
-    run._stop_reason = event.stop_reason
-    run._ended_at = event.at
-    run._seconds = event.seconds
-    if event.stop_reason == "natural" and run._rounds:
-        run._rounds[-1] = replace(run._rounds[-1], status="natural_completion")
-
-
-_HANDLERS: dict[type[e.Event], Callable[[Run, Any], None]] = {
-    e.RunStarted: _run_started,
-    e.RoundStarted: _round_started,
-    e.ModelReplied: _model_replied,
-    e.ToolStarted: _tool_started,
-    e.ToolFinished: _tool_finished,
-    e.RoundFinished: _round_finished,
-    e.LimitReached: _limit_reached,
-    e.CommandReceived: _command_received,
-    e.Warned: _warned,
-    e.ErrorRaised: _error_raised,
-    e.RunFinished: _run_finished,
-}

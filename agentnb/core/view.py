@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -13,14 +13,16 @@ class View(Sequence[T], Generic[T]):
     """Read-only access to a list without copying it.
 
     Without ``length`` it grows with the list; with one it shows the list as it was when it had that length
-    (lists behind a view are only ever appended to). A slice is an ordinary tuple.
+    (lists behind a view are only ever appended to). A slice is an ordinary tuple. ``last`` stands in the place of
+    the last item, for this view only.
     """
 
-    __slots__ = ("_items", "_length")
+    __slots__ = ("_items", "_last", "_length")
 
-    def __init__(self, items: list[T], length: int | None = None) -> None:
+    def __init__(self, items: list[T], length: int | None = None, last: T | None = None) -> None:
         self._items = items
         self._length = length
+        self._last = last
 
     def __len__(self) -> int:
         return len(self._items) if self._length is None else self._length
@@ -30,18 +32,21 @@ class View(Sequence[T], Generic[T]):
     @overload
     def __getitem__(self, index: slice) -> tuple[T, ...]: ...
     def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
-        if isinstance(index, slice):
-            if self._length is None:
-                return tuple(self._items[index])
-            return tuple(self._items[i] for i in range(*index.indices(len(self))))
         if self._length is None:
-            return self._items[index]
+            return tuple(self._items[index]) if isinstance(index, slice) else self._items[index]
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(self._length)))
         if not -self._length <= index < self._length:
             raise IndexError(index)
-        return self._items[index % self._length]
+        index %= self._length
+        return self._items[index] if self._last is None or index < self._length - 1 else self._last
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._items) if self._length is None else islice(self._items, self._length)
+        if self._length is None:
+            return iter(self._items)
+        if self._last is None:
+            return islice(self._items, self._length)
+        return chain(islice(self._items, self._length - 1), (self._last,))
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, View | tuple | list):

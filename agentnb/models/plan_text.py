@@ -1,14 +1,23 @@
-"""Reads the plan out of a prompt: a Markdown list whose items hold calls in backticks."""
+"""Reads plans out of text: a Markdown list whose items hold calls in backticks, and the list of todos in a tool's result."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from agentnb.core.messages import ToolCall
+from agentnb.core.todos import normal_status
 from agentnb.core.tool_spec import ToolSpec
+
+LONGEST_TITLE = 60
+"""Characters of an item that become the title of its todo."""
+_HEADING = re.compile(r"^Todos \(\d+ of \d+ completed\):[ ]*$", re.MULTILINE)
+_EMPTY = ("There are no todos", "There is no list")
+"""How results begin that show no list because it is empty."""
+_ENTRY = re.compile(r"(\d+)\. \[([^\]]*)\] (.*)")
 
 
 class PlanItem(NamedTuple):
@@ -16,6 +25,48 @@ class PlanItem(NamedTuple):
 
     title: str
     code: tuple[str, ...]
+
+
+class Entry(NamedTuple):
+    """A line of the list of todos."""
+
+    id: int
+    status: str
+    words: str
+    """Title, description, and why it is blocked, if it is."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not completed."""
+        return self.status != "completed"
+
+    def has_title(self, title: str) -> bool:
+        """Whether this is its title, whatever stands behind."""
+        return self.words == title or self.words.startswith((f"{title}: ", f"{title} (blocked: "))
+
+    def as_item(self) -> PlanItem:
+        """As if it stood in a prompt."""
+        return PlanItem(self.words, tuple(re.findall(r"`([^`]+)`", self.words)))
+
+
+def read_listing(text: str) -> tuple[Entry, ...] | None:
+    """The todos in the result of the tool that keeps them; None if there is no list in it."""
+    if text.startswith(_EMPTY):
+        return ()
+    headings = list(_HEADING.finditer(text))
+    if not headings:
+        return None
+    entries = []  # of the last heading: what stands before it may quote anything
+    for line in text[headings[-1].end() :].lstrip("\n").split("\n"):
+        if (found := _ENTRY.fullmatch(line)) is None:
+            break
+        entries.append(Entry(int(found[1]), normal_status(found[2]), found[3]))
+    return tuple(entries)
+
+
+def short_title(title: str) -> str:
+    """The title of a todo for an item with these words."""
+    return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 2].rstrip() + " …"
 
 
 @lru_cache(maxsize=64)

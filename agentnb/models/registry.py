@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import parse_qsl
 
 from agentnb import settings
 from agentnb.errors import MissingKey, NotAvailable, UnknownModel, near
 from agentnb.models.model import Model
-from agentnb.models.simulated import PERSONAS, SimulatedModel
+from agentnb.models.personas import PERSONAS, read_options
+from agentnb.models.simulated import SimulatedModel
 
 DEFAULT = "simulated:disciplined"
 """What answers when there is neither a model nor a key."""
 
 
 def _simulated(persona: str, options: dict[str, str]) -> Model:
-    delay = options.pop("delay", "0")
-    if options:
-        raise UnknownModel(f"simulated: has no option {next(iter(options))!r}", "It has delay, in seconds a word")
-    try:
-        return SimulatedModel(persona, delay=float(delay))
-    except ValueError as error:
-        if isinstance(error, UnknownModel):
-            raise
-        raise UnknownModel(f"delay={delay!r} of simulated:{persona} is no number of seconds") from error
+    numbers: dict[str, Any] = read_options(persona, options)
+    return SimulatedModel(persona, **numbers)
 
 
 def _needs_object(kind: str) -> Callable[[str, dict[str, str]], Model]:
@@ -85,7 +80,7 @@ def make_model(model: str | Model) -> Model:
         return model
     provider, colon, rest = model.partition(":")
     if provider not in PROVIDERS:
-        known = [*names(), *(f"{other}:" for other in PROVIDERS)]
+        known = [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]]
         raise UnknownModel(f"There is no model {model!r}", f"{near(model, known)} Write provider:NAME")
     if not colon or not rest:
         raise UnknownModel(f"{model!r} names no model", f"Write {provider}:NAME")

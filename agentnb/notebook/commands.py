@@ -15,8 +15,10 @@ from agentnb.errors import SettingsError, near
 from agentnb.models.registry import LATER_PROVIDERS
 from agentnb.models.registry import names as model_names
 from agentnb.notebook.dry import tool_text
+from agentnb.notebook.guidance_cell import find_guidance, set_lines, set_text
 from agentnb.notebook.names import find_tools, tool_names
 from agentnb.notebook.text import run_text
+from agentnb.notebook.todo_command import change_todos, todo_text
 from agentnb.notebook.wording import clean, counted, first_line
 from agentnb.session.session import Session
 from agentnb.tools.function import FunctionTool, as_tool
@@ -77,6 +79,20 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
         raise SettingsError("There is nothing to say", "Write: %agent say TEXT")
     live.say(rest)
     print(f"Run {live.run_id} reads it in its next round")
+
+
+def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[add TITLE | start | done | open | block | remove ID]: the todo list of the newest run, and changes to it"""
+    board = session.board()
+    if rest:
+        change_todos(board, rest)
+    print(todo_text(board))
+
+
+def guidance(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[NAME [PART]]: the guidance sets; with a name, all that set says, or one part of it"""
+    name, _, part = rest.partition(" ")
+    print(set_text(find_guidance(name, session, shell.user_ns), part) if rest else "\n".join(set_lines(session)))
 
 
 def models(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -157,6 +173,8 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "pause": pause,
     "resume": resume,
     "say": say,
+    "todos": todos,
+    "guidance": guidance,
     "models": models,
     "tools": tools,
     "defaults": defaults,

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
@@ -44,7 +44,7 @@ def _on_one_line(match: re.Match[str]) -> str:
 
 
 def _message_text(message: Message) -> str:
-    lines = [message.text] if message.text else []
+    lines = ["\n\n".join(texts)] if (texts := [part.text for part in message.parts if isinstance(part, Text)]) else []
     for part in message.parts:
         if isinstance(part, ToolCall):
             lines.append(f"{part.name}({msgspec.json.encode(part.arguments).decode()})")

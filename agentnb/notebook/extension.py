@@ -19,7 +19,7 @@ from agentnb.session.session import Session
 _SESSION = "_agentnb_session"
 
 
-LATER_MAGICS = (("cell", "workflow"), ("cell", "guidance"), ("line", "replay"), ("line", "traces"))
+LATER_MAGICS = (("cell", "workflow"), ("line", "replay"), ("line", "traces"))
 """Magics that the documentation promises for a later version."""
 
 
@@ -31,8 +31,8 @@ def _later(kind: str, name: str) -> Callable[..., Any]:
 
 
 def blank_body(lines: list[str]) -> list[str]:
-    """Give a bare ``%%agent`` line a blank body: without one IPython refuses the cell before we could ask what to do."""
-    if lines and lines[0].startswith("%%agent") and not "".join(lines[1:]).strip():
+    """Give a bare ``%%agent`` line a blank body: without one IPython refuses the cell before we could say what is missing."""
+    if lines and lines[0].startswith(("%%agent", "%%guidance")) and not "".join(lines[1:]).strip():
         return [lines[0].rstrip("\n") + "\n", "\n"]
     return lines
 
@@ -60,7 +60,7 @@ def unload(shell: InteractiveShell) -> None:
     """Take back what `load` registered; runs that are going on go on."""
     if blank_body in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(blank_body)
-    for kind, name in (("cell", "agent"), ("line", "agent"), *LATER_MAGICS):
+    for kind, name in (("cell", "agent"), ("line", "agent"), ("cell", "guidance"), *LATER_MAGICS):
         shell.magics_manager.magics[kind].pop(name, None)
     if shell.Completer is not None:
         ours = [one for one in shell.Completer.custom_matchers if getattr(one, "__name__", "") == "agentnb_matcher"]

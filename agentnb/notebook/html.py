@@ -35,10 +35,12 @@ _STATE = {
     "completed": _GOOD,
     "limited": _CARE,
     "stopped": _CARE,
+    "blocked": _CARE,
     "cancelled": _CARE,
     "interrupted": _CARE,
     "failed": _BAD,
 }
+_TODO = {"completed": _FONT2, "in-progress": "font-weight:600", "blocked": _CARE}
 
 
 def run_html(run: Run, *, streaming: str = "", last_text: bool = True, finished_rounds: dict[int, str] | None = None) -> str:
@@ -50,11 +52,12 @@ def run_html(run: Run, *, streaming: str = "", last_text: bool = True, finished_
     ended = not run.should_continue
     hidden = run.rounds[-1].index if run.is_answered else -1  # the last round is the answer, and shown as such
     shown = tuple(run.rounds) if ended else run.rounds[-ROUNDS_WHILE_RUNNING:]
-    rounds = "".join(_kept(one, kept) for one in shown if one.index != hidden)
+    rounds = "".join(_kept(one, kept) if one.index != hidden else _without_text(one) for one in shown)
     return (
         f'<div class="agentnb-run" style="{_BORDER};padding:6px 12px;margin:2px 0;max-width:1180px;{_UI};font-size:13px">'
         + _head(run)
         + (answer_html(run.text) if run.is_answered and last_text else "")
+        + _todos(run)
         + _body(run, rounds, len(run.rounds) - len(shown), streaming)
         + _notes(run)
         + "</div>"
@@ -80,8 +83,9 @@ def _paragraph(text: str) -> str:
 def _head(run: Run) -> str:
     # Each dot stays with what stands before it.
     meta = " ".join(f'<span style="white-space:nowrap">{part} ·</span>' for part in _meta(run))[: -len(" ·</span>")] + "</span>"
+    state = _CARE if wording.leaves_todos(run) else _STATE[run.status]
     return (
-        f'<div><span style="font-weight:600;{_STATE[run.status]}">● {_text(wording.chip(run), 80)}</span> '
+        f'<div><span style="font-weight:600;{state}">● {_text(wording.chip(run), 80)}</span> '
         f'<span style="{_FONT2};margin-left:8px">{meta}</span></div>'
     )
 
@@ -98,13 +102,29 @@ def _body(run: Run, rounds: str, left_out: int, streaming: str) -> str:
         return earlier + rounds + (text if streaming else "")
     if not rounds:
         return ""
-    is_open = "" if run.status == "completed" and not wording.failures(run) else " open"
+    went_well = run.status == "completed" and not wording.failures(run) and not wording.leaves_todos(run)
+    is_open = "" if went_well else " open"
     return f'<details{is_open}><summary style="cursor:pointer;{_FONT2}">What it did</summary>{rounds}</details>'
 
 
+def _todos(run: Run) -> str:
+    lines = "".join(
+        f'<div style="{_TODO.get(todo.status, "")}">{_text(wording.todo_line(todo), 300)}</div>' for todo in run.todos
+    )
+    return f'<div class="agentnb-todos" style="margin:4px 0">{lines}</div>' if lines else ""
+
+
+def _guidance(one: WorkflowRound) -> str:
+    return "".join(
+        f'<div style="font-size:12px;{_CARE if line.ignored else _FONT2}">{_text(line.text, 200)}</div>'
+        for line in wording.guidance_lines(one)
+    )
+
+
 def _notes(run: Run) -> str:
-    notes = [*run.warnings, wording.ending(run)]
-    return "".join(f'<div style="margin-top:4px;{_STATE[_tone(run)]}">{_text(note, 2_000)}</div>' for note in notes if note)
+    notes = [*wording.notes(run), wording.ending(run)]
+    style = f"margin-top:4px;white-space:pre-wrap;{_STATE[_tone(run)]}"
+    return "".join(f'<div style="{style}">{_text(note, 2_000)}</div>' for note in notes if note)
 
 
 def _tone(run: Run) -> str:
@@ -119,12 +139,18 @@ def _kept(one: WorkflowRound, kept: dict[int, str]) -> str:
     return kept[one.index]
 
 
-def _round(one: WorkflowRound) -> str:
-    said = _text(one.text.strip(), MOST_OF_A_TEXT)
+def _without_text(one: WorkflowRound) -> str:
+    """What else there is to say of the round whose words are shown as the answer; usually nothing."""
+    return _round(one, "") if any(line.at_once for line in wording.guidance_lines(one)) else ""
+
+
+def _round(one: WorkflowRound, text: str | None = None) -> str:
+    said = _text(one.text.strip() if text is None else text, MOST_OF_A_TEXT)
     text = f'<div style="white-space:pre-wrap;max-width:90ch">{said}</div>' if said else ""
+    calls = "".join(_call(record) for record in one.records)
     return (
         f'<div style="display:flex;margin:4px 0"><div style="flex:0 0 28px;{_FONT2}">{one.index + 1}</div>'
-        f'<div style="flex:1 1 auto;min-width:0">{text}{"".join(_call(record) for record in one.records)}</div></div>'
+        f'<div style="flex:1 1 auto;min-width:0">{_guidance(one)}{text}{calls}</div></div>'
     )
 
 

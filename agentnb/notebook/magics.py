@@ -11,12 +11,14 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.live import LiveRun
+from agentnb.agent.policies.named import find_policy, in_workflow_mode
 from agentnb.agent.threads import Foreground, RunInterrupted
 from agentnb.core.run import Run
 from agentnb.errors import RunFailed, SettingsError
 from agentnb.notebook.answer import Answer
 from agentnb.notebook.commands import command
 from agentnb.notebook.dry import dry_text
+from agentnb.notebook.guidance_cell import find_guidance, written
 from agentnb.notebook.interpolation import interpolate
 from agentnb.notebook.names import check_variable, find_model, find_tools
 from agentnb.notebook.one_line import one_line, parsed
@@ -25,13 +27,8 @@ from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
 
 LATER = {
-    "-g": "guidance sets",
-    "--guidance": "guidance sets",
-    "-p": "policies by name",
-    "--policy": "policies by name",
     "--budget": "budgets",
     "--context": "context types",
-    "--workflow-mode": "workflow mode",
     "--approve": "approvals",
 }
 """Options that the documentation promises for a later version."""
@@ -59,6 +56,14 @@ class AgentMagics(Magics):
         help="provider:model, or a variable that holds a model; %%agent models lists the names",
     )
     @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions of the notebook, or lists of them")
+    @argument(
+        "-g",
+        "--guidance",
+        metavar="NAME",
+        help="the guidance set: %%agent guidance lists them, %%%%guidance NAME writes one (default: matrix)",
+    )
+    @argument("-p", "--policy", metavar="NAME", help="how the agent is kept to its work: matrix or minimal (default: matrix)")
+    @argument("--workflow-mode", action="store_true", help="words alone do not end the run: the model says when it is complete")
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that gets the Run (default: run)")
     @argument("--max-rounds", metavar="N", type=int, help="model calls it may take (default: 50)")
     @argument("--continue", dest="go_on", action="store_true", help="go on with the conversation of the last run")
@@ -91,12 +96,32 @@ class AgentMagics(Magics):
     @one_line
     @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
-        """Steer and look: %agent status | stop | pause | resume | say TEXT | models | tools [NAME] | defaults [KEY=VALUE] |
-        history | load ID.
+        """Steer and look: %agent status | stop | pause | resume | say TEXT | todos | models | tools [NAME] | guidance [NAME] |
+        defaults [KEY=VALUE] | history | load ID.
 
         ``%agent`` alone lists the commands. Write a task for an agent in a cell that begins with %%agent.
         """
         return command(self.session, self.shell, line)
+
+    @one_line
+    @magic_arguments("%guidance")
+    @argument("name", metavar="NAME", help="what the set is called")
+    @argument("-o", "--out", metavar="NAME", help="a variable that gets the GuidanceSet, for Agent(guidance=NAME)")
+    @cell_magic("guidance")  # type: ignore[arg-type]  # as above
+    def guidance_cell(self, line: str, cell: str) -> Any:
+        """Write a guidance set: Markdown with a heading for each part, or without headings for all four cells.
+
+        Parts are todos_tools, todos_text, tools, text; reminder, warning, final_warning, planning; stronger, strongest,
+        workflow, already_said, todo_list, note. What is missing is as in the built-in set. Variables: {{ round }}
+        {{ max_rounds }} {{ todos }} {{ open_todos }} {{ next_todo }} {{ completing_call }} {{ ignored }}.
+        Use it: %%agent -g NAME
+        """
+        options = parsed(AgentMagics.guidance_cell, line, {})
+        out = check_variable(options.out) if options.out else ""
+        made = self.session.write_set(options.name, cell)
+        if out:
+            self.shell.user_ns[out] = made
+        print(written(made))
 
     def _agent(self, options: Namespace) -> tuple[Agent, str]:
         note = ""
@@ -104,9 +129,14 @@ class AgentMagics(Magics):
         if not name:
             name, note = choose_model(self.session.defaults["model"])
         names = [part for group in options.tools or [] for word in group for part in word.split(",") if part]
+        policy = find_policy(options.policy or self.session.defaults["policy"])
+        if options.workflow_mode:
+            policy = in_workflow_mode(policy)
         agent = Agent(
             find_model(name, self.shell.user_ns),
             tools=find_tools(names, self.shell.user_ns),
+            guidance=find_guidance(options.guidance or self.session.defaults["guidance"], self.session, self.shell.user_ns),
+            policy=policy,
             max_rounds=int(self.session.defaults["max-rounds"]) if options.max_rounds is None else options.max_rounds,
         )
         return agent, note

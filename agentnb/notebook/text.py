@@ -26,7 +26,8 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
         lines += round_lines(run.rounds[-1], with_text=bool(run.rounds[-1].records))
     if streaming:
         lines.append(f"     {wording.first_line(wording.clean(streaming), LINE)}")
-    lines += [f"Note: {wording.clean(warning)}" for warning in run.warnings]
+    lines += [f"  {wording.todo_line(todo)}" for todo in run.todos]
+    lines += [f"Note: {note}" for note in wording.notes(run)]
     if ending := wording.ending(run):
         lines.append(ending)
     return "\n".join(lines)
@@ -35,6 +36,10 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
 def round_lines(one: WorkflowRound, *, with_text: bool = True) -> Iterator[str]:
     """A round: what the model said, and its calls."""
     number = f"{one.index + 1:>3}  "
+    for line in wording.guidance_lines(one):
+        if line.at_once:
+            yield f"{number}[{line.text}]"
+            number = "     "
     if with_text and one.text.strip():
         yield number + wording.first_line(wording.clean(one.text), LINE)
         number = "     "

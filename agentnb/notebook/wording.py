@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import re
+from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.rounds import CallRecord
+from agentnb.core.guidance import CELLS, INTERVENTION, TODO_LIST, Followed, Guidance
+from agentnb.core.rounds import CallRecord, WorkflowRound, is_blocked
 from agentnb.core.run import Run
+from agentnb.core.todos import TODO_TOOL, Todo, has_open, open_todos
 from agentnb.core.usage import Usage
+
+ENDS = {
+    "todo_intervention_exhausted": "it was told again and again to go on with its todos, and did not",
+    "workflow_mode_exhausted": "it was told again and again to go on, and only answered in words",
+    "blocked": "all todos that are open are blocked",
+    "refusal": "the model declined to answer",
+}
+"""Why a policy stopped a run, in words."""
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Terminal escapes and marks that turn the direction of text: nothing a model or tool says may steer a display."""
@@ -23,7 +34,8 @@ CHIPS = {
     "interrupted": "Interrupted",
     "failed": "Failed",
 }
-MARKS = {"running": "…", "ok": "✓", "failed": "✗", "stopped": "■"}
+MARKS = {"running": "…", "ok": "✓", "failed": "✗", "stopped": "■", "blocked": "⊘"}
+TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "blocked": "⊘"}
 
 
 def clean(text: str) -> str:
@@ -47,7 +59,19 @@ def chip(run: Run) -> str:
     if run.status == "running" and run.open_round is not None:
         open_calls = [record.call.name for record in run.open_round.records if record.result is None]
         return f"Executing {', '.join(dict.fromkeys(open_calls))}" if open_calls else "Thinking"
+    if leaves_todos(run):
+        return "Done, todos open"
     return CHIPS[run.status] if run.rounds or run.status != "running" else "Starting"
+
+
+def leaves_todos(run: Run) -> bool:
+    """Whether it came to an end of its own with todos open."""
+    return run.status == "completed" and has_open(run.todos)
+
+
+def notes(run: Run) -> list[str]:
+    """What the person should know besides; the todos themselves stand in the list."""
+    return [clean(warning.partition(":\n")[0]) for warning in run.warnings]
 
 
 def meta(run: Run) -> list[str]:
@@ -56,13 +80,16 @@ def meta(run: Run) -> list[str]:
     parts = [counted(count, noun) for count, noun in ((len(run.rounds), "round"), (calls, "tool call")) if count]
     if failed := failures(run):
         parts.append(f"{failed:,} failed")
+    if run.todos:
+        done = len(run.todos) - len(open_todos(run.todos))
+        parts.append(f"{done} of {counted(len(run.todos), 'todo')}")
     if run.ended_at is not None:
         parts.append(duration(run.seconds))
     return [*parts, *tokens_and_cost(run.usage), clean(run.model)]
 
 
 def failures(run: Run) -> int:
-    """How many calls failed; those that the person's stop ended did not."""
+    """How many calls failed; those that the person's stop ended, or that were blocked, did not."""
     return sum(state(record) == "failed" for one in run.rounds for record in one.records)
 
 
@@ -98,16 +125,34 @@ def duration(seconds: float) -> str:
 
 
 def arguments(record: CallRecord, most: int) -> str:
-    """The arguments of a call on one line: ``name=JSON``."""
+    """The arguments of a call on one line: ``name=JSON``; of the todo tool what it is to do: ``update 1 completed``."""
+    if record.call.name == TODO_TOOL and (told := _todo_arguments(record.call.arguments)):
+        return first_line(clean(told), most)
     given = record.call.arguments if isinstance(record.call.arguments, dict) else {"arguments": record.call.arguments}
     pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in given.items())
     return first_line(clean(", ".join(pairs)), most)
 
 
+def _todo_arguments(given: Any) -> str:
+    """The operation and what it is about; empty where the arguments are none that the tool knows."""
+    if not isinstance(given, dict):
+        return ""
+    operation = given.get("operation")
+    updates = given.get("todoUpdates")
+    if operation == "update" and isinstance(updates, list) and all(isinstance(one, dict) for one in updates):
+        return "update " + ", ".join(f"{one.get('id')} {one.get('status', 'changed')}" for one in updates)
+    items = given.get({"write": "todoList", "add": "newTodos"}.get(str(operation), ""))
+    if isinstance(items, list):
+        return f"{operation} {counted(len(items), 'todo')}"
+    return "read" if operation == "read" else ""
+
+
 def state(record: CallRecord) -> str:
-    """running, ok, failed or stopped."""
+    """running, ok, failed, blocked or stopped."""
     if record.result is None:
         return "running"
+    if is_blocked(record):
+        return "blocked"
     if record.result.error_code == "cancelled":
         return "stopped"
     return "failed" if record.result.is_error else "ok"
@@ -117,7 +162,44 @@ def outcome(record: CallRecord) -> str:
     """How a call ended: its mark, and how long it took."""
     kind = state(record)
     code = f" {record.result.error_code}" if record.result is not None and kind == "failed" else ""
+    code = " as a duplicate" if kind == "blocked" else code
     return f"{MARKS[kind]} {kind}{clean(code)}" + (f", {duration(record.seconds)}" if record.seconds else "")
+
+
+def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
+    """What was said in passing, and what came of it: ``guidance todos_text, level 2: not followed (no tool was called)``."""
+    level = f", level {guidance.level}" if guidance.level > 1 or guidance.cell == INTERVENTION else ""
+    what = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
+    if followed is None or guidance.cell == TODO_LIST:
+        return f"{what}{level}"
+    state = {True: "followed", False: "not followed", None: "not known whether followed"}[followed.followed]
+    return f"{what}{level}: {state} ({followed.why})"
+
+
+class GuidanceLine(NamedTuple):
+    """One thing that was said in passing, for display."""
+
+    text: str
+    at_once: bool
+    """Whether it should be seen without looking for it: interventions, and what was not followed."""
+    ignored: bool
+
+
+def guidance_lines(one: WorkflowRound) -> list[GuidanceLine]:
+    """A line for each thing that was said to the model for this round."""
+    verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
+    lines = []
+    for guidance, verdict in zip(one.guidance, verdicts, strict=True):
+        ignored = verdict is not None and verdict.followed is False
+        at_once = ignored or guidance.cell not in (*CELLS, TODO_LIST)
+        lines.append(GuidanceLine(clean(guidance_line(guidance, verdict)), at_once, ignored))
+    return lines
+
+
+def todo_line(todo: Todo) -> str:
+    """A todo with its mark: ``◐ 2 Describe the table, in-progress``."""
+    why = f" ({first_line(todo.blocked_reason, 100)})" if todo.status == "blocked" and todo.blocked_reason else ""
+    return clean(f"{TODO_MARKS.get(todo.status, '○')} {todo.id} {first_line(todo.title, 100)}, {todo.status}{why}")
 
 
 def ending(run: Run) -> str:
@@ -131,5 +213,8 @@ def ending(run: Run) -> str:
     if run.status == "interrupted":
         return "Its process ended before the run did. What was logged is here"
     if run.status == "stopped":
-        return f"Stopped: {run.stop_reason}"
+        why = (
+            run.loops[-1].sentence if run.stop_reason == "loop_detected" and run.loops else ENDS.get(run.stop_reason or "", "")
+        )
+        return clean(f"Stopped: {why or run.stop_reason}. Go on with %%agent --continue")
     return ""

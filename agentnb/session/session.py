@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from agentnb.agent.agent import MOST_ROUNDS, Agent
+from agentnb.agent.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.agent.live import LiveRun
+from agentnb.agent.policies import find_policy
 from agentnb.agent.threads import Foreground, LoopThread, call_in_thread
 from agentnb.core.log import Watcher
 from agentnb.core.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.models.registry import check_model
 from agentnb.session.places import default_store
+from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.traces.store import Store
 
 
@@ -21,9 +24,12 @@ class Session:
         self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
         self._loaded: Run | None = None
+        self._loaded_board: TodoBoard | None = None
         self._store_note = ""
-        self.defaults: dict[str, str] = {"model": "", "max-rounds": "50"}
+        self.defaults: dict[str, str] = {"model": "", "max-rounds": "50", "guidance": "matrix", "policy": "matrix"}
         """What a cell gets that does not say otherwise."""
+        self.sets: dict[str, GuidanceSet] = {}
+        """The guidance sets that were written in this session, by name."""
 
     @property
     def store(self) -> Store:
@@ -52,6 +58,7 @@ class Session:
         thread = self._threads.get(kind)
         if thread is None:
             thread = self._threads[kind] = LoopThread()
+        board = self._board_of(continue_from)
         ended = [live for live in self._live if live.done and live.run.started_at is not None]
         self._live = ended[-1:] + self.running()
         live = agent.start(
@@ -61,10 +68,39 @@ class Session:
             watch=watch,
             thread=thread,
             call_sync=foreground.call if foreground is not None else call_in_thread,
+            board=board if agent.todos is True else None,
         )
         self._live.append(live)
         self._loaded = None
         return live
+
+    def board(self) -> Board:
+        """The todo list of the newest run, or of the one loaded last; `SettingsError` if it keeps none."""
+        if self._loaded is not None:
+            found: Board | None = self._board_of(self._loaded)
+        else:
+            begun = [live for live in self._live if live.run.started_at is not None]
+            found = begun[-1].board if begun else None
+        if found is None:
+            raise SettingsError("There is no todo list", "A run keeps one when its cell names tools: %%agent -t NAME")
+        return found
+
+    def _board_of(self, run: Run | None) -> Board | None:
+        """The board of a run of this session: what was changed on it since the run ended is kept by the next."""
+        if run is not None and run is self._loaded:
+            return self._loaded_board
+        return next((live.board for live in self._live if live.run is run), None)
+
+    def write_set(self, name: str, body: str) -> GuidanceSet:
+        """Keep a guidance set under its name, instead of one written before; `SettingsError` for what cannot be one."""
+        if name in BUILT_IN:
+            raise SettingsError(f"{name} is a guidance set that agentnb brings along", "Give yours another name")
+        self.sets[name] = GuidanceSet.from_markdown(name, body)
+        return self.sets[name]
+
+    def find_set(self, name: str) -> GuidanceSet:
+        """The set of this name, written here or built in."""
+        return find_set(name, self.sets)
 
     def leave_foreground(self) -> None:
         """Give the next cell an event loop of its own: a tool of the last one holds the old one."""
@@ -107,6 +143,7 @@ class Session:
             if live.run_id == run_id:
                 return live.run
         self._loaded = self.store.load(run_id)
+        self._loaded_board = TodoBoard(self._loaded.todos)
         return self._loaded
 
     def set_default(self, key: str, value: str) -> None:
@@ -117,4 +154,8 @@ class Session:
             check_model(value)
         if key == "max-rounds" and not (value.isdecimal() and 1 <= int(value) <= MOST_ROUNDS):
             raise SettingsError(f"max-rounds={value} is not a whole number from 1 to {MOST_ROUNDS:,}")
+        if key == "guidance":
+            self.find_set(value)
+        if key == "policy":
+            find_policy(value)
         self.defaults[key] = value

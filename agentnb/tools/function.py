@@ -40,6 +40,7 @@ class FunctionTool:
         parallel_safe: bool | None = None,
         blocking: bool = False,
         timeout: float | None = None,
+        repeatable: bool = False,
     ) -> None:
         self.function = function
         name = name or _name_of(function)
@@ -56,12 +57,14 @@ class FunctionTool:
         self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
         self.blocking = blocking
         self.timeout = timeout
+        self.repeatable = repeatable
         self.settings: dict[str, Any] = {
             "name": name,
             "effects": effects,
             "parallel_safe": parallel_safe,
             "blocking": blocking,
             "timeout": timeout,
+            "repeatable": repeatable,
         }
         """What it was made with, for making it again around a bound method."""
         self.signature = read_signature(function, name)
@@ -116,13 +119,15 @@ def tool(
     parallel_safe: bool | None = None,
     blocking: bool = False,
     timeout: float | None = None,
+    repeatable: bool = False,
 ) -> Callable[[F], F]: ...
 def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     """Mark a function as a tool, with settings if it has any; the function stays an ordinary function.
 
     ``name``: what the model calls it. ``effects``: what it does to the world (read, write, execute, network).
     ``parallel_safe``: may run beside other calls; by default only what just reads. ``blocking``: waits for the person and
-    comes first. ``timeout``: seconds after which a call is given up. Raises `InvalidTool` at once if a model could not call it.
+    comes first. ``timeout``: seconds after which a call is given up. ``repeatable``: the same call again may bring something
+    new, as when it polls; the duplicate-call guard lets it pass. Raises `InvalidTool` at once if a model could not call it.
     """
 
     def mark(function: F) -> F:

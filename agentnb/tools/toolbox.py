@@ -30,6 +30,13 @@ class Toolbox:
         self._tools[name] = tool
         self.specs = (*self.specs, tool.spec)
 
+    def having(self, tool: Tool) -> Toolbox:
+        """A toolbox with these tools and one more, at the end."""
+        other = Toolbox()
+        other._tools = self._tools | {tool.spec.name: tool}
+        other.specs = (*self.specs, tool.spec)
+        return other
+
     def get(self, name: str) -> Tool | None:
         """The tool of this name, or None."""
         return self._tools.get(name)

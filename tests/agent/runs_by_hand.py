@@ -6,31 +6,40 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from agentnb.agent.agent import Agent
 from agentnb.agent.conversation import Conversation
 from agentnb.agent.dispatch import Dispatch
+from agentnb.agent.gates import Gate
+from agentnb.agent.guidance import Guide
 from agentnb.agent.loop import Loop
-from agentnb.agent.policies import Policy
+from agentnb.agent.policies import Policy, Rules
 from agentnb.agent.threads import call_in_thread
 from agentnb.core.events import (
     SCHEMA,
     AnyEvent,
+    CallBlocked,
     CommandReceived,
     Event,
+    GuidanceGiven,
     ModelReplied,
     RoundFinished,
     RoundStarted,
     RunStarted,
     TextDelta,
+    TodosChanged,
     ToolFinished,
     ToolStarted,
 )
+from agentnb.core.guidance import Guidance
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import EventLog, Watcher
 from agentnb.core.messages import AnyPart, Message, Text, ToolCall, ToolResult, user
 from agentnb.core.request import Request
+from agentnb.core.rounds import DUPLICATE
 from agentnb.core.run import Run
+from agentnb.core.todos import Todo, TodoStatus
 from agentnb.models.model import Model, Reply, StreamItem
 from agentnb.tools.toolbox import Toolbox
 
@@ -50,17 +59,55 @@ def run_of(*facts: Fact, **fields: Any) -> Run:
     return Run.from_events(events)
 
 
-def a_round(index: int, *parts: str | AnyPart, stop_reason: str = "end_turn", status: str = "success") -> list[Fact]:
-    """A finished round with this reply; every call of it is answered with "done"."""
+def a_round(
+    index: int,
+    *parts: str | AnyPart,
+    stop_reason: str = "end_turn",
+    status: str = "success",
+    reason: str = "",
+    guidance: Sequence[Guidance] = (),
+    signals: Sequence[str] = (),
+    blocked: Sequence[str] = (),
+    facts: Sequence[Fact] = (),
+) -> list[Fact]:
+    """A finished round with this reply; every call of it is answered with "done", or blocked if ``blocked`` has its id.
+
+    ``guidance`` is given before the reply; ``facts`` come before the end, after all calls.
+    """
     message = Message("assistant", tuple(Text(part) if isinstance(part, str) else part for part in parts))
-    facts: list[Fact] = [
-        (RoundStarted, {"index": index, "reason": "prompt" if index == 0 else "tool_results"}),
-        (ModelReplied, {"message": message, "stop_reason": stop_reason}),
+    return [
+        (RoundStarted, {"index": index, "reason": reason or ("prompt" if index == 0 else "tool_results")}),
+        *[(GuidanceGiven, {"guidance": one}) for one in guidance],
+        (ModelReplied, {"message": message, "stop_reason": stop_reason, "signals": tuple(signals)}),
+        *[fact for call in message.calls for fact in (blocked_call(call) if call.id in blocked else answered(call))],
+        *facts,
+        (RoundFinished, {"index": index, "status": status}),
     ]
-    for call in message.calls:
-        result = ToolResult(call.id, call.name, (Text("done"),))
-        facts += [(ToolStarted, {"call": call}), (ToolFinished, {"result": result})]
-    return [*facts, (RoundFinished, {"index": index, "status": status})]
+
+
+def answered(call: ToolCall, text: str = "done", **how: Any) -> list[Fact]:
+    """A call ran; ``how``: is_error, error_code."""
+    return [(ToolStarted, {"call": call}), (ToolFinished, {"result": ToolResult(call.id, call.name, (Text(text),), **how)})]
+
+
+def blocked_call(call: ToolCall, rule: str = "consecutive") -> list[Fact]:
+    """A gate did not admit the call."""
+    result = ToolResult(call.id, call.name, (Text(f"{DUPLICATE}: {call.name}"),), is_error=True, error_code=DUPLICATE)
+    return [(CallBlocked, {"call": call, "result": result, "rule": rule})]
+
+
+def todos_are(*todos: Todo, by: Literal["model", "outside"] = "outside", call_id: str = "") -> Fact:
+    """The todo list is this one from now on."""
+    return TodosChanged, {"todos": todos, "by": by, "call_id": call_id}
+
+
+def todo(todo_id: int, status: TodoStatus = "not-started", **fields: Any) -> Todo:
+    return Todo(todo_id, f"Thing {todo_id}", status, **fields)
+
+
+def guidance_of(cell: str, text: str = "Go on.", level: int = 1) -> Guidance:
+    """Guidance of this cell."""
+    return Guidance("hand", cell, text, level)
 
 
 def said(text: str) -> Fact:
@@ -71,21 +118,28 @@ def called(name: str, call_id: str, **arguments: Any) -> ToolCall:
     return ToolCall(name, arguments, call_id)
 
 
+def bare(model: Model, tools: Sequence[Any] = (), **settings: Any) -> Agent:
+    """An agent of which the model hears nothing but the conversation, and has no tools but these."""
+    return Agent(model, tools=tools, **{"guidance": "off", "todos": False, **settings})
+
+
 async def loop_alone(
     model: Model,
     *policies: Policy,
+    guides: Sequence[Guide] = (),
+    gates: Sequence[Gate] = (),
     tools: Sequence[Callable[..., Any]] = (),
     watch: Watcher | None = None,
     inbox: Inbox | None = None,
 ) -> Run:
-    """A run of the loop with these policies and no agent around it."""
+    """A run of the loop with these rules and no agent around it."""
     log = EventLog("r-1", watchers=(watch,) if watch else ())
     toolbox = Toolbox(tools)
     loop = Loop(
         model=model,
         conversation=Conversation("", toolbox.specs, {}),
-        dispatch=Dispatch(toolbox, log, Path.cwd(), call_in_thread),
-        policies=policies,
+        dispatch=Dispatch(toolbox, log, Path.cwd(), call_in_thread, gates),
+        rules=Rules(policies, tuple(guides), tuple(gates)),
         log=log,
         inbox=inbox or Inbox(),
     )
@@ -130,8 +184,10 @@ def assert_every_call_has_one_result(run: Run) -> None:
     """Once in the log, and in the conversation right after the reply that asked, in its order."""
     asked = [call.id for a_round in run.rounds for call in a_round.calls]
     assert len(set(asked)) == len(asked)
-    answered = Counter(event.result.call_id for event in run.events if isinstance(event, ToolFinished))
-    assert answered == Counter(asked)
+    answers = Counter(event.result.call_id for event in run.events if isinstance(event, ToolFinished | CallBlocked))
+    assert answers == Counter(asked)
+    blocked = {event.call.id for event in run.events if isinstance(event, CallBlocked)}
+    assert not blocked & {event.call.id for event in run.events if isinstance(event, ToolStarted)}
     for message, following in zip(run.messages, [*run.messages[1:], None], strict=True):
         if message.calls:
             assert following is not None and following.role == "tool"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_by_hand import results
+from runs_by_hand import bare, results
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, ModelReplied, RunStarted, TextDelta, ToolFinished, ToolStarted
@@ -115,7 +115,7 @@ def test_one_agent_does_many_runs_at_once() -> None:
             else:
                 yield Reply(Message("assistant", (Text(request.messages[-1].parts[0].text),)))  # type: ignore[union-attr]
 
-    agent = Agent(Echo(), tools=[add])
+    agent = bare(Echo(), [add])
 
     async def main() -> list[Run]:
         return await asyncio.gather(*[agent.run(str(number)) for number in range(50)])
@@ -193,7 +193,8 @@ def test_the_first_request_sends_nothing_and_is_the_one_a_run_begins_with() -> N
     assert model.requests == []
     first = agent.run_sync("one")
     assert model.requests[0] == foreseen
-    assert [tool.name for tool in foreseen.tools] == ["add"]
+    assert [tool.name for tool in foreseen.tools] == ["add", "todo_operations"]
+    assert foreseen.messages[-1].text.startswith("one<system-reminder>")
     foreseen = agent.first_request("two", continue_from=first)
     agent.run_sync("two", continue_from=first)
     assert model.requests[1] == foreseen

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from runs_by_hand import assert_every_call_has_one_result
+from runs_by_hand import assert_every_call_has_one_result, bare
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import CommandReceived
@@ -38,7 +38,7 @@ def test_the_persons_message_is_the_first_of_the_conversation() -> None:
 @pytest.mark.req("R0.87")
 def test_a_run_that_goes_on_with_another_sends_and_keeps_the_whole_conversation(tmp_path: Path) -> None:
     model = ScriptedModel([["I look.", ToolCall("look")], "One.", "Two."])
-    agent, store = Agent(model, tools=[look]), Store(tmp_path / "runs")
+    agent, store = bare(model, [look]), Store(tmp_path / "runs")
     first = agent.run_sync("one", store=store)
     second = agent.run_sync("two", store=store, continue_from=first)
     assert shape(model.requests[2]) == [
@@ -66,8 +66,8 @@ def test_going_on_leaves_the_first_run_as_it_was() -> None:
 @pytest.mark.req("R0.87", "R0.7")
 def test_a_run_that_was_ended_by_its_limit_can_be_gone_on_with() -> None:
     model = ScriptedModel([ToolCall("look"), "Done."])
-    limited = Agent(model, tools=[look], max_rounds=1).run_sync("go")
-    run = Agent(model, tools=[look]).run_sync("go on", continue_from=limited)
+    limited = bare(model, [look], max_rounds=1).run_sync("go")
+    run = bare(model, [look]).run_sync("go on", continue_from=limited)
     assert (limited.status, run.status, run.text) == ("limited", "completed", "Done.")
     last = model.requests[1].messages[-1]
     assert (last.role, last.text) == ("tool", "go on")
@@ -84,7 +84,7 @@ def test_a_follow_up_of_the_person_is_read_in_the_next_round_and_stored() -> Non
         return "waited"
 
     model = ScriptedModel([ToolCall("wait"), "Done."])
-    live = Agent(model, tools=[wait]).start("go")
+    live = bare(model, [wait]).start("go")
     assert entered.wait(LONG)
     live.say("And be brief.")
     assert len(model.requests) == 1
@@ -105,7 +105,7 @@ def test_what_is_said_before_a_natural_end_makes_another_round() -> None:
         return "Done."
 
     model = ScriptedModel([answer, "Done again."])
-    live = Agent(model).start("go")
+    live = bare(model).start("go")
     ready.set()
     run = live.result(LONG)
     assert [a.reason for a in run.rounds] == ["prompt", "said"]
@@ -149,7 +149,7 @@ def test_what_is_said_while_the_end_is_being_written_is_stored_all_the_same() ->
 def test_a_prompt_may_be_a_message_with_a_picture() -> None:
     prompt = Message("user", (Text("What is this?"), Image("image/png", b"png")))
     model = ScriptedModel(["A dot."])
-    run = Agent(model).run_sync(prompt)
+    run = bare(model).run_sync(prompt)
     assert list(model.requests[0].messages) == [prompt]
     assert run.prompt == "What is this?"
 
@@ -167,7 +167,7 @@ def test_a_run_that_broke_off_in_its_tools_is_gone_on_with_every_call_answered()
         broken = Run.from_events(whole.events[:count])
         broken.mark_interrupted()
         model = ScriptedModel(["Fine."])
-        after = Agent(model).run_sync("And now?", continue_from=broken)
+        after = bare(model).run_sync("And now?", continue_from=broken)
         calls = [call.id for message in after.messages for call in message.calls]
         answers = [part.call_id for message in after.messages for part in message.parts if isinstance(part, ToolResult)]
         assert answers == calls

@@ -17,6 +17,7 @@ from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, Tool
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.function import tool
 
 
 def request_of(run: Run) -> Request:
@@ -171,11 +172,13 @@ def test_a_round_prepares_what_is_new_and_not_the_whole_history(monkeypatch: pyt
         added.append(0)
         return ToolCall("look")
 
+    @tool(repeatable=True)
     def look() -> str:
         """Look."""
         return "seen"
 
     monkeypatch.setattr(Conversation, "_add", counted)
     added.append(0)
-    Agent(ScriptedModel([answer] * 30 + ["Done."]), tools=[look]).run_sync("go")
+    run = Agent(ScriptedModel([answer] * 30 + ["Done."]), tools=[look]).run_sync("go")
     assert added[:-1] == [1] + [2] * 29
+    assert run.text == "Done."

@@ -86,7 +86,7 @@ def test_plain_calls_that_are_safe_overlap_in_threads() -> None:
     barrier = threading.Barrier(4)
     threads: set[int] = set()
 
-    @tool(parallel_safe=True)
+    @tool(parallel_safe=True, repeatable=True)
     def meet() -> int:
         threads.add(threading.get_ident())
         return barrier.wait(LONG) >= 0
@@ -109,7 +109,7 @@ def test_what_only_reads_is_safe_beside_others_by_default_and_nothing_else_is() 
 
     running: list[str] = []
 
-    @tool(effects=["read", "write"])
+    @tool(effects=["read", "write"], repeatable=True)
     async def write() -> int:
         running.append("write")
         count = len(running)
@@ -218,7 +218,7 @@ def test_the_time_of_a_call_is_the_time_its_tool_took() -> None:
 def test_as_many_plain_tools_as_asked_for_run_at_the_same_time(count: int) -> None:
     all_there = threading.Barrier(count)
 
-    @tool(parallel_safe=True)
+    @tool(parallel_safe=True, repeatable=True)
     def meet() -> str:
         all_there.wait(30)
         return "met"
@@ -258,7 +258,7 @@ import threading
 from agentnb import Agent, ToolCall, tool
 from agentnb.models import ScriptedModel
 
-@tool(parallel_safe=True, timeout=0.2)
+@tool(parallel_safe=True, timeout=0.2, repeatable=True)
 def stuck() -> str:
     threading.Event().wait()
 
@@ -267,10 +267,10 @@ def fine() -> str:
     return "fine"
 
 run = Agent(ScriptedModel([[ToolCall("stuck")] * 70, ToolCall("fine"), "Done."]), tools=[stuck, fine]).run_sync("go")
-print(run.rounds[1].results[0].text)
+print([result.error_code for result in run.rounds[0].results].count("timeout"), run.rounds[1].results[0].text)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout.strip(), done.returncode) == ("fine", 0), done.stderr
+    assert (done.stdout.strip(), done.returncode) == ("70 fine", 0), done.stderr
 
 
 @pytest.mark.req("R0.72")

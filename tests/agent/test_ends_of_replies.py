@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from runs_by_hand import assert_closed, kinds, reply, results
+from runs_by_hand import assert_closed, bare, kinds, reply, results
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Text, ToolCall
@@ -72,7 +72,7 @@ def test_after_an_empty_last_reply_the_text_of_the_run_is_what_was_said_before()
 
 
 def test_an_empty_reply_leaves_no_empty_message_in_the_next_request() -> None:
-    first = Agent(ScriptedModel([reply()])).run_sync("one")
+    first = bare(ScriptedModel([reply()])).run_sync("one")
     model = ScriptedModel(["Two."])
-    Agent(model).run_sync("two", continue_from=first)
+    bare(model).run_sync("two", continue_from=first)
     assert [(m.role, m.text) for m in model.requests[0].messages] == [("user", "one\n\ntwo")]

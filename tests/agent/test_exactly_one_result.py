@@ -309,9 +309,9 @@ def test_a_tool_that_interrupts_the_persons_own_loop_leaves_a_closed_log(error: 
 
 @pytest.mark.req("KX.11")
 def test_a_log_that_fails_in_the_middle_of_the_tools_leaves_a_closed_run_in_memory() -> None:
-    for kind in ("ToolStarted", "ToolFinished", "RoundFinished"):
+    for kind in ("ToolStarted", "CallBlocked", "ToolFinished", "RoundFinished"):
         with pytest.raises(StoreError) as caught:
-            model = ScriptedModel([[ToolCall("fine"), ToolCall("fine")], "Done."])
+            model = ScriptedModel([[ToolCall("fine"), ToolCall("fine"), ToolCall("fine"), ToolCall("fine")], "Done."])
             Agent(model, tools=[fine]).run_sync("go", store=FullDisk(kind))
         run = caught.value.run
         assert run is not None and run.status == "failed"

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from runs_by_hand import Breaking, assert_closed, assert_every_call_has_one_result, kinds, reply, results
+from runs_by_hand import Breaking, assert_closed, assert_every_call_has_one_result, bare, kinds, reply, results
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import ErrorRaised
@@ -100,7 +100,7 @@ def test_a_stream_without_a_reply_at_its_end_is_a_failure() -> None:
 def test_a_run_that_failed_can_be_gone_on_with() -> None:
     failed = Agent(ScriptedModel([ADD, RuntimeError("boom")]), tools=[add]).run_sync("go")
     model = ScriptedModel(["It is 3."])
-    run = Agent(model, tools=[add]).run_sync("again", continue_from=failed)
+    run = bare(model, [add]).run_sync("again", continue_from=failed)
     assert run.text == "It is 3."
     assert [m.role for m in model.requests[0].messages] == ["user", "assistant", "tool"]
     assert model.requests[0].messages[-1].text == "again"

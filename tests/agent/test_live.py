@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, codes
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.live import LiveRun
@@ -119,7 +119,7 @@ def test_pause_holds_the_run_before_its_next_round_and_resume_lets_it_go(gate: G
 
 def test_what_is_said_during_a_pause_is_read_after_it(gate: Gate) -> None:
     model = ScriptedModel([ToolCall("gate"), "Done."])
-    live = Agent(model, tools=[gate]).start("go")
+    live = bare(model, [gate]).start("go")
     assert gate.entered.wait(LONG)
     live.pause()
     gate.release.set()

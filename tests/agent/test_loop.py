@@ -107,7 +107,7 @@ def test_words_without_calls_end_the_run_whatever_the_provider_says(stop_reason:
 
 @pytest.mark.req("R0.7", "R2.8")
 def test_the_limit_of_rounds_ends_the_run_with_its_own_reason_and_keeps_what_there_is() -> None:
-    model = ScriptedModel([[f"Step {n}.", ADD] for n in range(9)])
+    model = ScriptedModel([[f"Step {n}.", ToolCall("add", {"a": n, "b": 3 - n})] for n in range(9)])
     run = Agent(model, tools=[add], max_rounds=3).run_sync("go")
     assert (run.status, run.stop_reason, run.error) == ("limited", "max_rounds", None)
     assert len(run.rounds) == len(model.requests) == 3

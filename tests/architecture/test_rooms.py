@@ -15,6 +15,24 @@ FILES = sorted((ROOT / "agentnb").rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 
+MATRIX = {
+    "todos_tools",
+    "todos_text",
+    "tools",
+    "text",
+    "reminder",
+    "warning",
+    "final_warning",
+    "stronger",
+    "strongest",
+    "workflow",
+    "already_said",
+    "note",
+    "todo_list",
+}
+"""The parts of the built-in guidance set."""
+
+
 def run(*command: str) -> None:
     done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -90,14 +108,25 @@ def test_only_settings_reads_the_environment() -> None:
 
 def test_prompts_are_markdown_files() -> None:
     folder = ROOT / "agentnb" / "agent" / "prompts"
-    prompts = {path.stem for path in folder.glob("*.md")}
-    assert prompts == {"system", "no_tools", "continue"}
-    assert all(path.read_text(encoding="utf-8").strip() for path in folder.glob("*.md"))
+    prompts = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")}
+    assert prompts == {"system", "no_tools", "continue", *(f"matrix/{part}" for part in MATRIX)}
+    assert all(path.read_text(encoding="utf-8").strip() for path in folder.rglob("*.md"))
 
 
 def test_the_notebook_room_decides_nothing() -> None:
-    """Watching never reaches into running: no policy, loop or dispatch is imported there."""
+    """Watching never reaches into running: no policy, gate, guide, loop or dispatch is imported there.
+
+    What a person types after ``-p`` is looked up by its name, and nothing else is taken from where the policies are.
+    """
+    decide = ("loop", "dispatch", "policies", "gates", "guidance.guides")
     for path, tree in TREES.items():
-        if path.parent.name == "notebook":
-            imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
-            assert not imported & {"agentnb.agent.loop", "agentnb.agent.dispatch", "agentnb.agent.policies"}, path
+        if path.parent.name != "notebook":
+            continue
+        for node in ast.walk(tree):
+            names = {alias.name for alias in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else set()
+            if isinstance(node, ast.ImportFrom) and node.module == "agentnb.agent.policies.named":
+                assert names <= {"NAMED", "find_policy", "in_workflow_mode"}, path
+                continue
+            imported = {f"{node.module}.{name}" for name in names} if isinstance(node, ast.ImportFrom) else names
+            for room in decide:
+                assert not [name for name in imported if f"{name}.".startswith(f"agentnb.agent.{room}.")], path

@@ -8,7 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from agentnb.core import events as e
+from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, user
+from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
 
@@ -36,7 +38,7 @@ results = st.builds(
     names,
     st.lists(texts | images, max_size=2).map(tuple),
     st.booleans(),
-    st.none() | st.sampled_from(["unknown_tool", "tool_error", "timeout"]),
+    st.none() | st.sampled_from(["unknown_tool", "tool_error", "timeout", "duplicate_call_blocked"]),
 )
 parts = texts | st.builds(Thinking, words, metadata) | images | calls | results
 messages = st.builds(Message, st.sampled_from(["system", "user", "assistant", "tool"]), st.lists(parts, max_size=3).map(tuple))
@@ -45,6 +47,23 @@ usages = st.builds(
     Usage, maybe_counts, maybe_counts, maybe_counts, maybe_counts, maybe_counts, st.none() | seconds, st.booleans()
 )
 specs = st.builds(ToolSpec, names, words, json_objects)
+todos = st.builds(
+    Todo,
+    id=counts,
+    title=words,
+    status=st.sampled_from(["not-started", "in-progress", "completed", "blocked"]),
+    description=words,
+    priority=st.none() | st.sampled_from(["low", "medium", "high", "critical"]),
+    dependencies=st.lists(counts, max_size=2).map(tuple),
+    can_run_parallel=st.none() | st.booleans(),
+    parallel_group=st.none() | words,
+    progress=st.none() | st.floats(0, 1),
+    blocked_reason=st.none() | words,
+    created_at=st.none() | times,
+    updated_at=st.none() | times,
+)
+todo_lists = st.lists(todos, max_size=2).map(tuple)
+guidance = st.builds(Guidance, set=words, cell=words, text=words, level=st.integers(1, 3), trigger=words, version=words)
 
 
 def _of_kind(kind: type[e.Event], **fields: Any) -> st.SearchStrategy[Any]:
@@ -64,14 +83,32 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
         settings=json_objects,
         continued_from=st.none() | names,
         history=st.lists(messages, max_size=2).map(tuple),
+        todos=todo_lists,
     ),
-    e.RoundStarted: _of_kind(e.RoundStarted, index=counts, reason=words, continuation=words),
+    e.RoundStarted: _of_kind(e.RoundStarted, index=counts, reason=words, continuation=words, note=words),
+    e.GuidanceGiven: _of_kind(e.GuidanceGiven, guidance=guidance),
     e.ModelReplied: _of_kind(
-        e.ModelReplied, message=messages, usage=usages, stop_reason=words, seconds=seconds, metadata=json_objects
+        e.ModelReplied,
+        message=messages,
+        usage=usages,
+        stop_reason=words,
+        seconds=seconds,
+        metadata=json_objects,
+        signals=st.lists(st.sampled_from(["complete", "continue", "stop"]), max_size=2).map(tuple),
     ),
     e.ToolStarted: _of_kind(e.ToolStarted, call=calls),
     e.ToolFinished: _of_kind(e.ToolFinished, result=results, seconds=seconds, traceback=words),
+    e.CallBlocked: _of_kind(e.CallBlocked, call=calls, result=results, rule=words),
+    e.TodosChanged: _of_kind(e.TodosChanged, todos=todo_lists, by=st.sampled_from(["model", "outside"]), call_id=words),
     e.RoundFinished: _of_kind(e.RoundFinished, index=counts, status=st.sampled_from(["success", "error"]), seconds=seconds),
+    e.LoopDetected: _of_kind(
+        e.LoopDetected,
+        rule=words,
+        first=counts,
+        last=counts,
+        sentence=words,
+        severity=st.sampled_from(["notice", "nudge", "block", "stop"]),
+    ),
     e.LimitReached: _of_kind(e.LimitReached, limit=words, value=seconds),
     e.CommandReceived: _of_kind(e.CommandReceived, command=st.sampled_from(["stop", "pause", "resume", "say"]), text=words),
     e.Warned: _of_kind(e.Warned, message=words),
@@ -104,6 +141,11 @@ class Story:
         """A call ran."""
         self.add(e.ToolStarted, call=call)
         return self.add(e.ToolFinished, result=ToolResult(call.id, call.name, (Text(text),), **how))
+
+    def blocked(self, call: ToolCall, rule: str = "consecutive") -> Story:
+        """A call was not let through."""
+        result = ToolResult(call.id, call.name, (Text("no"),), is_error=True, error_code="duplicate_call_blocked")
+        return self.add(e.CallBlocked, call=call, result=result, rule=rule)
 
     def round_over(self, index: int, status: e.RoundStatus = "success") -> Story:
         """The round ends."""

@@ -44,7 +44,7 @@ def add(a: int, b: int) -> int:
 
 
 def an_agent() -> Agent:
-    """Two rounds, eight events."""
+    """Two rounds, eleven events."""
     return Agent(ScriptedModel([["See.", ToolCall("add", {"a": 1, "b": 2})], "Three."]), tools=[add])
 
 
@@ -60,6 +60,7 @@ KINDS = [
     e.ToolFinished,
     e.RoundFinished,
     e.RoundStarted,
+    e.GuidanceGiven,
     e.ModelReplied,
     e.RoundFinished,
     e.RunFinished,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from some_events import NOON, Story
 
@@ -9,11 +11,12 @@ from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, ToolCall, user
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import Run
+from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import TraceError
 
-ONE, TWO = ToolCall("add", {"a": 1}, "1"), ToolCall("look", {}, "2")
+ONE, TWO, THREE = ToolCall("add", {"a": 1}, "1"), ToolCall("look", {}, "2"), ToolCall("look", {}, "3")
 
 
 def two_rounds() -> Story:
@@ -22,6 +25,19 @@ def two_rounds() -> Story:
     story.round(0, Text("Let me see."), ONE, TWO, usage=Usage(10, 5, cost=0.25))
     story.answered(TWO, "not there", is_error=True, error_code="tool_error").answered(ONE, "3").round_over(0)
     return story.round(1, Text("Three."), reason="tool_results", usage=Usage(20, 7, cost=0.5)).round_over(1).over()
+
+
+def guided_rounds() -> Story:
+    """A run with a list, that was told to go on, of which a call was blocked, and that ended in a loop."""
+    guided = e.Guidance("matrix", "todos_tools", "Go on.")
+    story = Story("Go", todos=(Todo(1, "Add"), Todo(2, "Look")))
+    story.round(0, ONE).answered(ONE, "3").add(e.TodosChanged, todos=(Todo(1, "Add", "in-progress"),), by="outside").round_over(
+        0
+    )
+    story.add(e.RoundStarted, index=1, reason="tool_results", note="Round 2 of 5.").add(e.GuidanceGiven, guidance=guided)
+    story.add(e.ModelReplied, message=Message("assistant", (TWO, THREE)), signals=("continue",)).answered(TWO).blocked(THREE)
+    story.add(e.TodosChanged, todos=(Todo(1, "Add", "completed"),), by="model", call_id="2").round_over(1)
+    return story.add(e.LoopDetected, rule="said", first=0, last=1, sentence="Again.").over("stopped", "loop_detected")
 
 
 def folded(story: Story) -> Run:
@@ -49,7 +65,7 @@ def test_all_state_of_a_run_is_read_off_one_object() -> None:
 @pytest.mark.req("R0.2")
 @pytest.mark.parametrize("name", [name for name in dir(Run) if not name.startswith("_")])
 def test_nothing_of_a_run_can_be_set_from_outside(name: str) -> None:
-    run = folded(two_rounds())
+    run = folded(guided_rounds())
     with pytest.raises(AttributeError):
         setattr(run, name, None)
 
@@ -187,16 +203,18 @@ def test_an_event_out_of_turn_is_refused_and_changes_nothing(wrong: int) -> None
     assert run == Run.from_events(events[:4])
 
 
-def test_a_fold_step_by_step_is_the_fold_of_all() -> None:
-    run, events = Run(), two_rounds().events
+@pytest.mark.parametrize("story", [two_rounds, guided_rounds])
+def test_a_fold_step_by_step_is_the_fold_of_all(story: Callable[[], Story]) -> None:
+    run, events = Run(), story().events
     for count, event in enumerate(events, 1):
         run.apply(event)
         assert run == Run.from_events(events[:count])
     assert run.events == events
 
 
-def test_runs_that_differ_in_anything_are_not_equal() -> None:
-    events = two_rounds().events
+@pytest.mark.parametrize("story", [two_rounds, guided_rounds])
+def test_runs_that_differ_in_anything_are_not_equal(story: Callable[[], Story]) -> None:
+    events = story().events
     assert Run.from_events(events) == Run.from_events(events)
     assert Run.from_events(events) != Run.from_events(events[:-1])
     assert Run.from_events(events) != Run.from_events(Story("Other").events)

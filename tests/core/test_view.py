@@ -64,6 +64,19 @@ def test_a_view_reads_like_a_tuple_of_the_same_length(items: list[int], length: 
         assert repr(view) == repr(same)
 
 
+@given(st.lists(st.integers(), min_size=1, max_size=8), st.integers(1, 8), st.slices(8), st.integers(100, 110))
+def test_a_view_with_a_last_item_of_its_own_reads_like_a_tuple_with_that_item(
+    items: list[int], length: int, part: slice, last: int
+) -> None:
+    length = min(length, len(items))
+    before = list(items)
+    view, same = View(items, length, last), (*items[: length - 1], last)
+    assert view == same and tuple(view) == same and len(view) == len(same) and repr(view) == repr(same)
+    assert view[part] == same[part] and tuple(reversed(view)) == same[::-1]
+    assert [view[i] for i in range(-len(same), len(same))] == [same[i] for i in range(-len(same), len(same))]
+    assert items == before
+
+
 def test_views_are_equal_to_what_holds_the_same_in_the_same_order() -> None:
     view = View([1, 2])
     assert view == [1, 2] and view == (1, 2) and view == View([1, 2, 3], 2)

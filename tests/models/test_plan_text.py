@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentnb.core.messages import ToolCall
+from agentnb.core.todos import Todo, listed
 from agentnb.core.tool_spec import ToolSpec
-from agentnb.models.plan_text import PlanItem, calls_of, read_plan
+from agentnb.models.plan_text import Entry, PlanItem, calls_of, read_listing, read_plan, short_title
 
 TOOLS = (
     ToolSpec("load", "", {"properties": {"path": {}, "sep": {}, "rows": {}}}),
@@ -96,3 +97,46 @@ def test_calls_stand_in_the_order_of_the_text() -> None:
 def test_any_prompt_can_be_read(prompt: str) -> None:
     for item in read_plan(f"- {prompt}\n- `{prompt}`"):
         calls_of(item, TOOLS)
+
+
+def test_the_list_of_todos_is_read_as_the_tool_shows_it() -> None:
+    todos = (
+        Todo(1, "Load the table", "completed"),
+        Todo(2, "Describe", "in-progress", description="with `now()`\nand `load('x')`"),
+        Todo(30, "Wait", "blocked", blocked_reason="for Ann"),
+    )
+    text = (
+        f"Updated: 1 applied.\n- 2. [in-progress] quoted\n\nTodos (1 of 3 completed):\n{listed(todos)}\n\n4. [open] Not of it"
+    )
+    entries = read_listing(text)
+    assert entries == (
+        Entry(1, "completed", "Load the table"),
+        Entry(2, "in-progress", "Describe: with `now()` and `load('x')`"),
+        Entry(30, "blocked", "Wait (blocked: for Ann)"),
+    )
+    assert [entry.is_open for entry in entries] == [False, True, True]
+    assert [entry.has_title(title) for entry, title in zip(entries, ("Load the", "Describe", "Wait"), strict=True)] == [
+        False,
+        True,
+        True,
+    ]
+    assert entries[1].as_item().code == ("now()", "load('x')")
+
+
+def test_the_newest_of_two_lists_in_a_text_counts() -> None:
+    text = "Todos (0 of 1 completed):\n1. [not-started] Old\n\nTodos (0 of 1 completed):\n2. [not-started] New"
+    assert read_listing(text) == (Entry(2, "not-started", "New"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [("", None), ("No list here", None), ("There are no todos. Write some.", ()), ("There is no list to update.", ())],
+)
+def test_a_text_without_a_list_is_told_from_an_empty_list(text: str, entries: Any) -> None:
+    assert read_listing(text) == entries
+
+
+@pytest.mark.parametrize("length", [1, 59, 60, 61, 500])
+def test_a_title_is_short(length: int) -> None:
+    title = short_title("x" * length)
+    assert len(title) <= 60 and (title == "x" * length) == (length <= 60)

@@ -10,6 +10,7 @@ import pytest
 from agentnb import Agent, Store
 from agentnb.errors import AgentnbError, MissingKey, NotAvailable, UnknownModel
 from agentnb.models import ScriptedModel, SimulatedModel
+from agentnb.models.personas import PERSONAS
 from agentnb.models.registry import DEFAULT, PROVIDERS, check_model, make_model, names
 
 SECRET = "sk-never-to-be-seen-0123456789"
@@ -42,8 +43,8 @@ def test_a_model_object_is_handed_back_as_it_is() -> None:
         ("simulated", "'simulated' names no model. Write simulated:NAME"),
         ("anthropic:", "'anthropic:' names no model. Write anthropic:NAME"),
         ("simulated:discplined", "simulated: has no persona 'discplined'. Did you mean disciplined?"),
-        ("simulated:disciplined?speed=1", "simulated: has no option 'speed'. It has delay"),
-        ("simulated:disciplined?delay=x", "delay='x' of simulated:disciplined is no number of seconds"),
+        ("simulated:disciplined?speed=1", "simulated:disciplined has no option 'speed'. It has seed, heed, delay"),
+        ("simulated:disciplined?delay=x", "delay='x' of simulated:disciplined is no number"),
         ("simulated:disciplined?delay=99", "is not between 0 and 10 seconds"),
         ("scripted:x", "scripted:x is not made from its name. Make the object in Python"),
     ],
@@ -119,5 +120,5 @@ def test_an_agent_refuses_an_unknown_model_when_it_is_made() -> None:
 
 
 def test_names_that_can_be_completed_make_models() -> None:
-    assert DEFAULT in names()
+    assert names() == [f"simulated:{persona}" for persona in PERSONAS] and names()[0] == DEFAULT
     assert [make_model(name).name for name in names()] == names()

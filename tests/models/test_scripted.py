@@ -78,14 +78,14 @@ def test_a_scripted_reply_costs_nothing_and_its_tokens_are_unknown() -> None:
 
 def test_a_function_sees_the_request() -> None:
     seen: list[Request] = []
-    do(lambda request: seen.append(request) or "ok", system="Be brief.")
+    do(lambda request: seen.append(request) or "ok", system="Be brief.", guidance="off", todos=False)
     assert seen[0].system.startswith("Be brief.") and seen[0].messages[-1] == user("Go")
     assert [spec.name for spec in seen[0].tools] == ["add"]
 
 
 def test_requests_are_kept_as_they_were_sent() -> None:
     model = ScriptedModel([["One.", CALL], ["Two.", CALL], "Three."])
-    run = asyncio.run(Agent(model, tools=[add]).run("Go"))
+    run = asyncio.run(Agent(model, tools=[add], guidance="off").run("Go"))
     assert [len(request.messages) for request in model.requests] == [1, 3, 5]
     assert model.requests[0].messages == [user("Go")]
     assert model.requests[2].messages == run.messages[:5]

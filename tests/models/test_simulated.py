@@ -1,4 +1,4 @@
-"""A model without a language model: it follows the list in the prompt."""
+"""A model without a language model: it follows the list in the prompt. Here without a list of todos; with one in test_moves."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def look(where: str) -> str:
     return "x" * 1000 if where == "far" else f"saw {where}"
 
 
-def do(prompt: str, *tools: Any, **settings: Any) -> Run:
-    return asyncio.run(Agent(SimulatedModel(), tools=tools or [add, look], **settings).run(prompt))
+def do(prompt: str, *tools: Any) -> Run:
+    return asyncio.run(Agent(SimulatedModel(), tools=tools or [add, look], todos=False).run(prompt))
 
 
 def arguments(run: Run) -> list[list[tuple[str, Any]]]:
@@ -107,7 +107,9 @@ def test_words_along_the_way_do_not_change_the_plan() -> None:
             assert begun.wait(30)
             live.say("Please be quick")
 
-    live = Agent(SimulatedModel(), tools=[add]).start("- one `add(1)`\n- two `add(2)`\n- three `add(3)`", watch=watch)
+    live = Agent(SimulatedModel(), tools=[add], todos=False).start(
+        "- one `add(1)`\n- two `add(2)`\n- three `add(3)`", watch=watch
+    )
     begun.set()
     run = live.result(30)
     assert arguments(run) == [[("add", {"a": 1})], [("add", {"a": 2})], [("add", {"a": 3})], []]
@@ -123,7 +125,7 @@ def test_a_new_list_said_along_the_way_is_the_new_plan() -> None:
 
 
 def test_it_works_on_the_newest_prompt_of_a_conversation() -> None:
-    agent = Agent(SimulatedModel(), tools=[add])
+    agent = Agent(SimulatedModel(), tools=[add], todos=False)
     first = asyncio.run(agent.run("- `add(1)`"))
     second = asyncio.run(agent.run("- `add(5)`\n- `add(6)`", continue_from=first))
     assert arguments(second) == [[("add", {"a": 5})], [("add", {"a": 6})], []]

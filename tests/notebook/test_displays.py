@@ -161,12 +161,12 @@ def test_hostile_text_is_only_text_wherever_it_stands(hostile: str) -> None:
 
 
 def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:
-    run = made(*([ToolCall("add", {"a": 1})] * 40), "Done.")
+    run = made(*[ToolCall("add", {"a": n}) for n in range(40)], "Done.")
     growing = Run.from_events(run.events[:-3])
     assert growing.should_continue
     for shown in (run_html(growing), run_text(growing)):
         assert "earlier rounds" in shown and shown.count("add") <= 2 * 13
-    assert run_text(run).count("add(a=1)") == 40
+    assert run_text(run).count("add(a=") == 40
 
 
 def test_a_terminal_gets_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

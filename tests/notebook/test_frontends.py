@@ -33,7 +33,7 @@ def test_plain_ipython_gets_lines(tmp_path: Path) -> None:
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     assert "Step 1 of 1: first add(1)." in lines
     assert any("add(a=1)  ✓ ok" in line for line in lines)
-    assert any(line.startswith("Done: 2 rounds, 1 tool call") for line in lines)
+    assert any(line.startswith("Done: 4 rounds, 4 tool calls, 1 of 1 todo") for line in lines)
     assert "<div" not in done.stdout and "\x1b" not in done.stdout.replace("\x1b[22;0t", "").replace("\x1b]0;", "")
 
 
@@ -41,7 +41,7 @@ def test_an_executed_notebook_holds_the_run_as_text_and_html(tmp_path: Path) -> 
     notebook = executed(tmp_path, "%load_ext agentnb", TOOL, CELL)
     shown, answer = notebook.cells[2].outputs[0], notebook.cells[2].outputs[-1]
     assert shown.output_type == "display_data" and answer.output_type == "execute_result"
-    assert shown.data["text/plain"].startswith("Done: 2 rounds, 1 tool call")
+    assert shown.data["text/plain"].startswith("Done: 4 rounds, 4 tool calls, 1 of 1 todo")
     assert "agentnb-run" in shown.data["text/html"]
     assert "add: 3" in answer.data["text/plain"]
     assert not any("widget" in mime for output in notebook.cells[2].outputs for mime in output.get("data", {}))

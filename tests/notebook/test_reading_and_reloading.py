@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,8 @@ def test_a_run_whose_kernel_was_killed_in_a_tool_can_be_gone_on_with(tmp_path: P
     first.run(TOOLS)
     first.client.execute("%%agent -m simulated:disciplined -t nap add\n- `nap(60)`\n- `add(1)`")
     logs = tmp_path / ".agentnb" / "runs"
-    while not any(b'"tool_started"' in log.read_bytes() for log in logs.glob("*.jsonl")):
+    # The call is in the log before the one beside it has marked its todo: wait for that too.
+    while not any(_is_napping(log.read_bytes()) for log in logs.glob("*.jsonl")):
         pass
     first.manager.signal_kernel(signal.SIGKILL)  # closing it would interrupt it first
     first.close()
@@ -111,9 +113,13 @@ def test_a_run_whose_kernel_was_killed_in_a_tool_can_be_gone_on_with(tmp_path: P
         second.run(f"%agent load {log.stem}")
         assert second.value("run.status") == "interrupted"
         second.run("from agentnb.models import ScriptedModel\nmodel = ScriptedModel(['Fine.'])")
-        assert second.run("%%agent -m model --continue\nGo on.").status == "ok"
+        assert second.value("[todo.status for todo in run.todos]") == "['in-progress', 'not-started']"
+        assert second.run("%%agent -m model -g off --continue\nGo on.").status == "ok"
         sent = second.value("[(one.role, [type(part).__name__ for part in one.parts]) for one in model.requests[0].messages]")
-        assert sent == "[('user', ['Text']), ('assistant', ['Text', 'ToolCall']), ('tool', ['ToolResult', 'Text'])]"
+        listed = "('user', ['Text']), ('assistant', ['Text', 'ToolCall']), ('tool', ['ToolResult'])"
+        assert sent == (
+            f"[{listed}, ('assistant', ['Text', 'ToolCall', 'ToolCall']), ('tool', ['ToolResult', 'ToolResult', 'Text'])]"
+        )
     finally:
         second.close()
 
@@ -140,4 +146,9 @@ def test_after_a_tool_that_holds_its_event_loop_the_next_cell_works_at_once(kern
     assert kernel.value("[one.run.status for one in " + SESSION + ".running()]") == "['running']"  # it still holds
 
 
+NAPPING = re.compile(rb'^{"kind":"tool_started".*"name":"nap"', re.MULTILINE)
 SESSION = "get_ipython().magics_manager.registry['AgentMagics'].session"
+
+
+def _is_napping(log: bytes) -> bool:
+    return bool(NAPPING.search(log)) and log.count(b'{"kind":"todos_changed"') == 2

@@ -90,11 +90,25 @@ def test_without_a_foreground_plain_tools_run_in_threads(session: Session) -> No
 def test_defaults_are_checked(session: Session) -> None:
     session.set_default("model", "simulated:disciplined")
     session.set_default("max-rounds", "7")
-    assert session.defaults == {"model": "simulated:disciplined", "max-rounds": "7"}
-    for key, value in [("model", "nobody:x"), ("max-rounds", "0"), ("max-rounds", "x"), ("colour", "red")]:
+    session.set_default("guidance", "off")
+    session.set_default("policy", "minimal")
+    chosen = {"model": "simulated:disciplined", "max-rounds": "7", "guidance": "off", "policy": "minimal"}
+    assert session.defaults == chosen
+    wrong = [
+        ("model", "nobody:x"),
+        ("max-rounds", "0"),
+        ("max-rounds", "x"),
+        ("guidance", "mine"),
+        ("policy", "strict"),
+        ("colour", "red"),
+    ]
+    for key, value in wrong:
         with pytest.raises(SettingsError):
             session.set_default(key, value)
-    assert session.defaults == {"model": "simulated:disciplined", "max-rounds": "7"}
+    assert session.defaults == chosen
+    session.write_set("mine", "Go on.")
+    session.set_default("guidance", "mine")
+    assert session.defaults["guidance"] == "mine"
 
 
 def test_the_session_s_model_comes_before_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from hypothesis import example
 from hypothesis import strategies as st
 
-from agentnb import Agent, Run, Store, ToolCall, tool
-from agentnb.agent.start import Task, new_log, run_task
+from agentnb import Agent, GuidanceSet, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, tool
+from agentnb.agent.start import Task, board_of, new_log, run_task, toolbox_of
 from agentnb.agent.threads import call_in_thread
 from agentnb.core.inbox import CommandName, Inbox
 from agentnb.core.messages import Message, Text, Thinking, user
@@ -70,7 +71,32 @@ fitting = st.one_of(
     st.builds(ToolCall, st.sampled_from(["nap", "hang"]), st.just({}), ids),
     st.builds(ToolCall, st.just("nap"), st.fixed_dictionaries({"turns": st.integers(0, 5)}), ids),
 )
-calls = fitting | fitting | st.builds(ToolCall, st.sampled_from(["add", "echo", "boom", "nap", "hang", "gone"]), arguments, ids)
+again = st.builds(ToolCall, st.just("echo"), st.just({"text": "again"}), ids)
+listed = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.integers(1, 3),
+            "title": words,
+            "status": st.sampled_from(["not-started", "in-progress", "completed", "done"]),
+        }
+    ),
+    max_size=3,
+    unique_by=lambda todo: todo["id"],
+)
+listing = st.one_of(
+    st.fixed_dictionaries({"operation": st.just("write"), "todoList": listed}),
+    st.fixed_dictionaries({"operation": st.just("update"), "todoUpdates": listed}),
+    st.fixed_dictionaries({"operation": st.just("add"), "newTodos": st.just([{"title": "One thing more"}])}),
+    st.just({"operation": "read"}),
+)
+todo_calls = st.builds(ToolCall, st.just("todo_operations"), listing, ids)
+calls = st.one_of(
+    fitting,
+    fitting,
+    again,
+    todo_calls,
+    st.builds(ToolCall, st.sampled_from(["add", "echo", "boom", "nap", "hang", "gone", "think"]), arguments, ids),
+)
 usages = st.builds(Usage, st.none() | st.integers(0, 99), st.none() | st.integers(0, 99), cost=st.none() | st.floats(0, 1))
 stop_reasons = st.sampled_from(["end_turn", "tool_use", "max_tokens", "refusal", "tool_calls", "never_heard_of"])
 
@@ -79,13 +105,22 @@ def _reply(parts: list[Any], usage: Usage, stop_reason: str) -> Reply:
     return Reply(Message("assistant", tuple(parts)), usage, stop_reason, {"draw": 1})
 
 
+SAME = "The same long answer, given word for word each time it is asked for."
+answers = st.sampled_from([SAME, "Well, well."])
+markers = st.sampled_from(["[CONTINUE]", "[WORKFLOW_COMPLETE]", '{"status": "stop"}', 'So be it.\n{"status":"complete"}\n'])
 lines = st.one_of(
     words,
+    answers,
+    markers,
+    st.tuples(markers, calls).map(list),
+    st.tuples(again, again, again).map(list),
     calls,
     st.lists(words | calls | st.builds(Thinking, words), max_size=4),
     st.builds(_reply, st.lists(st.builds(Text, words) | calls, max_size=3), usages, stop_reasons),
 )
 failures = st.builds(RuntimeError, words)
+stubborn = st.builds(lambda line, times: (line,) * times, lines, st.integers(2, 6))
+"""A model that says and asks for the same, time and again."""
 
 
 class Breaking(ScriptedModel):
@@ -107,47 +142,94 @@ class Breaking(ScriptedModel):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to happen: replies, the limit of rounds, where a stream breaks off, what the person does after which event."""
+    """What is to happen: replies, the rules of the agent, where a stream breaks off, what the person does after which event."""
 
     replies: tuple[Any, ...]
     later: tuple[Any, ...]
     max_rounds: int
+    guidance: str | GuidanceSet
+    policy: Matrix | Minimal
     stream: bool
     cut: tuple[int, int] | None
-    disturbances: tuple[tuple[int, tuple[tuple[CommandName, str], ...]], ...]
+    disturbances: tuple[tuple[int, tuple[tuple[str, str], ...]], ...]
 
 
+TODO = "add a todo"
+"""What the person does on the board, and not with a command."""
 wishes = st.sampled_from(
     [
+        ((TODO, "Look again"),),
+        ((TODO, "First this"), ("say", "mind the list")),
         (("stop", "enough"),),
         (("say", "hurry 👀"),),
         (("pause", ""), ("resume", "")),
         (("pause", ""), ("say", "wait"), ("stop", "")),
     ]
 )
+QUICK = {"intervention_cap": 1, "planning_rounds": 1, "repeats": 1, "blocked_rounds": 1, "workflow_cap": 1}
+POLICIES = [Matrix(), Matrix(**QUICK), Matrix(workflow_mode=True, strict_todos=True), Minimal(), Minimal(blocked_rounds=1)]
 plans = st.builds(
     Plan,
-    replies=st.lists(lines | lines | lines | failures, max_size=5).map(tuple),
+    replies=st.lists(lines | failures, max_size=7).map(tuple) | stubborn,
     later=st.lists(lines, max_size=2).map(tuple),
-    max_rounds=st.integers(1, 5),
+    max_rounds=st.integers(1, 7),
+    guidance=st.sampled_from(["matrix", "off", GuidanceSet.from_markdown("own", "Do {{ next_todo }}, {{ ignored }} times.")]),
+    policy=st.sampled_from(POLICIES),
     stream=st.booleans(),
     cut=st.none() | st.none() | st.tuples(st.integers(0, 3), st.integers(0, 3)),
     disturbances=st.lists(st.tuples(st.integers(0, 25), wishes), max_size=2, unique_by=lambda pair: pair[0]).map(tuple),
 )
 
 
+def _stubborn(policy: Matrix | Minimal, *replies: Any) -> Plan:
+    return Plan(replies, ("Once more.",), 7, "matrix", policy, True, None, ())
+
+
+ECHO = ToolCall("echo", {"text": "again"})
+READ = ToolCall("todo_operations", {"operation": "read"})
+WRITE = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "Look", "status": "not-started"}]})
+BY_HAND = [
+    _stubborn(Matrix(**QUICK), *[ECHO] * 6),
+    _stubborn(Matrix(workflow_mode=True), *[SAME] * 6),
+    _stubborn(Matrix(planning_rounds=1, intervention_cap=1), *[READ] * 6),
+    _stubborn(Matrix(intervention_cap=3), WRITE, *["Well, well."] * 6),
+    _stubborn(Matrix(), "[CONTINUE]", WRITE, "Done.\n[WORKFLOW_COMPLETE]"),
+    _stubborn(Minimal(), WRITE, *["Well, well."] * 6),
+    _stubborn(Minimal(), *[[ECHO, READ]] * 6),
+]
+"""What chance brings about too rarely: loops, open todos that the model passes over, markers."""
+
+
+def with_those_by_hand(test: Any) -> Any:
+    """The test, tried with each of these plans too."""
+    for plan in BY_HAND:
+        test = example(plan)(test)
+    return test
+
+
 async def _do(plan: Plan, replies: tuple[Any, ...], store: Store, before: Run | None) -> Run:
+    agent = Agent(
+        Breaking((*replies, "Done, I think."), plan.stream, plan.cut),
+        tools=TOOLS,
+        guidance=plan.guidance,
+        policy=plan.policy,
+        max_rounds=plan.max_rounds,
+    )
+    board = board_of(agent, before)
+    assert isinstance(board, TodoBoard)
     inbox, heard = Inbox(), 0
     due = dict(plan.disturbances) if before is None else {}
 
     def watch(item: Any) -> None:
         nonlocal heard
         for name, text in due.pop(heard, ()):
-            inbox.put(name, text)
+            if name == TODO:
+                board.add(text)
+            else:
+                inbox.put(cast(CommandName, name), text)
         heard += 1
 
-    agent = Agent(Breaking((*replies, "Done, I think."), plan.stream, plan.cut), tools=TOOLS, max_rounds=plan.max_rounds)
-    task = Task(user("Go, \ud83d go"), continue_from=before, store=store, watchers=(watch,))
+    task = Task(user("Go, \ud83d go"), before, None, None, store, (watch,), board, toolbox_of(agent, board))
     try:
         return await run_task(agent, task, new_log(task), inbox, call_in_thread)
     except AgentnbError as error:

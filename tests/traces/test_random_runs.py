@@ -6,10 +6,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from generated_runs import Plan, plans, really_run
+from generated_runs import Plan, plans, really_run, with_those_by_hand
 from hypothesis import HealthCheck, given, settings
 
 from agentnb import Run, Store, load_trace, load_traces, save_trace, tables
@@ -18,7 +19,18 @@ from agentnb.core.messages import ToolResult
 
 quickly = settings(max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 STATUSES = {"completed", "limited", "stopped", "cancelled", "failed"}
-ROUND_STATUSES = {"success", "error", "cancelled", "natural_completion", "unexpected_empty_tools"}
+ROUND_STATUSES = {
+    "success",
+    "error",
+    "cancelled",
+    "natural_completion",
+    "workflow_complete",
+    "auto_continue_todos",
+    "auto_continue_workflow",
+    "todo_nudge",
+    "duplicate_loop_broken",
+    "unexpected_empty_tools",
+}
 
 
 @contextmanager
@@ -30,6 +42,7 @@ def runs_of(plan: Plan) -> Iterator[tuple[Store, list[Run]]]:
 
 @pytest.mark.req("R0.2")
 @quickly
+@with_those_by_hand
 @given(plans)
 def test_the_live_run_the_stored_one_the_saved_one_and_the_folded_one_are_equal(plan: Plan) -> None:
     with runs_of(plan) as (store, runs):
@@ -42,6 +55,7 @@ def test_the_live_run_the_stored_one_the_saved_one_and_the_folded_one_are_equal(
 
 @pytest.mark.req("R0.8", "R0.71", "KX.10", "KX.11")
 @quickly
+@with_those_by_hand
 @given(plans)
 def test_every_call_is_answered_once_and_nothing_is_missing_or_twice(plan: Plan) -> None:
     with runs_of(plan) as (_, runs):
@@ -49,6 +63,7 @@ def test_every_call_is_answered_once_and_nothing_is_missing_or_twice(plan: Plan)
             check_events(run)
             check_calls(run)
             check_rounds(run)
+            check_guidance(run)
 
 
 def check_events(run: Run) -> None:
@@ -71,8 +86,10 @@ def check_calls(run: Run) -> None:
             assert after is not None and after.role == "tool"
             assert [part.call_id for part in after.parts if isinstance(part, ToolResult)] == [call.id for call in message.calls]
     own = [record.call.id for one in run.rounds for record in one.records]
-    finished = Counter(event.result.call_id for event in run.events if isinstance(event, e.ToolFinished))
+    finished = Counter(event.result.call_id for event in run.events if isinstance(event, e.ToolFinished | e.CallBlocked))
     assert finished == Counter(own) and set(own) <= set(asked)
+    blocked = {event.call.id for event in run.events if isinstance(event, e.CallBlocked)}
+    assert not blocked & {event.call.id for event in run.events if isinstance(event, e.ToolStarted)}
     assert all(one.calls == one.reply.calls for one in run.rounds if one.reply is not None)
 
 
@@ -85,8 +102,42 @@ def check_rounds(run: Run) -> None:
     assert run.max_rounds is not None and len(run.rounds) <= run.max_rounds
 
 
+def check_guidance(run: Run) -> None:
+    """What is said in passing is in its round, and in no message; the list is the one last seen."""
+    given = [event.guidance for event in run.events if isinstance(event, e.GuidanceGiven)]
+    assert given == [guidance for one in run.rounds for guidance in one.guidance]
+    assert all(len(one.followed) == len(one.guidance) for one in run.rounds)
+    assert not any("<system-reminder>" in message.text for message in run.messages)
+    lists = [event.todos for event in run.events if isinstance(event, e.TodosChanged)]
+    assert all(before != after for before, after in pairwise([run.events[0].todos, *lists]))  # type: ignore[union-attr]
+    assert run.todos == [run.events[0].todos, *lists][-1]  # type: ignore[union-attr]
+
+
+def test_events_of_all_kinds_come_about() -> None:
+    """The plans are worth something: every kind of event, and every way a round can end, is among them."""
+    kinds: set[type[e.Event]] = set()
+    statuses: set[str] = set()
+    loops: set[str] = set()
+
+    @settings(quickly, max_examples=200, derandomize=True)
+    @with_those_by_hand
+    @given(plans)
+    def gathered(plan: Plan) -> None:
+        with runs_of(plan) as (_, runs):
+            for run in runs:
+                kinds.update(type(event) for event in run.events)
+                statuses.update(one.status for one in run.rounds)
+                loops.update(one.rule for one in run.loops)
+
+    gathered()
+    assert kinds == set(e.KINDS)
+    assert statuses == ROUND_STATUSES
+    assert loops == {"only_blocked_calls", "already_said", "planning_only"}
+
+
 @pytest.mark.req("R0.71")
 @settings(quickly, max_examples=20)
+@with_those_by_hand
 @given(plans)
 def test_tables_have_a_row_for_each_thing(plan: Plan) -> None:
     with runs_of(plan) as (store, runs):
@@ -94,3 +145,8 @@ def test_tables_have_a_row_for_each_thing(plan: Plan) -> None:
         assert len(tables.rounds(runs)) == sum(len(run.rounds) for run in runs)
         assert len(tables.messages(runs)) == sum(len(run.messages) for run in runs)
         assert len(tables.tool_calls(runs)) == sum(len(one.calls) for run in runs for one in run.rounds)
+        assert len(tables.guidance(runs)) == sum(len(one.guidance) for run in runs for one in run.rounds)
+        changes = sum(isinstance(event, e.TodosChanged) for run in runs for event in run.events)
+        todos = tables.todos(runs)
+        assert todos.breach.sum() == sum(len(one.breaches) for run in runs for one in run.rounds)
+        assert len(todos[~todos.breach]) >= changes

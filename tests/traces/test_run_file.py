@@ -165,7 +165,8 @@ def add(a: int, b: int) -> int:
 
 store = Store(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-agent = Agent(ScriptedModel([ToolCall("add", {"a": 1, "b": 2})] * 30 + ["Done."]), tools=[add])
+calls = [ToolCall("add", {"a": n, "b": 2}) for n in range(30)]
+agent = Agent(ScriptedModel([*calls, "Done."]), tools=[add], guidance="off", todos=False)
 try:
     asyncio.run(agent.run("Go", store=store))
 except StoreError as error:
@@ -207,11 +208,14 @@ import os, signal, sys, time
 from pathlib import Path
 from agentnb.traces.run_file import RunFile
 file = RunFile(Path(sys.argv[1]))
+heard, there = os.pipe()
 child = os.fork()
 if child == 0:
+    os.write(there, b"!")
     time.sleep(60)
     os._exit(0)
 print(child, flush=True)
+os.read(heard, 1)  # the child has begun its own life
 os.kill(os.getpid(), signal.SIGKILL)
 """
     path = tmp_path / "r.jsonl"

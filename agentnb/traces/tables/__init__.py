@@ -4,9 +4,11 @@ Each takes a run, several runs, a path, a folder, a glob or a store, and returns
 Strings are ``str``, counts that may be unknown ``Int64``, times UTC with microseconds, durations seconds.
 """
 
+from agentnb.traces.tables.guidance import guidance
 from agentnb.traces.tables.messages import messages
 from agentnb.traces.tables.rounds import rounds
 from agentnb.traces.tables.runs import runs
+from agentnb.traces.tables.todos import todos
 from agentnb.traces.tables.tool_calls import tool_calls
 
-__all__ = ["messages", "rounds", "runs", "tool_calls"]
+__all__ = ["guidance", "messages", "rounds", "runs", "todos", "tool_calls"]

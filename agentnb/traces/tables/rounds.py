@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.usage import Usage
 from agentnb.traces.files import RunSource, load_traces
@@ -30,6 +32,7 @@ COLUMNS: list[Column[Row]] = [
     Column("text", "str", lambda row: row.round.text),
     Column("tool_calls", "int64", lambda row: len(row.round.records)),
     Column("tool_errors", "int64", lambda row: sum(result.is_error for result in row.round.results)),
+    Column("metadata", "str", lambda row: msgspec.json.encode(row.round.metadata).decode() if row.round.metadata else None),
     Column("input_tokens", "Int64", lambda row: row.usage.input),
     Column("output_tokens", "Int64", lambda row: row.usage.output),
     Column("cost", "float64", lambda row: row.usage.cost),
@@ -40,7 +43,10 @@ COLUMNS: list[Column[Row]] = [
 
 
 def rounds(source: RunSource) -> pd.DataFrame:
-    """One row a round (a call of the model with the tools it asked for), failed ones included."""
+    """One row a round (a call of the model with the tools it asked for), failed ones included.
+
+    ``metadata``: what the model had kept with its reply, as JSON; of a simulated persona its fault, and whether it heeded.
+    """
     return table(
         (Row(run.id, one, one.usage or Usage()) for run in load_traces(source) for one in run.rounds),
         COLUMNS,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agentnb.core.rounds import is_blocked
 from agentnb.core.run import Run
+from agentnb.core.todos import has_open, open_todos
 from agentnb.traces.files import RunSource, load_traces
 from agentnb.traces.tables.columns import TIME, Column, table
 
@@ -16,11 +18,25 @@ COLUMNS: list[Column[Run]] = [
     Column("started_at", TIME, lambda run: run.started_at),
     Column("agent", "str", lambda run: run.agent),
     Column("model", "str", lambda run: run.model),
+    Column("policy", "str", lambda run: run.settings.get("policy", {}).get("name")),
+    Column("guidance", "str", lambda run: run.settings.get("guidance", {}).get("set")),
+    Column("guidance_version", "str", lambda run: run.settings.get("guidance", {}).get("version")),
     Column("status", "str", lambda run: run.status),
     Column("stop_reason", "str", lambda run: run.stop_reason),
     Column("rounds", "int64", lambda run: len(run.rounds)),
     Column("tool_calls", "int64", lambda run: sum(len(one.records) for one in run.rounds)),
     Column("tool_errors", "int64", lambda run: sum(result.is_error for one in run.rounds for result in one.results)),
+    Column("calls_blocked", "int64", lambda run: sum(is_blocked(record) for one in run.rounds for record in one.records)),
+    Column("todos", "int64", lambda run: len(run.todos)),
+    Column("todos_completed", "int64", lambda run: len(run.todos) - len(open_todos(run.todos))),
+    Column("all_completed", "boolean", lambda run: not has_open(run.todos) if run.todos else None),
+    Column("breaches", "int64", lambda run: sum(len(one.breaches) for one in run.rounds)),
+    Column("guidance_given", "int64", lambda run: sum(len(one.guidance) for one in run.rounds)),
+    Column(
+        "guidance_followed",
+        "int64",
+        lambda run: sum(verdict.followed is True for one in run.rounds for verdict in one.followed),
+    ),
     Column("input_tokens", "Int64", lambda run: run.usage.input),
     Column("output_tokens", "Int64", lambda run: run.usage.output),
     Column("tokens_estimated", "bool", lambda run: run.usage.estimated),
@@ -35,5 +51,9 @@ COLUMNS: list[Column[Run]] = [
 
 
 def runs(source: RunSource) -> pd.DataFrame:
-    """One row a run: what it was asked, how it ended, what it took. ``cost`` in US dollars, ``seconds`` of wall time."""
+    """One row a run: what it was asked, how it ended, what it took. ``cost`` in US dollars, ``seconds`` of wall time.
+
+    ``todos_completed`` of ``todos`` is its completion rate, ``all_completed`` is missing where it kept no list; ``breaches``
+    are those of `tables.todos`.
+    """
     return table(load_traces(source), COLUMNS)

@@ -1,0 +1,79 @@
+"""The parts of a guidance set, and how they are read from Markdown.
+
+A heading names a part, what stands below it is its text. The headings of the highest level there is name parts; deeper ones
+are text. A body without headings stands for all four cells.
+"""
+
+from __future__ import annotations
+
+from agentnb.core.guidance import ALREADY_SAID, CELLS, TODO_LIST, WORKFLOW
+from agentnb.errors import SettingsError, near
+
+LEVELS = ("reminder", "warning", "final_warning")
+"""What an intervention says the first, second, and any later time."""
+STRONGER = ("stronger", "strongest")
+"""What stands before the text of a cell when guidance was ignored twice in a row, and four times."""
+PLANNING = "planning"
+"""What an intervention says of planning without end where no todo is open."""
+NOTE = "note"
+"""One line with every request: where the run stands."""
+PARTS = (*CELLS, *LEVELS, PLANNING, *STRONGER, WORKFLOW, ALREADY_SAID, TODO_LIST, NOTE)
+
+_OTHER_NAMES = {
+    "level_1": "reminder",
+    "level_2": "warning",
+    "level_3": "final_warning",
+    "intervention_1": "reminder",
+    "intervention_2": "warning",
+    "intervention_3": "final_warning",
+}
+
+
+def part_name(heading: object) -> str:
+    """The part a heading names: ``Final warning`` is ``final_warning``; `SettingsError` if it names none."""
+    if not isinstance(heading, str):
+        raise SettingsError(f"{heading!r} is no name of a part", f"Parts are {', '.join(PARTS)}")
+    name = "_".join(heading.strip().strip("`:*").lower().replace("-", " ").split())
+    name = _OTHER_NAMES.get(name, name)
+    if name not in PARTS:
+        raise SettingsError(f"There is no part {heading.strip()!r} of a guidance set", near(name, PARTS, most=2))
+    return name
+
+
+def read_parts(body: str) -> dict[str, str]:
+    """The texts of the parts in a Markdown body; `SettingsError` for a heading that names none, or a part named twice."""
+    lines = body.replace("\r\n", "\n").split("\n")
+    headings = _headings(body)
+    if not headings:
+        text = body.strip()
+        if not text:
+            raise SettingsError("The guidance set is blank", f"Write a heading for each part: # {CELLS[0]}, and its text below")
+        return dict.fromkeys(CELLS, text)
+    before = "\n".join(lines[: headings[0][0]]).strip()
+    if before:
+        raise SettingsError(
+            f"The text before the first heading belongs to no part: {before.splitlines()[0][:60]!r}",
+            f"Put a heading above it, such as # {CELLS[0]}, or leave out all headings",
+        )
+    parts: dict[str, str] = {}
+    for index, (_, start, title) in enumerate(headings):
+        end = headings[index + 1][0] if index + 1 < len(headings) else len(lines)
+        name = part_name(title)
+        if name in parts:
+            raise SettingsError(f"The part {name} stands there twice", "Keep one of them")
+        parts[name] = "\n".join(lines[start:end]).strip()
+    return parts
+
+
+def _headings(body: str) -> list[tuple[int, int, str]]:
+    """The headings of the highest level there is: first line, line after, words."""
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("commonmark").parse(body)
+    found = [
+        (token.tag, token.map[0], token.map[1], tokens[index + 1].content)
+        for index, token in enumerate(tokens)
+        if token.type == "heading_open" and token.level == 0 and token.map
+    ]
+    highest = min((tag for tag, *_ in found), default="")
+    return [(first, after, words) for tag, first, after, words in found if tag == highest]

@@ -1,0 +1,71 @@
+"""Variables in the text of guidance: ``{{ next_todo }}`` and the like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from agentnb.core.run import Run
+from agentnb.core.todos import headed, listed, next_todo, open_todos
+from agentnb.errors import SettingsError, near
+
+NO_TODO = "(no todo is open)"
+"""What stands in the place of a todo where there is none."""
+_FIELD = re.compile(r"\{\{ *([A-Za-z_]\w*) *\}\}")
+
+
+def _round(run: Run) -> str:
+    return str(len(run.rounds) if run.open_round is not None else len(run.rounds) + 1)
+
+
+def _next(run: Run) -> str:
+    todo = next_todo(run.todos)
+    return (
+        NO_TODO
+        if todo is None
+        else f'todo {todo.id}, "{" ".join(todo.title.split())}"'
+        + (f": {' '.join(todo.description.split())}" if todo.description else "")
+    )
+
+
+def _completing_call(run: Run) -> str:
+    todo = next_todo(run.todos)
+    if todo is None:
+        return NO_TODO
+    number = todo.id
+    return f'todo_operations {{"operation": "update", "todoUpdates": [{{"id": {number}, "status": "completed"}}]}}'
+
+
+VARIABLES: dict[str, Callable[[Run], str]] = {
+    "round": _round,
+    "max_rounds": lambda run: str(run.max_rounds or "?"),
+    "open_todos": lambda run: listed(open_todos(run.todos)) or NO_TODO,
+    "todos": lambda run: headed(run.todos) or NO_TODO,
+    "next_todo": _next,
+    "completing_call": _completing_call,
+    "ignored": lambda run: str(run.tallies.ignored),
+}
+"""What may stand in the text of a guidance set, and what it is replaced by. ``round`` counts from 1."""
+
+
+@lru_cache(maxsize=256)
+def _pieces(template: str) -> tuple[tuple[str, str], ...]:
+    """Text and the variable after it, in turn."""
+    found = _FIELD.split(template)
+    return tuple(zip(found[::2], [*found[1::2], ""], strict=True))
+
+
+def check_variables(template: str) -> None:
+    """`SettingsError` if the text names a variable there is not."""
+    for _, name in _pieces(template):
+        if name and name not in VARIABLES:
+            raise SettingsError(f"{{{{ {name} }}}} is no variable of guidance", near(name, VARIABLES, most=2))
+
+
+def rendered(template: str, run: Run) -> str:
+    """The text with its variables put in. What was put in is not looked at again."""
+    pieces = _pieces(template)
+    if len(pieces) == 1:
+        return template
+    return "".join([text + (VARIABLES[name](run) if name else "") for text, name in pieces])

@@ -1,0 +1,40 @@
+"""Ends of runs that repeat themselves whatever they are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentnb.agent.policies.verdict import Loop, Stop
+from agentnb.core.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class SaidTooOften:
+    """An answer that was given before, for the ``most``-th time: the run is in a loop."""
+
+    most: int = 3
+
+    def __call__(self, run: Run) -> Stop | None:
+        """Stop it."""
+        last = run.last_round
+        if last.said_before is None or run.tallies.repeated < self.most:
+            return None
+        sentence = f"The answer of round {last.index + 1} is nearly that of round {last.said_before + 1}"
+        return Stop("loop_detected", "stopped", loop=Loop("already_said", last.said_before, last.index, sentence))
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyBlockedCalls:
+    """All calls were blocked as duplicates, ``most`` rounds in a row: the marker does not reach the model."""
+
+    most: int = 5
+
+    def __call__(self, run: Run) -> Stop | None:
+        """Stop it."""
+        count = run.tallies.all_blocked
+        if count < self.most or not run.last_round.records:
+            return None
+        last = run.last_round
+        names = ", ".join(dict.fromkeys(call.name for call in last.calls))
+        sentence = f"{count} rounds in a row asked only for calls that were blocked as duplicates ({names})"
+        return Stop("loop_detected", "stopped", loop=Loop("only_blocked_calls", last.index - count + 1, last.index, sentence))

@@ -1,0 +1,158 @@
+"""The policies that ship, by name: `Matrix`, which keeps an agent to its list, and `Minimal`, which trusts the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
+
+from agentnb.agent.gates import BatchGuard, DuplicateGuard
+from agentnb.agent.guidance.guides import AlreadySaid, FourCells, TodoNews, where_it_stands
+from agentnb.agent.guidance.sets import GuidanceSet
+from agentnb.agent.policies.ending import natural_stop, no_call_came, person_spoke, refused, reply_cut
+from agentnb.agent.policies.loops import OnlyBlockedCalls, SaidTooOften
+from agentnb.agent.policies.markers import Complete, GoOn, stuck
+from agentnb.agent.policies.planning import PlanningLoop
+from agentnb.agent.policies.rules import Rules
+from agentnb.agent.policies.todos import OpenTodos, TodoNudges
+from agentnb.agent.policies.verdict import OnWordsAlone, Policy
+from agentnb.agent.policies.workflow import WorkflowMode
+from agentnb.errors import SettingsError, near
+
+USUAL_GUARD = DuplicateGuard()
+BROKEN_REPLIES = OnWordsAlone((refused, reply_cut, no_call_came))
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Guidance in every round, interventions while todos are open, markers, loops: the documented behaviour.
+
+    ``intervention_cap``: interventions in a row before the run stops. ``planning_rounds``: rounds of planning alone that pass
+    without one. ``workflow_mode``: words alone do not end the run, ``workflow_cap`` times in a row; with
+    ``workflow_drops_text`` the next request leaves them out, so that they are not repeated. ``strict_todos``: a completion
+    with open todos is refused once. ``repeats``: repeated answers that make a loop. ``blocked_rounds``: rounds in a row of
+    which all calls were blocked that make a loop. ``guard``: the duplicate-call guard, or None.
+    """
+
+    name: ClassVar[str] = "matrix"
+    intervention_cap: int = 5
+    planning_rounds: int = 3
+    workflow_mode: bool = False
+    workflow_cap: int = 5
+    workflow_drops_text: bool = False
+    strict_todos: bool = False
+    repeats: int = 3
+    blocked_rounds: int = 5
+    guard: DuplicateGuard | None = USUAL_GUARD
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
+    def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> Rules:
+        """The functions the loop asks, in the documented order: markers, todos, workflow mode, natural stop."""
+        todos = OpenTodos(words, self.intervention_cap)
+        modes = (WorkflowMode(words, self.workflow_cap),) if self.workflow_mode else ()
+        return Rules(
+            (
+                BROKEN_REPLIES,
+                person_spoke,
+                Complete(words, self.strict_todos, self.intervention_cap),
+                stuck,
+                OnlyBlockedCalls(self.blocked_rounds),
+                PlanningLoop(words, self.planning_rounds, self.intervention_cap),
+                OnWordsAlone((SaidTooOften(self.repeats), GoOn(self.workflow_cap), todos, *modes, natural_stop)),
+                *limits,
+            ),
+            (TodoNews(words), AlreadySaid(words), FourCells(words)),
+            _guards(self.guard, repeatable),
+            partial(where_it_stands, words),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Minimal:
+    """Calls go on, words alone stop: no cells, no levels, no markers. What it does:
+
+    ``todo_nudges``: nudges in a run while todos are open. ``batches``: a reply that asks for the very calls of the replies
+    before is blocked that time. ``blocked_rounds``: rounds in a row of which all calls were blocked that make a loop.
+    ``guard``: the duplicate-call guard, or None.
+    """
+
+    name: ClassVar[str] = "minimal"
+    todo_nudges: int = 3
+    batches: int = 3
+    blocked_rounds: int = 2
+    guard: DuplicateGuard | None = USUAL_GUARD
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
+    def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> Rules:
+        """The functions the loop asks."""
+        exempt = frozenset(repeatable) | (self.guard.exempt if self.guard is not None else frozenset())
+        return Rules(
+            (
+                BROKEN_REPLIES,
+                person_spoke,
+                OnlyBlockedCalls(self.blocked_rounds),
+                OnWordsAlone((TodoNudges(words, self.todo_nudges), natural_stop)),
+                *limits,
+            ),
+            guides=(TodoNews(words),),
+            gates=(*_guards(self.guard, repeatable), BatchGuard(self.batches, exempt)),
+        )
+
+
+PolicySet: TypeAlias = Matrix | Minimal
+NAMED: dict[str, type[Matrix] | type[Minimal]] = {"matrix": Matrix, "minimal": Minimal}
+
+
+def find_policy(policy: str | PolicySet) -> PolicySet:
+    """The policy of this name; one that is given is handed back. `SettingsError` with the names there are."""
+    if isinstance(policy, PolicySet):
+        return policy
+    if not isinstance(policy, str):
+        raise SettingsError(f"policy={policy!r} is no policy", 'Give "matrix" or "minimal", or a Matrix(...) with settings')
+    if policy not in NAMED:
+        raise SettingsError(f"There is no policy {policy!r}", near(policy, NAMED))
+    return NAMED[policy]()
+
+
+def in_workflow_mode(policy: PolicySet) -> PolicySet:
+    """The policy with workflow mode on; `SettingsError` for one that has none."""
+    if isinstance(policy, Minimal):
+        raise SettingsError("The policy minimal has no workflow mode", "Use it with -p matrix")
+    return replace(policy, workflow_mode=True)
+
+
+def settings_of(policy: PolicySet) -> dict[str, Any]:
+    """Its name, and the settings that are not the usual, as plain data."""
+    usual = type(policy)()
+    own = {one.name for one in fields(policy) if getattr(policy, one.name) != getattr(usual, one.name)}
+    if not own:
+        return {"name": policy.name}
+    return {"name": policy.name, **{name: _plain(value) for name, value in asdict(policy).items() if name in own}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def _guards(guard: DuplicateGuard | None, repeatable: Iterable[str]) -> tuple[DuplicateGuard, ...]:
+    return () if guard is None else (replace(guard, exempt=guard.exempt | frozenset(repeatable)),)
+
+
+def _check_counts(policy: PolicySet) -> None:
+    for one in fields(policy):
+        value = getattr(policy, one.name)
+        if isinstance(one.default, bool):
+            wrong = not isinstance(value, bool)
+        elif isinstance(one.default, int):
+            wrong = not isinstance(value, int) or isinstance(value, bool) or value < 1
+        else:
+            wrong = value is not None and not isinstance(value, DuplicateGuard)
+        if wrong:
+            raise SettingsError(f"{one.name}={value!r} of the policy {policy.name} cannot be", f"Usual is {one.default!r}")

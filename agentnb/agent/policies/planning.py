@@ -1,0 +1,37 @@
+"""Planning without end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentnb.agent.guidance.sets import GuidanceSet
+from agentnb.agent.policies.todos import intervened
+from agentnb.agent.policies.verdict import Loop, Stop, Verdict
+from agentnb.core.run import Run
+from agentnb.core.todos import all_open_are_blocked, has_open
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningLoop:
+    """More than ``most`` rounds of planning alone: each further one brings an intervention, ``cap`` times in a row at most.
+
+    Completing a todo is progress, and so is any work tool; words alone neither count nor reset.
+    """
+
+    words: GuidanceSet
+    most: int = 3
+    cap: int = 5
+
+    def __call__(self, run: Run) -> Verdict | None:
+        """Intervene, or give up."""
+        count = run.tallies.planning_only
+        if count <= self.most or not run.last_round.is_planning_only:
+            return None
+        if all_open_are_blocked(run.todos):
+            return Stop("blocked", "stopped")
+        verdict = intervened(self.words, run, "planning_only", self.cap)
+        if isinstance(verdict, Stop) and not has_open(run.todos):
+            last = run.last_round.index
+            loop = Loop("planning_only", last - count + 1, last, f"{count} rounds of planning, and no work between them")
+            return Stop("loop_detected", "stopped", loop=loop)
+        return verdict

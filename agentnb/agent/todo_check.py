@@ -1,0 +1,73 @@
+"""Keeps the run's todo list true to the board, which others may change too."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from agentnb.core.events import TodosChanged, Warned
+from agentnb.core.log import EventLog
+from agentnb.core.messages import encodable
+from agentnb.core.todos import Todo, Todos, normal_status
+from agentnb.tools.todos.board import Board, TodoBoard
+
+_decode = msgspec.json.Decoder(Todos, strict=False).decode
+_NOT_YET = object()
+
+
+class TodoCheck:
+    """Reads the board, and writes down what has changed on it. The run's own reading is no tool call."""
+
+    def __init__(self, board: Board | None, log: EventLog) -> None:
+        self._board = board
+        self._log = log
+        self._seen: object = _NOT_YET
+        self._failed = False
+
+    def look(self, by: Literal["model", "outside"] = "outside", call_id: str = "") -> None:
+        """Read it again. A board that cannot be read leaves the list as it was last known, with a warning."""
+        if self._board is None:
+            return
+        try:
+            found = self._board.read()
+            if found is self._seen:
+                self._failed = False
+                return
+            todos = found if isinstance(self._board, TodoBoard) else settled_todos(found)
+        except Exception as error:
+            self._warn(error)
+            return
+        self._seen, self._failed = found, False
+        if todos != self._log.run.todos:
+            self._log.emit(TodosChanged, todos=todos, by=by, call_id=call_id)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._failed:  # once, not in every round
+            self._failed = True
+            words = encodable(f"{type(error).__name__}: {error}")
+            message = f"The todo list could not be read ({words}). The run goes on with the list as last known"
+            self._log.emit(Warned, message=message)
+
+
+def todos_at_first(board: Board) -> Todos:
+    """The list a run begins with; empty if it cannot be read, which the run's first look says."""
+    try:
+        return settled_todos(board.read())
+    except Exception:
+        return ()
+
+
+def settled_todos(found: Any) -> Todos:
+    """Todos of somebody else's board as the log can hold them; TypeError or ValueError if they cannot be understood."""
+    plain = []
+    for todo in found:
+        if not isinstance(todo, Todo):
+            raise TypeError("it holds something that is no Todo")
+        fields = {name: encodable(value) if isinstance(value, str) else value for name, value in _fields(todo).items()}
+        plain.append(fields | {"status": normal_status(str(todo.status))})
+    return _decode(msgspec.json.encode(plain))
+
+
+def _fields(todo: Todo) -> dict[str, Any]:
+    return {one.encode_name: getattr(todo, one.name) for one in msgspec.structs.fields(todo)}

@@ -1,0 +1,112 @@
+"""The last calls of a run, so that a repeated one is recognised without looking through the history."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentnb.core.messages import ToolCall, ToolResult
+
+LONGEST = 64
+"""Executed calls that are remembered in order."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_whole_float = re.compile(rb"\d\.0[,}\]]")
+
+
+def call_key(call: ToolCall) -> tuple[str, bytes]:
+    """What makes two calls the same: the tool, and its arguments with sorted keys, as JSON.
+
+    No arguments and ``null`` are the same as ``{}``, 1.0 the same as 1.
+    """
+    arguments = call.arguments or {}
+    encoded = _encode(arguments)
+    if _whole_float.search(encoded):
+        encoded = _encode(_as_json_numbers(arguments))
+    return call.name, encoded
+
+
+def _as_json_numbers(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _as_json_numbers(item) for name, item in value.items()}
+    return [_as_json_numbers(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+class Executed(NamedTuple):
+    """A call that was run."""
+
+    key: tuple[str, bytes]
+    call_id: str
+
+
+class CallWindow:
+    """Which calls were run last, and how often the newest was asked for in a row.
+
+    Blocked calls count for the row only; a word of the person empties the window.
+    """
+
+    def __init__(self) -> None:
+        self.executed: deque[Executed] = deque(maxlen=LONGEST)
+        self.row_key: tuple[str, bytes] | None = None
+        self.row = 0
+        """How often in a row the newest call was asked for, blocked or not."""
+        self.row_executed = 0
+        """How many of these were run."""
+        self.results: dict[str, ToolResult] = {}
+        """The results of the calls in `executed`, by id."""
+        self._known: tuple[ToolCall | None, tuple[str, bytes]] = (None, ("", b""))
+        self.outputs: dict[tuple[str, bytes], ToolResult] = {}
+        """The last result of each call; one that succeeded is not replaced by one that failed."""
+
+    def key_of(self, call: ToolCall) -> tuple[str, bytes]:
+        """Its `call_key`. That of the newest call is kept: guards and the fold ask for it in turn."""
+        if self._known[0] is not call:
+            self._known = (call, call_key(call))
+        return self._known[1]
+
+    def started(self, call: ToolCall) -> None:
+        """A call was admitted."""
+        key = self.key_of(call)
+        self._ask(key)
+        if len(self.executed) == LONGEST:
+            self.results.pop(self.executed[0].call_id, None)
+        self.executed.append(Executed(key, call.id))
+        self.row_executed += 1
+
+    def blocked(self, call: ToolCall) -> None:
+        """A call was not admitted."""
+        self._ask(self.key_of(call))
+
+    def finished(self, result: ToolResult) -> None:
+        """A call that was run has ended."""
+        for one in reversed(self.executed):
+            if one.call_id == result.call_id:
+                before = self.outputs.get(one.key)
+                if before is None or before.is_error or not result.is_error:
+                    self.outputs[one.key] = result
+                self.results[result.call_id] = result
+                return
+
+    def clear(self) -> None:
+        """The person has spoken: what was asked for before counts no more. The outputs stay known."""
+        self.executed.clear()
+        self.results.clear()
+        self.row_key, self.row, self.row_executed = None, 0, 0
+
+    def _ask(self, key: tuple[str, bytes]) -> None:
+        if key != self.row_key:
+            self.row_key, self.row, self.row_executed = key, 0, 0
+        self.row += 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CallWindow) and self._facts() == other._facts()
+
+    def _facts(self) -> tuple[object, ...]:
+        return self.executed, self.row_key, self.row, self.row_executed, self.results, self.outputs
+
+    __hash__ = None  # type: ignore[assignment]  # it changes

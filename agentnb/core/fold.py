@@ -1,0 +1,214 @@
+"""How each kind of event changes a run: the other half of `Run`, and the only code that touches its insides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from agentnb.core import events as e
+from agentnb.core.call_window import call_key
+from agentnb.core.guidance import judged
+from agentnb.core.messages import Message, user
+from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach, CallRecord, WorkflowRound
+from agentnb.core.todos import has_one_in_progress, has_open, newly_completed
+
+if TYPE_CHECKING:
+    from agentnb.core.run import Run
+
+STATUS_OF_REASON: dict[str, e.RoundStatus] = {
+    "open_todos": "auto_continue_todos",
+    "strict_todos": "auto_continue_todos",
+    "todo_nudge": "todo_nudge",
+    "workflow_mode": "auto_continue_workflow",
+    "continue_marker": "auto_continue_workflow",
+}
+"""What a round is called after which the loop went on for this reason."""
+STATUS_OF_END: dict[str, e.RoundStatus] = {
+    "natural": "natural_completion",
+    "workflow_complete": "workflow_complete",
+    "complete_with_open_todos": "workflow_complete",
+    "loop_detected": "duplicate_loop_broken",
+}
+"""What the last round of a run is called that ended for this reason."""
+
+
+def _run_started(run: Run, event: e.RunStarted) -> None:
+    run._id = event.run_id
+    run._parent_id = event.parent_id
+    run._agent = event.agent
+    run._model = event.model
+    run._system = event.system
+    run._prompt = event.prompt.text
+    run._tools = event.tools
+    run._settings = event.settings
+    run._continued_from = event.continued_from
+    run._inherited = len(event.history)
+    run._messages.extend(event.history)
+    run._messages.append(event.prompt)
+    run._call_ids.update(call.id for message in event.history for call in message.calls)
+    run._todos = event.todos
+    run._todos_unseen = bool(event.todos)
+    run._resting_todos = event.resting_todos
+    run._todos_begun.update(todo.id for todo in event.todos if todo.status == "in-progress")
+    run._started_at = event.at
+
+
+def _round_started(run: Run, event: e.RoundStarted) -> None:
+    run._messages.extend(run._pending)
+    run._pending.clear()
+    if event.continuation:
+        run._messages.append(user(event.continuation))
+    if run._rounds and event.reason in STATUS_OF_REASON:
+        run._rounds[-1] = replace(run._rounds[-1], status=STATUS_OF_REASON[event.reason])
+    run._rounds.append(WorkflowRound(event.index, event.reason, event.at, note=event.note))
+    run._tallies.begun(event.reason)
+
+
+def _guidance_given(run: Run, event: e.GuidanceGiven) -> None:
+    current = run._rounds[-1]
+    run._rounds[-1] = replace(current, guidance=(*current.guidance, event.guidance))
+
+
+def _model_replied(run: Run, event: e.ModelReplied) -> None:
+    message = event.message
+    calls = message.calls
+    run._todos_unseen = False
+    run._messages.append(message)
+    run._call_ids.update([call.id for call in calls])
+    run._usage = event.usage if run._usage is None else run._usage + event.usage
+    run._text = message.text or run._text
+    run._rounds[-1] = replace(
+        run._rounds[-1],
+        reply=message,
+        stop_reason=event.stop_reason,
+        usage=event.usage,
+        model_seconds=event.seconds,
+        metadata=event.metadata,
+        signals=event.signals,
+        records=tuple([CallRecord(call) for call in calls]),
+    )
+
+
+def _put_record(run: Run, call_id: str, **changes: Any) -> None:
+    current = run._rounds[-1]
+    records = tuple([replace(record, **changes) if record.call.id == call_id else record for record in current.records])
+    run._rounds[-1] = replace(current, records=records)
+
+
+def _tool_started(run: Run, event: e.ToolStarted) -> None:
+    if event.call not in run._rounds[-1].calls:  # it is the model's own, as a rule; a gate may have changed it
+        _put_record(run, event.call.id, call=event.call)
+    run._calls.started(event.call)
+
+
+def _tool_finished(run: Run, event: e.ToolFinished) -> None:
+    result = event.result
+    _put_record(run, result.call_id, result=result, seconds=event.seconds, traceback=event.traceback)
+    run._calls.finished(result)
+    if run._todos and has_open(run._todos) and not has_one_in_progress(run._todos):
+        record = next((one for one in run._rounds[-1].records if one.call.id == result.call_id), None)
+        if record is not None and record.is_work and record.ran:
+            _breached(run, Breach(UNTRACKED_WORK, result.call_id))
+
+
+def _call_blocked(run: Run, event: e.CallBlocked) -> None:
+    _put_record(run, event.call.id, result=event.result)
+    run._calls.blocked(event.call)
+
+
+def _breached(run: Run, breach: Breach) -> None:
+    current = run._rounds[-1]
+    run._rounds[-1] = replace(current, breaches=(*current.breaches, breach))
+
+
+def _todos_changed(run: Run, event: e.TodosChanged) -> None:
+    if event.by == "model" and run._rounds:
+        done = newly_completed(run._todos, event.todos)
+        current = run._rounds[-1]
+        run._rounds[-1] = replace(current, completed=(*current.completed, *[todo.id for todo in done]))
+        for todo in done:
+            if todo.id not in run._todos_begun:
+                _breached(run, Breach(UNTRACKED_COMPLETION, event.call_id, todo.id))
+    run._todos = event.todos
+    run._todos_unseen = event.by == "outside"  # a call of the model shows it the whole list
+    run._todos_begun.update([todo.id for todo in event.todos if todo.status == "in-progress"])
+
+
+def _round_finished(run: Run, event: e.RoundFinished) -> None:
+    current = run._rounds[-1]
+    if current.records:
+        run._messages.append(Message("tool", current.results))
+    conduct = current.conduct if current.guidance else None
+    run._rounds[-1] = current = replace(
+        current,
+        status=event.status,
+        ended_at=event.at,
+        seconds=event.seconds,
+        followed=tuple([judged(one.cell, conduct) for one in current.guidance]) if conduct is not None else (),
+        said_before=run._answers.add(current.index, current.text) if current.is_text_only else None,
+    )
+    # One call alone is the business of the call window.
+    batch = sorted([call_key(record.call) for record in current.records]) if len(current.records) > 1 else []
+    run._tallies.ended(current, bool(batch) and batch == run._batch)
+    run._batch = batch
+
+
+def _loop_detected(run: Run, event: e.LoopDetected) -> None:
+    run._loops.append(event)
+
+
+def _limit_reached(run: Run, event: e.LimitReached) -> None:
+    run._limit = event
+
+
+def _command_received(run: Run, event: e.CommandReceived) -> None:
+    if event.command == "say":
+        run._pending.append(user(event.text))
+        run._tallies.person_spoke()
+        run._batch = []
+        run._calls.clear()
+        run._answers.clear()
+    elif event.command == "pause":
+        run._status = "waiting_on_user"
+    elif event.command == "resume":
+        run._status = "running"
+
+
+def _warned(run: Run, event: e.Warned) -> None:
+    run._warnings.append(event.message)
+
+
+def _error_raised(run: Run, event: e.ErrorRaised) -> None:
+    run._error = event.error
+
+
+def _run_finished(run: Run, event: e.RunFinished) -> None:
+    run._messages.extend(run._pending)
+    run._pending.clear()
+    run._status = event.status
+    run._stop_reason = event.stop_reason
+    run._ended_at = event.at
+    run._seconds = event.seconds
+    if event.stop_reason in STATUS_OF_END and run._rounds:
+        run._rounds[-1] = replace(run._rounds[-1], status=STATUS_OF_END[event.stop_reason])
+
+
+HANDLERS: dict[type[e.Event], Callable[[Run, Any], None]] = {
+    e.RunStarted: _run_started,
+    e.RoundStarted: _round_started,
+    e.GuidanceGiven: _guidance_given,
+    e.ModelReplied: _model_replied,
+    e.ToolStarted: _tool_started,
+    e.ToolFinished: _tool_finished,
+    e.CallBlocked: _call_blocked,
+    e.TodosChanged: _todos_changed,
+    e.RoundFinished: _round_finished,
+    e.LoopDetected: _loop_detected,
+    e.LimitReached: _limit_reached,
+    e.CommandReceived: _command_received,
+    e.Warned: _warned,
+    e.ErrorRaised: _error_raised,
+    e.RunFinished: _run_finished,
+}

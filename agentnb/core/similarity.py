@@ -1,0 +1,53 @@
+"""Whether an answer has been given before."""
+
+from __future__ import annotations
+
+from collections import deque
+
+SHORTEST = 40
+"""Characters from which an answer is compared: short ones are alike by chance."""
+ALIKE = 90.0
+"""Per cent."""
+REMEMBERED = 5
+"""Answers that are compared with."""
+MOST = 1_000
+"""Characters that are compared, half of them at the end; more would cost more than all the rest of a round."""
+
+
+class Answers:
+    """The last answers of a run."""
+
+    def __init__(self) -> None:
+        self._last: deque[tuple[int, int, str]] = deque(maxlen=REMEMBERED)
+        """Round, length and the compared part of each."""
+
+    def add(self, index: int, text: str) -> int | None:
+        """Remember the answer of this round; the newest round of the last five that said nearly the same, if one did."""
+        text = text.strip()
+        if len(text) < SHORTEST:
+            return None
+        part = text if len(text) <= MOST else text[: MOST // 2] + text[-MOST // 2 :]
+        found = self._like(len(text), part)
+        self._last.append((index, len(text), part))
+        return found
+
+    def clear(self) -> None:
+        """The person has spoken: the same answer may be the right one now."""
+        self._last.clear()
+
+    def _like(self, length: int, text: str) -> int | None:
+        if not self._last:
+            return None
+        from rapidfuzz import fuzz
+
+        for index, length_before, before in reversed(self._last):
+            if 100 * min(length, length_before) >= ALIKE * max(length, length_before) and fuzz.ratio(
+                text, before, score_cutoff=ALIKE
+            ):
+                return index
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Answers) and self._last == other._last
+
+    __hash__ = None  # type: ignore[assignment]  # it changes

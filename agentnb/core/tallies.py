@@ -1,0 +1,80 @@
+"""What is counted of a run, so that no policy has to look back over its history."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from agentnb.core.guidance import CELLS
+from agentnb.core.rounds import WorkflowRound, is_blocked
+
+INTERVENTIONS = frozenset({"open_todos", "planning_only", "strict_todos"})
+"""Reasons of a round that an intervention brought about."""
+CONTINUATIONS = frozenset({"workflow_mode", "continue_marker"})
+"""Reasons of a round that follows words alone because the mode or the model's own marker says so."""
+NUDGE = "todo_nudge"
+
+
+@dataclasses.dataclass(slots=True)
+class Tallies:
+    """Counts over the rounds so far. Only the fold changes them."""
+
+    attempts: int = 0
+    """Interventions since a work tool ran or the model completed a todo."""
+    planning_only: int = 0
+    """Rounds with planning calls alone, none completing a todo, since one with work. Words alone neither count nor reset."""
+    continuations: int = 0
+    """Rounds of words alone in a row that workflow mode or a marker made go on."""
+    nudges: int = 0
+    """Rounds that the policy ``minimal`` asked for because of open todos, of the whole run."""
+    strict: int = 0
+    """Completions refused because of open todos, of the whole run."""
+    ignored: int = 0
+    """Guidance of the four cells that was not followed, in a row; where that is unknown, it does not count."""
+    repeated: int = 0
+    """Answers that were said before, since the person last spoke."""
+    all_blocked: int = 0
+    """Rounds in a row of which every call was blocked as a duplicate."""
+    same_batch: int = 0
+    """Rounds in a row with exactly the calls of the round before."""
+
+    def begun(self, reason: str) -> None:
+        """A round was begun for this reason."""
+        if reason in INTERVENTIONS:
+            self.attempts += 1
+            self.strict += reason == "strict_todos"
+        elif reason in CONTINUATIONS:
+            self.continuations += 1
+        elif reason == NUDGE:
+            self.nudges += 1
+
+    def ended(self, one: WorkflowRound, same_batch: bool) -> None:
+        """A round is over."""
+        if one.records:
+            self._called(one, same_batch)
+        if one.completed:
+            self.attempts = 0
+        if one.said_before is not None:
+            self.repeated += 1
+        for position, verdict in enumerate(one.followed):
+            if verdict.followed is not None and one.guidance[position].cell in CELLS:
+                self.ignored = 0 if verdict.followed else self.ignored + 1
+
+    def _called(self, one: WorkflowRound, same_batch: bool) -> None:
+        self.continuations = 0
+        self.same_batch = self.same_batch + 1 if same_batch else 0
+        is_work = worked = False
+        blocked = True
+        for record in one.records:  # once, and in plain steps: this is done in every round
+            if record.is_work:
+                is_work = True
+                worked = worked or record.ran
+            blocked = blocked and is_blocked(record)
+        self.planning_only = 0 if is_work or one.completed else self.planning_only + 1
+        self.all_blocked = self.all_blocked + 1 if blocked else 0
+        if worked:
+            self.attempts = 0
+
+    def person_spoke(self) -> None:
+        """What the person says is new: rows begin anew."""
+        self.attempts = self.planning_only = self.continuations = self.ignored = 0
+        self.repeated = self.all_blocked = self.same_batch = 0

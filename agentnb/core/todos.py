@@ -1,0 +1,113 @@
+"""Todos: what an agent has set itself to do, and the questions one asks of a list of them.
+
+A list is a tuple, in the order it was written. Names in JSON are those of the tool, in camel case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+TodoStatus: TypeAlias = Literal["not-started", "in-progress", "completed", "blocked"]
+Priority: TypeAlias = Literal["low", "medium", "high", "critical"]
+
+TODO_TOOL = "todo_operations"
+"""The tool a model keeps its list with."""
+PLANNING_TOOLS = frozenset({"think", TODO_TOOL})
+"""Tools that prepare work. Every other tool is work."""
+
+
+class Todo(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """One thing to do."""
+
+    id: int
+    title: str
+    """Three to seven words."""
+    status: TodoStatus = "not-started"
+    description: str = ""
+    priority: Priority | None = None
+    dependencies: tuple[int, ...] = ()
+    """Ids of what has to be done first."""
+    can_run_parallel: bool | None = None
+    parallel_group: str | None = None
+    progress: float | None = None
+    """From 0 to 1."""
+    blocked_reason: str | None = None
+    created_at: datetime | None = None
+    """UTC, as `updated_at`."""
+    updated_at: datetime | None = None
+
+
+Todos: TypeAlias = tuple[Todo, ...]
+
+
+def normal_status(status: str) -> str:
+    """``In_Progress`` and ``in-progress`` are the same."""
+    return status.strip().lower().replace("_", "-").replace(" ", "-")
+
+
+def is_open(todo: Todo) -> bool:
+    """Whether it is not completed, however its status is spelled."""
+    return todo.status != "completed" and normal_status(todo.status) != "completed"
+
+
+def open_todos(todos: Iterable[Todo]) -> Todos:
+    """Those that are not completed; blocked ones are among them."""
+    return tuple([todo for todo in todos if is_open(todo)])
+
+
+def has_open(todos: Sequence[Todo]) -> bool:
+    """Whether any is not completed."""
+    return any(map(is_open, todos))
+
+
+def has_one_in_progress(todos: Sequence[Todo]) -> bool:
+    """Whether any is being worked on."""
+    return any(todo.status == "in-progress" for todo in todos)
+
+
+def all_open_are_blocked(todos: Sequence[Todo]) -> bool:
+    """Whether something is open and all of that waits for something the agent cannot do."""
+    left = open_todos(todos)
+    return bool(left) and all(todo.status == "blocked" for todo in left)
+
+
+def next_todo(todos: Sequence[Todo]) -> Todo | None:
+    """The first in progress, else the first not started; None if there is neither."""
+    for status in ("in-progress", "not-started"):
+        for todo in todos:
+            if todo.status == status:
+                return todo
+    return None
+
+
+def newly_completed(before: Sequence[Todo], after: Sequence[Todo]) -> Todos:
+    """Those that are completed now and were not, or were not there, before."""
+    done = {todo.id for todo in before if not is_open(todo)}
+    return tuple([todo for todo in after if not is_open(todo) and todo.id not in done])
+
+
+def counted(todos: Sequence[Todo]) -> str:
+    """``1 of 3 completed``."""
+    return f"{len(todos) - len(open_todos(todos))} of {len(todos)} completed"
+
+
+def listed(todos: Iterable[Todo]) -> str:
+    """One line a todo, as models and people read it: ``2. [in-progress] Describe the table``."""
+    return "\n".join(_line(todo) for todo in todos)
+
+
+def headed(todos: Sequence[Todo]) -> str:
+    """The list with its heading, as models see it everywhere; empty if there is none."""
+    return f"Todos ({counted(todos)}):\n{listed(todos)}" if todos else ""
+
+
+def _line(todo: Todo) -> str:
+    line = f"{todo.id}. [{todo.status}] {' '.join(todo.title.split())}"
+    if todo.description:
+        line += f": {' '.join(todo.description.split())}"
+    why = " ".join((todo.blocked_reason or "").split())
+    return f"{line} (blocked: {why})" if todo.status == "blocked" and why else line

@@ -1,0 +1,211 @@
+"""Where a list of todos hangs: the model changes it with its tool, the person from another cell, and both see it at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeGuard
+
+import msgspec
+
+from agentnb.core.todos import Todo, Todos, counted, listed
+from agentnb.errors import SettingsError, near
+from agentnb.tools.todos import operations, rules
+from agentnb.tools.todos.items import OF_A_PERSON, Fields, labelled, read_fields
+from agentnb.tools.todos.operations import Refused
+
+
+class Board(Protocol):
+    """A list of todos that several may change."""
+
+    def read(self) -> Todos:
+        """The list as it is: the very same tuple as before while nothing has changed."""
+
+    def change(self, update: Callable[[Todos], Todos]) -> Todos:
+        """Apply ``update`` to the list, keep and return what it gives, with no other change between.
+
+        If it raises, nothing changes and the exception goes through.
+        """
+
+
+def is_board(value: Any) -> TypeGuard[Board]:
+    """Whether it can be read and changed as a `Board`."""
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("read", "change"))
+
+
+class TodoBoard(Board):
+    """A list of todos in memory, for the person and the agent alike; any thread and any cell may use it.
+
+    ``TodoBoard(["Load the data", "Describe it"])`` takes titles, dicts or `Todo` objects. ``start``, ``complete``, ``reopen``,
+    ``block``, ``edit``, ``add`` and ``remove`` change it; a running agent sees that with its next look. Raises `SettingsError`.
+    """
+
+    def __init__(self, todos: Iterable[Todo | Fields | str] = ()) -> None:
+        self._lock = threading.RLock()
+        self._changing = False
+        self._todos: Todos = _hung(todos)
+
+    def read(self) -> Todos:
+        """The list as it is: the very same tuple as before while nothing has changed. Never waits."""
+        return self._todos
+
+    def change(self, update: Callable[[Todos], Todos]) -> Todos:
+        """Apply ``update`` to the list, keep and return what it gives, with no other change between.
+
+        If it raises, nothing changes and the exception goes through.
+        """
+        with self._lock:
+            if self._changing:  # the same thread, inside ``update``: its change would be lost
+                raise SettingsError("The board is being changed by this very function", "Return the new list instead")
+            try:
+                self._changing = True
+                changed = tuple(update(self._todos))
+                if changed != self._todos:
+                    self._todos = changed
+                return self._todos
+            finally:
+                self._changing = False
+
+    def add(self, title: str, description: str = "", **fields: Any) -> Todo:
+        """Put a todo at the end."""
+        given = _checked("Nothing was added", {"title": title, "description": description, **fields})
+
+        def added(todos: Todos) -> Todos:
+            new = _made(todos, given)
+            _check("Nothing was added", (*todos, new), [len(todos)])
+            return (*todos, new)
+
+        return self.change(added)[-1]
+
+    def start(self, id: int) -> Todo:  # noqa: A002  # the field's name
+        """It is being worked on."""
+        return self.edit(id, status="in-progress")
+
+    def complete(self, id: int) -> Todo:  # noqa: A002
+        """It is done."""
+        return self.edit(id, status="completed")
+
+    def reopen(self, id: int) -> Todo:  # noqa: A002
+        """It is still, or again, to be done."""
+        return self.edit(id, status="not-started")
+
+    def block(self, id: int, reason: str) -> Todo:  # noqa: A002
+        """It waits for something the agent cannot do."""
+        if not isinstance(reason, str) or not reason.strip():
+            raise SettingsError(f"Todo {id} cannot be blocked without a reason", f'board.block({id}, "waiting for ...")')
+        return self.edit(id, status="blocked", blocked_reason=reason)
+
+    def remove(self, id: int) -> Todo:  # noqa: A002
+        """Take it off the board, completed or not, and out of the dependencies of the others."""
+        removed: list[Todo] = []
+
+        def without(todos: Todos) -> Todos:
+            removed.append(_find(todos, id))
+            return tuple([_no_longer_waiting(todo, id) for todo in todos if todo is not removed[-1]])
+
+        self.change(without)
+        return removed[-1]
+
+    def edit(self, id: int, **fields: Any) -> Todo:  # noqa: A002
+        """Change fields of a todo, named as in `Todo` or in JSON. None puts a field back to its default."""
+        refusal = f"Todo {id} was not changed"
+        given = _checked(refusal, fields)
+
+        def edited(todos: Todos) -> Todos:
+            _find(todos, id)
+            try:
+                return operations.change(todos, id, given, _now()) if given else todos
+            except Refused as refused:
+                raise _error(refusal, [refused.what]) from refused
+
+        return _find(self.change(edited), id)
+
+    def __iter__(self) -> Iterator[Todo]:
+        return iter(self._todos)
+
+    def __len__(self) -> int:
+        return len(self._todos)
+
+    def __bool__(self) -> bool:
+        """An empty board is a board too."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"<TodoBoard: {counted(self._todos)}>" if self._todos else "<TodoBoard: empty>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(listed(self._todos) or repr(self))
+
+
+def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
+    """The first list of a board. What has no id gets one more than the largest before it."""
+    refusal = "These todos cannot go on a board"
+    if isinstance(given, str | dict | Todo):
+        raise SettingsError(f"{refusal}: they are no list", 'TodoBoard(["Load the data", "Describe it"])')
+    todos: list[Todo] = []
+    problems: list[str] = []
+    for place, item in enumerate(given):
+        fields, wrong = _read(item)
+        problems += [f"{labelled('todos', place, item)}: {problem}" for problem in wrong]
+        if not wrong:
+            todos.append(_made(todos, fields))
+    if problems:
+        raise _error(refusal, problems)
+    _check(refusal, todos, range(len(todos)))
+    return tuple(todos)
+
+
+def _made(before: Iterable[Todo], fields: Fields) -> Todo:
+    given: Fields = {"id": operations.next_id(before), "created_at": _now()}
+    return rules.settled(Todo(**given | fields))
+
+
+def _read(item: Any) -> tuple[Fields, list[str]]:
+    if isinstance(item, Todo):
+        return read_fields(msgspec.structs.asdict(item))
+    if isinstance(item, str):
+        return read_fields({"title": item})
+    if not isinstance(item, dict):
+        return {}, [f"is no title, dict or Todo, but of type {type(item).__name__}"]
+    fields, problems = read_fields(item)
+    return fields, problems if "title" in item else ["title is missing", *problems]
+
+
+def _checked(refusal: str, given: Fields) -> Fields:
+    fields, problems = read_fields(given)
+    if "id" in fields:
+        problems.append("the board gives the ids")
+    if problems:
+        raise _error(refusal, problems)
+    return fields
+
+
+def _check(refusal: str, todos: Iterable[Todo], places: Iterable[int]) -> None:
+    todos = tuple(todos)
+    problems = [f"{labelled('todos', place, todos[place])}: {problem}" for place, problem in rules.problems(todos, places)]
+    if problems:
+        raise _error(refusal, problems)
+
+
+def _error(refusal: str, problems: Iterable[str]) -> SettingsError:
+    return SettingsError(f"{refusal}: {'; '.join(problems)}", f"Fields of a todo: {', '.join(OF_A_PERSON)}")
+
+
+def _find(todos: Todos, number: int) -> Todo:
+    for todo in todos:
+        if todo.id == number:
+            return todo
+    advice = near(str(number), [str(todo.id) for todo in todos]) or 'It is empty: board.add("...") adds a todo'
+    raise SettingsError(f"There is no todo {number} on the board", advice)
+
+
+def _no_longer_waiting(todo: Todo, number: int) -> Todo:
+    if number not in todo.dependencies:
+        return todo
+    left = tuple([other for other in todo.dependencies if other != number])
+    return msgspec.structs.replace(todo, dependencies=left, updated_at=_now())
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,129 @@
+"""One todo as somebody wrote it, a model as JSON or a person as a dict, to the fields of a `Todo`.
+
+Forgiving where the meaning is plain (a number as text, ``In_Progress``, snake case, null for "not given"), and naming all else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any, TypeAlias, get_args
+
+import msgspec
+
+from agentnb.core.messages import encodable
+from agentnb.core.todos import Priority, Todo, TodoStatus, normal_status
+from agentnb.errors import near
+
+Fields: TypeAlias = dict[str, Any]
+"""Values by the name of the attribute."""
+
+STATUSES: tuple[str, ...] = get_args(TodoStatus)
+PRIORITIES: tuple[str, ...] = get_args(Priority)
+MAX_ID = 2**53 - 1
+"""The largest whole number that every reader of JSON keeps whole."""
+
+_TEXT = "a text"
+_WANTED: dict[str, tuple[Any, str]] = {
+    "id": (Annotated[int, msgspec.Meta(ge=0, le=MAX_ID)], "a whole number, 0 or more"),
+    "title": (Annotated[str, msgspec.Meta(min_length=1)], "a text of three to seven words"),
+    "status": (TodoStatus, f"one of {', '.join(STATUSES)}"),
+    "description": (str, _TEXT),
+    "priority": (Priority, f"one of {', '.join(PRIORITIES)}"),
+    "dependencies": (tuple[int, ...], "a list of ids"),
+    "can_run_parallel": (bool, "true or false"),
+    "parallel_group": (str, _TEXT),
+    "progress": (Annotated[float, msgspec.Meta(ge=0, le=1)], "a number from 0 to 1"),
+    "blocked_reason": (str, _TEXT),
+}
+_TIMES = ("created_at", "updated_at")
+_STRUCT_FIELDS = {field.name: field for field in msgspec.structs.fields(Todo)}
+_ATTRIBUTES = {name: field.name for field in _STRUCT_FIELDS.values() for name in (field.name, field.encode_name)}
+"""In snake and in camel case."""
+_KEPT_BY_THE_LIST = frozenset({"createdAt", "updatedAt", "conversationId", "created_at", "updated_at", "conversation_id"})
+"""What a model may send back as it got it, and what is not its to say."""
+
+OF_A_PERSON = tuple(_WANTED)[1:]
+"""The fields a person may set, as they stand in Python."""
+
+
+def decoded(value: Any) -> Any:
+    """A list or object that arrived as a text of JSON, decoded; anything else as it is."""
+    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def labelled(parameter: str, index: int, item: Any) -> str:
+    """What an item is called in a message: ``todoList[2] (id 3)``."""
+    number = item.get("id") if isinstance(item, dict) else getattr(item, "id", None)
+    return f"{parameter}[{index}]" + (f" (id {shown(number)})" if number is not None else "")
+
+
+def read_item(given: Any, required: Iterable[str] = ()) -> tuple[Fields, list[str]]:
+    """What a model said of a todo, by attribute, and what is wrong with it. Null is not given; the times are not its to say."""
+    given = decoded(given)
+    if not isinstance(given, dict):
+        return {}, [f"must be an object with {', '.join(required)}, not {shown(given)}"]
+    missing = [f"{name} is missing" for name in required if given.get(name) is None]
+    told = {name: value for name, value in given.items() if value is not None and name not in _KEPT_BY_THE_LIST}
+    fields, problems = _read(told)
+    return fields, missing + problems
+
+
+def read_fields(given: Fields) -> tuple[Fields, list[str]]:
+    """What a person said of a todo, by attribute, and what is wrong with it. None puts a field back to its default."""
+    cleared = {}
+    for name, value in given.items():
+        field = _STRUCT_FIELDS.get(_ATTRIBUTES.get(name, ""))
+        if value is None and field is not None and field.default is not msgspec.NODEFAULT:
+            cleared[field.name] = field.default
+    told = {name: value for name, value in given.items() if _ATTRIBUTES.get(name) not in cleared}
+    fields, problems = _read(told)
+    return cleared | fields, problems
+
+
+def shown(value: Any) -> str:
+    """A value in a message: as JSON, and not all of a long one."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = f"an object of type {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _read(given: Fields) -> tuple[Fields, list[str]]:
+    fields: Fields = {}
+    problems = []
+    for name, value in given.items():
+        attribute = _ATTRIBUTES.get(name)
+        if attribute is None:
+            known = [field.encode_name for field in _STRUCT_FIELDS.values() if field.name not in _TIMES]
+            problems.append(f"there is no field {shown(name)}. {near(str(name), known)}")
+            continue
+        wanted, words = _WANTED.get(attribute, (_STRUCT_FIELDS[attribute].type, "a time"))
+        try:
+            fields[attribute] = _tidy(attribute, msgspec.convert(_plain(attribute, value), wanted, strict=False))
+        except msgspec.ValidationError:
+            problems.append(f"{name} must be {words}, not {shown(value)}")
+    return fields, problems
+
+
+def _plain(attribute: str, value: Any) -> Any:
+    """As it can be judged: one spelling of the words there are to choose from, no line breaks where one line is shown."""
+    if attribute == "dependencies":
+        return decoded(value)
+    if not isinstance(value, str):
+        return value
+    if attribute in ("status", "priority"):
+        return normal_status(value)
+    return encodable(value.strip() if attribute == "description" else " ".join(value.split()))
+
+
+def _tidy(attribute: str, value: Any) -> Any:
+    if attribute == "dependencies":
+        return tuple(dict.fromkeys(value))
+    return None if value == "" and attribute in ("parallel_group", "blocked_reason") else value

@@ -1,0 +1,227 @@
+"""What a model may do to a list of todos: pure functions from a list and what the model sent to a new list and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from agentnb.core.todos import Todo, Todos, has_open, is_open
+from agentnb.errors import near
+from agentnb.tools.todos import rules
+from agentnb.tools.todos.items import Fields, decoded, labelled, read_item, shown
+
+ErrorCode: TypeAlias = Literal["invalid_arguments", "todo_error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of an operation, for the model to read."""
+
+    headline: str
+    """What happened, in one line."""
+    applied: tuple[str, ...] = ()
+    """Of an update: what changed. A line an entry, as the two below."""
+    failed: tuple[str, ...] = ()
+    redundant: tuple[str, ...] = ()
+    """What was so before."""
+    notes: tuple[str, ...] = ()
+    """What else the model should know."""
+
+
+class Refused(Exception):
+    """The operation was not done, and the list is as it was; all that is wrong is listed."""
+
+    def __init__(self, what: str, problems: Iterable[str] = (), code: ErrorCode = "todo_error") -> None:
+        self.what = what
+        self.problems = tuple(problems)
+        self.code: ErrorCode = code
+        super().__init__("\n".join([what, *(f"- {problem}" for problem in self.problems)]))
+
+
+Operation: TypeAlias = Callable[[Todos, Any, datetime], tuple[Todos, Report]]
+"""Takes the list as it is, what the model sent, and the time. Raises `Refused`. Gives the very same list if nothing changed."""
+
+
+def read(todos: Todos, given: Any = None, now: datetime | None = None) -> tuple[Todos, Report]:
+    """The list as it is."""
+    if not todos:
+        return todos, Report('There are no todos. Create the list with operation "write".')
+    return todos, Report(f"Read {_count(todos)}.", notes=_remarks(todos))
+
+
+def write(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
+    """Replace the list. Completed todos stay, and one todo at most is in progress."""
+    refusal = "The list was not written, and is as it was:"
+    read_items = _read_all(_listed(given, "todoList"), "todoList", ("id", "title", "status"), refusal)
+    before = {todo.id: todo for todo in todos}
+    written, notes = _one_in_progress([rules.settled(Todo(**fields)) for fields in read_items])
+    wrong = [f"{labelled('todoList', place, written[place])}: {problem}" for place, problem in _judge(written, 0)]
+    dropped = _dropped(todos, written)
+    if dropped:
+        refusal = 'The list was not written, and is as it was. Keep what is completed, or use operation "add" for new work:'
+    if wrong or dropped:
+        raise Refused(refusal, wrong + dropped, "todo_error" if dropped else "invalid_arguments")
+    after = tuple([_dated(todo, before.get(todo.id), now) for todo in written])
+    if after == todos:
+        return todos, Report("Nothing to write: the list was the same before.", notes=(*notes, *_remarks(todos)))
+    return after, Report(f"Wrote {_count(after)}.", notes=(*notes, *_remarks(after)))
+
+
+def update(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
+    """Change some todos, entry by entry in their order. An entry that cannot be applied leaves the others be."""
+    if not todos:
+        raise Refused('There is no list to update. Create it first, with operation "write" and todoList.')
+    applied, failed, redundant = [], [], []
+    after = todos
+    for index, entry in enumerate(_listed(given, "todoUpdates", least=1)):
+        fields, wrong = read_item(entry, ("id",))
+        label = labelled("todoUpdates", index, entry)
+        try:
+            if wrong:
+                raise Refused("; ".join(wrong))
+            changed = change(after, fields.pop("id"), fields, now)
+        except Refused as refused:
+            failed.append(f"{label}: {refused.what}")
+            continue
+        if changed is after:
+            redundant.append(f"{label}: {_already(fields)}")
+        else:
+            applied.append(f"{label}: {_difference(after, changed)}")
+        after = changed
+    headline = f"Updated: {len(applied)} applied, {len(failed)} failed, {len(redundant)} redundant."
+    return after, Report(headline, tuple(applied), tuple(failed), tuple(redundant), _remarks(after))
+
+
+def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
+    """Put new todos behind those there are, with the next ids."""
+    read_items = _read_all(_listed(given, "newTodos", least=1), "newTodos", ("title",), "Nothing was added:")
+    start = next_id(todos)
+    wrong, new = [], []
+    for index, fields in enumerate(read_items):
+        if fields.setdefault("id", start + index) != start + index:
+            wrong.append(f"newTodos[{index}]: its id will be {start + index}: leave id out")
+        new.append(rules.settled(Todo(**fields, created_at=now)))
+    after = (*todos, *new)
+    if not wrong:  # with ids of their own, what is said of dependencies could mean anything
+        at = len(todos)
+        wrong = [f"{labelled('newTodos', place - at, after[place])}: {problem}" for place, problem in _judge(after, at)]
+    if wrong:
+        raise Refused("Nothing was added:", wrong, "invalid_arguments")
+    ids = f"id {start}" if len(new) == 1 else f"ids {start} to {after[-1].id}"
+    return after, Report(f"Added {_count(new)}: {ids}.", notes=_remarks(after))
+
+
+def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
+    """The list with these fields of one todo changed: the very same list if they were so before. Raises `Refused`."""
+    place = next((place for place, todo in enumerate(todos) if todo.id == number), None)
+    if place is None:
+        raise Refused(f"there is no todo {shown(number)}. {near(str(number), [str(todo.id) for todo in todos])}".strip())
+    old = todos[place]
+    if not fields:
+        raise Refused('nothing to change: give status, or another field, as in {"id": 1, "status": "completed"}')
+    if fields.get("blocked_reason") and "status" not in fields and old.status != "blocked":
+        raise Refused('it is not blocked: give "status": "blocked" along with blockedReason')
+    new = rules.settled(msgspec.structs.replace(old, **fields))
+    if new == old:
+        return todos
+    after = (*todos[:place], msgspec.structs.replace(new, updated_at=now), *todos[place + 1 :])
+    wrong = list(rules.problems(after, [place]))
+    if wrong:  # a board of others may hold a todo that was wrong before: it can still be completed
+        wrong = [problem for problem in wrong if problem not in list(rules.problems(todos, [place]))]
+    if wrong:
+        raise Refused("; ".join(problem for _, problem in wrong))
+    return after
+
+
+def next_id(todos: Iterable[Todo]) -> int:
+    """One more than the largest id, or 1."""
+    return max([todo.id for todo in todos], default=0) + 1
+
+
+def _listed(given: Any, parameter: str, least: int = 0) -> Sequence[Any]:
+    """The items; an object that stands alone is a list of one."""
+    given = decoded(given)
+    if isinstance(given, dict):
+        return [given]
+    if isinstance(given, list | tuple):
+        if len(given) < least:
+            raise Refused(f"{parameter} is empty", code="invalid_arguments")
+        return given
+    raise Refused(f"{parameter} must be a list of objects, not {shown(given)}", code="invalid_arguments")
+
+
+def _read_all(items: Sequence[Any], parameter: str, required: tuple[str, ...], refusal: str) -> list[Fields]:
+    done, wrong = [], []
+    for index, item in enumerate(items):
+        fields, problems = read_item(item, required)
+        done.append(fields)
+        wrong += [f"{labelled(parameter, index, item)}: {problem}" for problem in problems]
+    if wrong:
+        raise Refused(refusal, wrong, "invalid_arguments")
+    return done
+
+
+def _judge(todos: Sequence[Todo], start: int) -> list[tuple[int, str]]:
+    return list(rules.problems(todos, range(start, len(todos))))
+
+
+def _one_in_progress(todos: list[Todo]) -> tuple[list[Todo], list[str]]:
+    later = [place for place, todo in enumerate(todos) if todo.status == "in-progress"][1:]
+    if not later:
+        return todos, []
+    kept = [msgspec.structs.replace(todo, status="not-started") if place in later else todo for place, todo in enumerate(todos)]
+    ids = ", ".join(str(todos[place].id) for place in later)
+    return kept, [f"Only one todo may be in progress, the first stays so: set to not-started: {ids}."]
+
+
+def _dropped(before: Iterable[Todo], after: Iterable[Todo]) -> list[str]:
+    """Completed todos that are gone. Another open todo under its id is no way to keep one."""
+    kept = {todo.id: todo for todo in after}
+    gone = []
+    for todo in before:
+        now = kept.get(todo.id)
+        replaced = now is not None and is_open(now) and now.title.casefold() != todo.title.casefold()
+        if not is_open(todo) and (now is None or replaced):
+            what = "missing" if now is None else f"another todo, {shown(now.title)}"
+            gone.append(f"id {todo.id} {shown(todo.title)} is completed, here it is {what}")
+    return gone
+
+
+def _dated(todo: Todo, before: Todo | None, now: datetime) -> Todo:
+    if before is None:
+        return msgspec.structs.replace(todo, created_at=now)
+    todo = msgspec.structs.replace(todo, created_at=before.created_at, updated_at=before.updated_at)
+    return before if todo == before else msgspec.structs.replace(todo, updated_at=now)
+
+
+def _already(fields: Fields) -> str:
+    return f"is {fields['status']} already" if "status" in fields else "was so before"
+
+
+def _difference(before: Todos, after: Todos) -> str:
+    """What changed in the one todo that did."""
+    old, new = next((old, new) for old, new in zip(before, after, strict=True) if old is not new)
+    told = [f"{old.status} -> {new.status}"] if old.status != new.status else []
+    ignored = ("status", "updated_at", "blocked_reason" if told else "")
+    told += [
+        f"{name} changed"
+        for attribute, name in zip(Todo.__struct_fields__, Todo.__struct_encode_fields__, strict=True)
+        if attribute not in ignored and getattr(old, attribute) != getattr(new, attribute)
+    ]
+    return ", ".join(told)
+
+
+def _remarks(todos: Sequence[Todo]) -> tuple[str, ...]:
+    if todos and not has_open(todos):
+        done = "The only todo is" if len(todos) == 1 else f"All {len(todos)} todos are"
+        return (f'{done} completed. For new work use operation "add" with newTodos.',)
+    busy = sum(todo.status == "in-progress" for todo in todos)
+    return (f"{busy} todos are in progress: work on one at a time.",) if busy > 1 else ()
+
+
+def _count(todos: Sequence[Todo]) -> str:
+    return "1 todo" if len(todos) == 1 else f"{len(todos)} todos"

@@ -1,0 +1,142 @@
+"""The tool that a model keeps its todos with."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from agentnb.core.messages import Text
+from agentnb.core.todos import Todos, headed, is_open
+from agentnb.errors import near
+from agentnb.tools.todos import operations
+from agentnb.tools.todos.board import Board
+from agentnb.tools.todos.items import decoded, shown
+from agentnb.tools.todos.operations import Operation, Refused, Report
+from agentnb.tools.todos.schema import OPERATIONS, PARAMETERS, todo_spec
+from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
+
+_CHANGES: dict[str, Operation] = {"write": operations.write, "update": operations.update, "add": operations.add}
+_EXAMPLES = {
+    "read": '{"operation": "read"}',
+    "write": '{"operation": "write", "todoList": [{"id": 1, "title": "Load the data", "status": "not-started"}]}',
+    "update": '{"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}]}',
+    "add": '{"operation": "add", "newTodos": [{"title": "Plot the result"}]}',
+}
+
+
+class _Asked(NamedTuple):
+    """A call that can be tried."""
+
+    operation: str
+    given: Any
+    unused: list[str]
+    """Parameters that belong to other operations."""
+
+
+class TodoTool:
+    """``todo_operations`` on a board: read, write, update, add. One call at a time, and without a thread."""
+
+    effects: frozenset[Effect] | None = frozenset()
+    parallel_safe = False
+    blocking = False
+    timeout: float | None = None
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.spec = todo_spec()
+        self._shown: Todos = ()
+        """The list as the model saw it last."""
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Do what the arguments ask for, and show the list as it is then."""
+        arguments = decoded(arguments)
+        try:
+            asked = _asked(arguments)
+            todos, report = self._done(asked)
+        except Refused as refused:
+            self._shown = self.board.read()
+            return failure(refused.code, _with_list(_advised(refused, arguments), self._shown))
+        self._shown = todos
+        text = _with_list(_told(report, asked), todos)
+        if report.failed and not report.applied and not report.redundant:
+            return failure("todo_error", text)
+        return ToolOutcome(True, (Text(text),), todos)
+
+    def _done(self, asked: _Asked) -> tuple[Todos, Report]:
+        if asked.operation == "read":
+            return operations.read(self.board.read())
+        reports: list[Report] = []
+
+        def changed(todos: Todos) -> Todos:
+            after, report = _CHANGES[asked.operation](todos, asked.given, datetime.now(UTC))
+            _keep_unseen(todos, after, self._shown)
+            reports.append(report)
+            return after
+
+        return self.board.change(changed), reports[-1]
+
+    def __repr__(self) -> str:
+        return f"<tool {self.spec.name}>"
+
+
+def _keep_unseen(before: Todos, after: Todos, shown_last: Todos) -> None:
+    """Raise `Refused` if todos would go that others have put there and the model has never been shown."""
+    known = {todo.id for todo in (*shown_last, *after)}
+    lost = [todo for todo in before if todo.id not in known and is_open(todo)]
+    if lost:
+        what = "The list was not written: it holds todos of others that you have not seen. Keep them in todoList, or use add:"
+        raise Refused(what, [f"todo {todo.id}: {todo.title}" for todo in lost])
+
+
+def _asked(arguments: Any) -> _Asked:
+    """What a call with these arguments asks for; raises `Refused` if that cannot be told."""
+    four = f"one of {', '.join(OPERATIONS)}"
+    if not isinstance(arguments, dict):
+        what = f"The arguments must be an object with operation, {four}, not {shown(arguments)}."
+        raise Refused(what, code="invalid_arguments")
+    problems = []
+    operation = _operation(arguments)
+    if arguments.get("operation") is None:
+        problems.append(f"operation is missing: give {four}.")
+    elif not operation:
+        problems.append(f"operation must be {four}, not {shown(arguments['operation'])}.")
+    names = ("operation", *PARAMETERS.values())
+    problems += [f"There is no parameter {shown(name)}. {near(str(name), names)}" for name in arguments if name not in names]
+    needed = PARAMETERS.get(operation, "")
+    given = arguments.get(needed)
+    if needed and given is None:
+        problems.append(f"Operation {operation} needs {needed}.")
+    if problems:
+        raise Refused(" ".join(problems), code="invalid_arguments")
+    return _Asked(operation, given, [name for name in names[1:] if name != needed and arguments.get(name)])
+
+
+def _operation(arguments: Any) -> str:
+    """Which of the four is asked for, in any case; empty if none is."""
+    named = arguments.get("operation") if isinstance(arguments, dict) else None
+    named = named.strip().lower() if isinstance(named, str) else ""
+    return named if named in OPERATIONS else ""
+
+
+def _advised(refused: Refused, arguments: Any) -> str:
+    """What was wrong, with an example of how it is right where that was the arguments."""
+    if refused.code != "invalid_arguments":
+        return str(refused)
+    return f"{refused}\nFor example: {_EXAMPLES[_operation(arguments) or 'read']}"
+
+
+def _told(report: Report, asked: _Asked) -> str:
+    lines = [report.headline]
+    for what, entries in (("applied", report.applied), ("failed", report.failed), ("redundant", report.redundant)):
+        lines += [f"- {what}: {entry}" for entry in entries]
+    lines += report.notes
+    if asked.unused:
+        alone = PARAMETERS.get(asked.operation, "no other parameter")
+        lines.append(
+            f"Not used: {', '.join(asked.unused)}. Operation {asked.operation} takes {alone}; call again for the rest."
+        )
+    return "\n".join(lines)
+
+
+def _with_list(text: str, todos: Todos) -> str:
+    return f"{text}\n\n{headed(todos)}" if todos else text

@@ -1,0 +1,108 @@
+"""One row for each change of a todo, and for each breach of discipline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from agentnb.core.events import RoundStarted, TodosChanged, ToolFinished
+from agentnb.core.rounds import BREACHES, Breach
+from agentnb.core.run import Run
+from agentnb.core.todos import Todo
+from agentnb.traces.files import RunSource, load_traces
+from agentnb.traces.tables.columns import TIME, Column, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Row(NamedTuple):
+    """What happened to a todo, or beside the list."""
+
+    run_id: str
+    round: int | None
+    at: datetime
+    by: str
+    what: str
+    before: Todo | None = None
+    after: Todo | None = None
+    call_id: str = ""
+
+    @property
+    def todo(self) -> Todo | None:
+        """The todo as it was last seen."""
+        return self.after or self.before
+
+
+COLUMNS: list[Column[Row]] = [
+    Column("run_id", "str", lambda row: row.run_id),
+    Column("round", "Int64", lambda row: row.round),
+    Column("at", TIME, lambda row: row.at),
+    Column("what", "str", lambda row: row.what),
+    Column("by", "str", lambda row: row.by),
+    Column("todo_id", "Int64", lambda row: row.todo.id if row.todo else None),
+    Column("title", "str", lambda row: row.todo.title if row.todo else None),
+    Column("before", "str", lambda row: row.before.status if row.before else None),
+    Column("after", "str", lambda row: row.after.status if row.after else None),
+    Column("breach", "bool", lambda row: row.what in BREACHES),
+    Column("call_id", "str", lambda row: row.call_id or None),
+]
+
+
+def todos(source: RunSource) -> pd.DataFrame:
+    """One row a change of a todo, in order, and one a breach of discipline.
+
+    ``what``: ``inherited`` (from the conversation or board the run began with), ``added``, ``removed``, ``status``,
+    ``edited``, ``reordered`` (the whole list); or a breach: ``work_without_todo_in_progress`` (of the call ``call_id``),
+    ``completed_without_in_progress``. ``by``: model or outside.
+    """
+    return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
+
+
+def _rows(run: Run) -> Iterator[Row]:
+    known: dict[int, Todo] = {}
+    if run.events and run.started_at is not None:
+        for todo in getattr(run.events[0], "todos", ()):
+            known[todo.id] = todo
+            yield Row(run.id, None, run.started_at, "outside", "inherited", None, todo)
+    current: int | None = None
+    for event in run.events:
+        if isinstance(event, RoundStarted):
+            current = event.index
+        elif isinstance(event, TodosChanged):
+            after = {todo.id: todo for todo in event.todos}
+            for todo_id in [*after, *(todo_id for todo_id in known if todo_id not in after)]:
+                yield from _changes(run, current, event, known.get(todo_id), after.get(todo_id))
+            if [todo_id for todo_id in known if todo_id in after] != [todo_id for todo_id in after if todo_id in known]:
+                yield Row(run.id, current, event.at, event.by, "reordered", call_id=event.call_id)
+            known = after
+        elif isinstance(event, ToolFinished) and current is not None:
+            for breach in run.rounds[current].breaches:
+                if breach.call_id == event.result.call_id and breach.todo_id is None:
+                    yield Row(run.id, current, event.at, "model", breach.rule, call_id=breach.call_id)
+
+
+def _changes(run: Run, index: int | None, event: TodosChanged, before: Todo | None, after: Todo | None) -> Iterator[Row]:
+    if before == after:
+        return
+    yield Row(run.id, index, event.at, event.by, _what(before, after), before, after, event.call_id)
+    for breach in run.rounds[index].breaches if index is not None and after is not None else ():
+        if _is_of(breach, event, before, after):
+            yield Row(run.id, index, event.at, event.by, breach.rule, before, after, event.call_id)
+
+
+def _is_of(breach: Breach, event: TodosChanged, before: Todo | None, after: Todo | None) -> bool:
+    """Whether this very change is the breach."""
+    became = after is not None and after.status == "completed" and (before is None or before.status != "completed")
+    return (
+        became and after is not None and breach.todo_id == after.id and event.by == "model" and breach.call_id == event.call_id
+    )
+
+
+def _what(before: Todo | None, after: Todo | None) -> str:
+    if before is None:
+        return "added"
+    if after is None:
+        return "removed"
+    return "status" if before.status != after.status else "edited"

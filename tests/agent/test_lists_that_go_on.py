@@ -1,0 +1,101 @@
+"""Todo lists live with their conversation, whoever carries it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from todo_runs import complete, work, write
+
+from agentnb import Agent, Run, Todo, TodoBoard, ToolCall
+from agentnb.core.events import GuidanceGiven
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+
+
+def begun() -> Run:
+    return Agent(ScriptedModel([write("One", "Two")]), tools=[work], max_rounds=1).run_sync("go")
+
+
+@pytest.mark.req("R0.62")
+def test_a_run_without_tools_hands_the_list_on_and_leaves_it_alone() -> None:
+    between = Agent(ScriptedModel(["A word."])).run_sync("And?", continue_from=begun())
+    assert (between.todos, between.stop_reason, between.warnings[:]) == ((), "natural", ())
+    after = Agent(ScriptedModel([complete(1), complete(2), "Done."]), tools=[work]).run_sync("go", continue_from=between)
+    assert [one.title for one in after.todos] == ["One", "Two"]
+    assert after.stop_reason == "natural"
+
+
+def test_an_agent_with_a_board_and_nothing_else_is_not_told_that_it_has_no_tools() -> None:
+    request = Agent(ScriptedModel([]), todos=TodoBoard(["Look"])).first_request("go")
+    assert [tool.name for tool in request.tools] == ["todo_operations"]
+    assert "no tools" not in request.system
+
+
+@pytest.mark.req("R0.44")
+def test_the_model_is_shown_a_list_that_others_hung_before_the_run() -> None:
+    model = ScriptedModel(["Fine."])
+    Agent(model, todos=TodoBoard(["Look around"]), max_rounds=1).run_sync("go")
+    assert "Todos (0 of 1 completed):\n1. [not-started] Look around" in model.requests[0].messages[-1].text
+
+
+@pytest.mark.req("R0.44")
+def test_the_model_is_shown_once_what_others_change_meanwhile_also_that_nothing_is_left() -> None:
+    board = TodoBoard(["Look", "See"])
+
+    def other(what: str) -> str:
+        """Somebody else."""
+        {"add": lambda: board.add("Listen"), "clear": lambda: [board.remove(one.id) for one in board]}[what]()
+        return "done"
+
+    model = ScriptedModel(
+        [ToolCall("other", {"what": "add"}), ToolCall("work", {"item": 1}), ToolCall("other", {"what": "clear"}), "Done."]
+    )
+    run = Agent(model, tools=[other, work], todos=board).run_sync("go")
+    shown = [[given.text for given in one.guidance if given.cell == "todo_list"] for one in run.rounds]
+    assert [len(one) for one in shown] == [1, 1, 0, 1]
+    assert "3. [not-started] Listen" in shown[1][0]
+    assert "(no todo is open)" in shown[3][0]
+    assert run.stop_reason == "natural"
+
+
+def test_what_only_informs_is_not_judged() -> None:
+    run = Agent(ScriptedModel(["Fine."]), todos=TodoBoard(["Look"]), max_rounds=1).run_sync("go")
+    assert [event.guidance.cell for event in run.events if isinstance(event, GuidanceGiven)] == ["todo_list"]
+    assert run.rounds[0].followed[0].followed is None
+
+
+@pytest.mark.req("R0.57")
+def test_once_it_has_seen_the_todos_of_others_a_model_may_write_the_list_anew() -> None:
+    board = TodoBoard(["First of others", "Second of others"])
+    model = ScriptedModel([write("Mine"), write("Mine", "Second")])
+    Agent(model, tools=[work], todos=board, max_rounds=2).run_sync("go")
+    assert [one.title for one in board] == ["Mine", "Second"]
+
+
+@pytest.mark.req("R0.57")
+def test_a_first_write_that_would_drop_unseen_todos_is_refused_with_the_list() -> None:
+    board = TodoBoard(["First of others", "Second of others"])
+    run = Agent(ScriptedModel([write("Mine")]), tools=[work], todos=board, max_rounds=1).run_sync("go")
+    (result,) = run.rounds[0].results
+    assert result.is_error and "todo 2: Second of others" in result.text and "Todos (0 of 2 completed):" in result.text
+    assert [one.title for one in board] == ["First of others", "Second of others"]
+
+
+def test_a_list_of_another_board_that_cannot_be_gone_on_with_is_said_to_be_that_of_the_run() -> None:
+    class Loose:
+        """Keeps what it is given."""
+
+        def __init__(self) -> None:
+            self.todos = (Todo(1, "Look"), Todo(1, "Look again"))
+
+        def read(self) -> tuple[Todo, ...]:
+            return self.todos
+
+        def change(self, update: Callable[[tuple[Todo, ...]], tuple[Todo, ...]]) -> tuple[Todo, ...]:
+            self.todos = update(self.todos)
+            return self.todos
+
+    before = Agent(ScriptedModel(["Fine."]), tools=[work], todos=Loose(), max_rounds=1).run_sync("go")
+    with pytest.raises(SettingsError, match=f"The todo list of run {before.id} cannot be gone on with"):
+        Agent(ScriptedModel(["Fine."]), tools=[work]).run_sync("go", continue_from=before)

@@ -1,0 +1,28 @@
+"""Whether workflow mode sends words again that did not end the run."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentnb import Agent, Matrix, Run
+from agentnb.models import ScriptedModel
+
+
+def worked(*replies: str, **settings: bool) -> tuple[Run, list[list[tuple[str, str]]]]:
+    model = ScriptedModel([*replies, "[WORKFLOW_COMPLETE]"])
+    run = Agent(model, guidance="off", policy=Matrix(workflow_mode=True, **settings)).run_sync("Do it.")  # type: ignore[arg-type]
+    return run, [[(message.role, message.text) for message in request.messages] for request in model.requests]
+
+
+@pytest.mark.req("R0.52")
+def test_with_the_setting_the_words_are_left_out_of_the_next_request_and_kept_in_the_conversation() -> None:
+    run, sent = worked("I am at it.", "I am still at it.", workflow_drops_text=True)
+    assert sent[1] == [("user", "Do it.\n\nPlease continue")]
+    assert sent[2] == [("user", "Do it.\n\nPlease continue\n\nPlease continue")]
+    assert [message.text for message in run.messages if message.role == "assistant"] == ["I am at it.", "I am still at it.", ""]
+
+
+@pytest.mark.req("R0.52")
+def test_without_it_they_are_sent() -> None:
+    _, sent = worked("I am at it.")
+    assert sent[1] == [("user", "Do it."), ("assistant", "I am at it."), ("user", "Please continue")]

@@ -1,0 +1,233 @@
+"""The last calls of a run: what makes two the same, which were run, how often the newest was asked for in a row."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from longer_stories import Tale
+from some_events import json_objects
+
+from agentnb.core.call_window import LONGEST, CallWindow, call_key
+from agentnb.core.events import CommandReceived
+from agentnb.core.messages import Text, ToolCall, ToolResult
+from agentnb.core.todos import TODO_TOOL
+
+
+def key(arguments: Any, name: str = "look") -> tuple[str, bytes]:
+    return call_key(ToolCall(name, arguments, "any"))
+
+
+def shuffled(value: Any, seed: int) -> Any:
+    """The same JSON with the keys of all objects in another order."""
+    if isinstance(value, dict):
+        names = list(value)
+        random.Random(seed).shuffle(names)
+        return {name: shuffled(value[name], seed) for name in names}
+    return [shuffled(item, seed) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.req("R1.33")
+def test_no_arguments_null_and_an_empty_object_are_the_same() -> None:
+    assert key({}) == key(None) == call_key(ToolCall("look"))
+
+
+@pytest.mark.req("R1.33")
+@given(json_objects, st.integers(0, 99))
+def test_the_order_of_keys_makes_no_difference_at_any_depth(arguments: dict[str, Any], seed: int) -> None:
+    nested = {"deep": [arguments, {"x": arguments}], **arguments}
+    assert key(nested) == key(shuffled(nested, seed))
+
+
+@pytest.mark.req("R1.33")
+@given(st.integers(-(2**53), 2**53))
+def test_a_whole_number_is_the_same_with_and_without_a_point(number: int) -> None:
+    assert key({"n": float(number)}) == key({"n": number})
+    assert key({"a": [{"n": float(number), "b": [float(number)]}]}) == key({"a": [{"n": number, "b": [number]}]})
+
+
+@pytest.mark.req("R1.33")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a": 1}, {"a": 2}),
+        ({"a": 1}, {"b": 1}),
+        ({"a": 1}, {}),
+        ({"a": 1}, {"a": "1"}),
+        ({"a": 1}, {"a": 1.5}),
+        ({"a": 1}, {"a": True}),
+        ({"a": 0}, {"a": False}),
+        ({"a": None}, {}),
+        ({"a": None}, {"a": "null"}),
+        ({"a": [1, 2]}, {"a": [2, 1]}),
+        ({"a": [1]}, {"a": 1}),
+        ({"a": "x"}, {"a": "X"}),
+        ({"a": "1.0,"}, {"a": "1,"}),
+        ({"a": "1.0]", "b": 2.0}, {"a": "1]", "b": 2}),
+        ({"a": {"b": 1}}, {"a": {"b": 1, "c": None}}),
+    ],
+)
+def test_whatever_json_tells_apart_is_another_call(one: Any, other: Any) -> None:
+    assert key(one) != key(other)
+
+
+@pytest.mark.req("R1.33")
+def test_another_tool_is_another_call_and_the_id_does_not_count() -> None:
+    assert key({"a": 1}) != key({"a": 1}, "see")
+    assert call_key(ToolCall("look", {"a": 1}, "1")) == call_key(ToolCall("look", {"a": 1}, "2"))
+
+
+@pytest.mark.parametrize("careless", ["text", 5, [1, {"b": 2.0, "a": 1}], True])
+def test_arguments_that_are_no_object_have_a_key_too(careless: Any) -> None:
+    assert key(careless) == key(careless) != key({})
+
+
+class Calls:
+    """A window, and calls by name alone with ids of their own."""
+
+    def __init__(self) -> None:
+        self.window = CallWindow()
+        self.count = 0
+
+    def call(self, name: str) -> ToolCall:
+        self.count += 1
+        return ToolCall(name, {}, f"c{self.count}")
+
+    def start(self, name: str) -> ToolCall:
+        call = self.call(name)
+        self.window.started(call)
+        return call
+
+    def end(self, call: ToolCall, text: str = "ok", is_error: bool = False) -> None:
+        self.window.finished(ToolResult(call.id, call.name, (Text(text),), is_error))
+
+    def run(self, *names: str, text: str = "ok", is_error: bool = False) -> None:
+        for name in names:
+            self.end(self.start(name), text, is_error)
+
+    def block(self, name: str) -> None:
+        self.window.blocked(self.call(name))
+
+    @property
+    def names(self) -> list[str]:
+        return [one.key[0] for one in self.window.executed]
+
+    def output(self, name: str) -> str:
+        return self.window.outputs[name, b"{}"].text
+
+
+@pytest.mark.req("R1.34")
+def test_the_row_counts_how_often_the_newest_call_was_asked_for() -> None:
+    calls = Calls()
+    assert (calls.window.row, calls.window.row_key) == (0, None)
+    rows = []
+    for name in "AAABAA":
+        calls.run(name)
+        rows.append(calls.window.row)
+    assert rows == [1, 2, 3, 1, 1, 2]
+    assert calls.window.row_key == ("A", b"{}")
+
+
+@pytest.mark.req("K1.3")
+def test_a_blocked_call_counts_for_the_row_and_stands_not_among_the_executed() -> None:
+    calls = Calls()
+    calls.run("A", "A")
+    calls.block("A")
+    assert (calls.window.row, calls.names) == (3, ["A", "A"])
+    calls.block("B")
+    assert (calls.window.row, calls.window.row_key, calls.names) == (1, ("B", b"{}"), ["A", "A"])
+
+
+def test_a_call_counts_from_when_it_was_admitted() -> None:
+    calls = Calls()
+    calls.start("A")
+    assert (calls.window.row, calls.names, calls.window.results, calls.window.outputs) == (1, ["A"], {}, {})
+
+
+@pytest.mark.req("R1.35")
+def test_the_window_remembers_so_many_calls_and_their_results_and_no_more() -> None:
+    calls = Calls()
+    calls.run(*[f"t{n}" for n in range(LONGEST)])
+    assert (len(calls.names), calls.names[0]) == (LONGEST, "t0")
+    calls.run("one more")
+    assert (len(calls.names), calls.names[0], calls.names[-1]) == (LONGEST, "t1", "one more")
+    assert set(calls.window.results) == {one.call_id for one in calls.window.executed}
+
+
+@pytest.mark.req("R1.37")
+def test_the_output_of_a_call_is_its_last_and_a_failure_does_not_replace_a_success() -> None:
+    calls = Calls()
+    calls.run("A", text="no", is_error=True)
+    assert calls.output("A") == "no"
+    calls.run("A", text="still no", is_error=True)
+    assert calls.output("A") == "still no"
+    calls.run("A", text="one")
+    assert calls.output("A") == "one"
+    calls.run("A", text="two")
+    calls.run("A", text="broken", is_error=True)
+    assert calls.output("A") == "two"
+
+
+def test_results_belong_to_their_own_call_in_whatever_order_they_come() -> None:
+    calls = Calls()
+    one, two = calls.start("A"), calls.start("B")
+    calls.end(two, "of B")
+    calls.end(one, "of A")
+    assert (calls.output("A"), calls.output("B")) == ("of A", "of B")
+
+
+def test_the_answer_to_a_call_that_was_never_run_is_no_output() -> None:
+    calls = Calls()
+    calls.block("A")
+    calls.end(ToolCall("A", {}, "c1"), "cancelled", is_error=True)
+    assert (calls.window.results, calls.window.outputs) == ({}, {})
+
+
+@pytest.mark.req("KX.8")
+def test_a_word_of_the_person_empties_the_window_and_keeps_the_outputs() -> None:
+    calls = Calls()
+    calls.run("A", "A")
+    calls.window.clear()
+    window = calls.window
+    assert (calls.names, window.row, window.row_key, window.results) == ([], 0, None, {})
+    assert calls.output("A") == "ok"
+    calls.run("A")
+    assert calls.window.row == 1
+
+
+def test_windows_are_equal_when_all_they_hold_is() -> None:
+    one, other = Calls(), Calls()
+    one.run("A", "B")
+    other.run("A", "B")
+    assert one.window == other.window
+    other.block("B")
+    assert one.window != other.window and one.window != "AB"
+    with pytest.raises(TypeError):
+        hash(one.window)
+
+
+@pytest.mark.req("R1.40")
+def test_a_run_keeps_its_calls_over_all_its_rounds_until_the_person_speaks() -> None:
+    tale = Tale().called("look").said("Hm.").called("look", text="seen").refused("look")
+    assert [one.key[0] for one in tale.run.calls.executed] == ["look", "look"]
+    assert tale.run.calls.row == 3
+    assert tale.run.calls.outputs["look", b"{}"].text == "seen"
+    tale.heard()
+    assert (list(tale.run.calls.executed), tale.run.calls.row) == ([], 0)
+
+
+@pytest.mark.req("KX.8")
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_only_words_of_the_person_empty_the_window_of_a_run(command: str) -> None:
+    tale = Tale().called("look").add(CommandReceived, command=command)
+    assert tale.run.calls.row == 1
+
+
+@pytest.mark.req("R0.46")
+def test_a_list_that_changed_outside_is_no_call() -> None:
+    tale = Tale().called("look").listed(by="outside").said()
+    assert [one.key[0] for one in tale.run.calls.executed] == ["look"]
+    assert TODO_TOOL not in {call.name for one in tale.run.rounds for call in one.calls}

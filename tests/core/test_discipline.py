@@ -1,0 +1,189 @@
+"""The trail of a todo list: what was completed, and what was done beside the list."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from longer_stories import Tale, todo
+
+from agentnb import Store, load_trace, save_trace
+from agentnb.core import events as e
+from agentnb.core.messages import ToolResult
+from agentnb.core.rounds import BREACHES, UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach
+from agentnb.core.todos import TODO_TOOL
+
+DOING, DONE, STUCK = "in-progress", "completed", "blocked"
+
+
+def breaches(tale: Tale) -> list[Breach]:
+    return [breach for one in tale.run.rounds for breach in one.breaches]
+
+
+def rules(tale: Tale) -> list[str]:
+    return [breach.rule for breach in breaches(tale)]
+
+
+@pytest.mark.req("R0.63")
+def test_there_are_two_ways_to_leave_the_list() -> None:
+    assert {UNTRACKED_WORK, UNTRACKED_COMPLETION} == BREACHES
+
+
+@pytest.mark.req("R0.54", "R0.63")
+def test_marking_working_and_completing_is_no_breach() -> None:
+    tale = Tale().planned(todo(1), todo(2)).planned(todo(1, DOING), todo(2)).called("look")
+    tale.planned(todo(1, DONE), todo(2)).planned(todo(1, DONE), todo(2, DOING)).called("look", "see")
+    assert breaches(tale.planned(todo(1, DONE), todo(2, DONE)).called("look")) == []
+
+
+@pytest.mark.req("R0.63")
+@pytest.mark.parametrize(
+    ("todos", "breached"),
+    [
+        ([], False),
+        ([todo(1)], True),
+        ([todo(1, DOING)], False),
+        ([todo(1, DONE)], False),
+        ([todo(1, STUCK)], True),
+        ([todo(1, DONE), todo(2)], True),
+        ([todo(1, DONE), todo(2, DOING)], False),
+    ],
+)
+def test_work_is_a_breach_if_todos_are_open_and_none_is_in_progress(todos: list, breached: bool) -> None:  # type: ignore[type-arg]
+    tale = Tale(*todos).called("look")
+    assert breaches(tale) == ([Breach(UNTRACKED_WORK, "c1")] if breached else [])
+
+
+@pytest.mark.req("R0.63")
+def test_planning_is_no_work() -> None:
+    assert breaches(Tale(todo(1)).called("think", TODO_TOOL)) == []
+
+
+@pytest.mark.req("R0.63")
+def test_each_call_beside_the_list_is_a_breach_of_its_own_in_its_round() -> None:
+    tale = Tale(todo(1)).called("look", "see").called("think").called("look")
+    assert [[breach.call_id for breach in one.breaches] for one in tale.run.rounds] == [["c1", "c2"], [], ["c4"]]
+
+
+@pytest.mark.req("R0.63")
+@pytest.mark.parametrize(("code", "ran"), [("tool_error", True), ("timeout", True), ("unknown_tool", False)])
+def test_work_that_failed_was_done_beside_the_list_and_what_never_ran_was_not(code: str, ran: bool) -> None:
+    tale = Tale(todo(1)).called("look", is_error=True, error_code=code)
+    assert rules(tale) == [UNTRACKED_WORK] * ran
+
+
+@pytest.mark.req("R0.63")
+def test_a_blocked_call_is_no_work() -> None:
+    assert breaches(Tale(todo(1)).refused("look")) == []
+
+
+@pytest.mark.req("R0.63")
+def test_what_counts_is_the_list_at_the_time_of_the_call() -> None:
+    tale = Tale(todo(1)).begun()
+    early, mark, late = tale.call("look"), tale.call(TODO_TOOL), tale.call("look")
+    tale.replied(early, mark, late).ran(early).listed(todo(1, DOING), call_id=mark.id).ran(mark).ran(late).ended()
+    assert breaches(tale) == [Breach(UNTRACKED_WORK, early.id)]
+
+
+@pytest.mark.req("R0.63")
+def test_the_person_may_mark_a_todo_in_the_models_place() -> None:
+    assert breaches(Tale(todo(1)).listed(todo(1, DOING), by="outside").called("look")) == []
+
+
+@pytest.mark.req("R0.63")
+def test_completing_what_was_never_in_progress_is_a_breach_with_its_call_and_todo() -> None:
+    tale = Tale(todo(1), todo(2)).planned(todo(1, DONE), todo(2))
+    assert breaches(tale) == [Breach(UNTRACKED_COMPLETION, "c1", 1)]
+    assert tale.last.completed == (1,)
+
+
+@pytest.mark.req("R0.63")
+def test_a_todo_that_is_written_as_completed_was_never_in_progress() -> None:
+    tale = Tale().planned(todo(1, DONE), todo(2, DONE))
+    assert [breach.todo_id for breach in breaches(tale)] == [1, 2]
+    assert tale.last.completed == (1, 2)
+
+
+@pytest.mark.req("R0.63")
+def test_once_in_progress_is_enough_whatever_came_between_and_whoever_marked_it() -> None:
+    assert breaches(Tale().planned(todo(1, DOING)).planned(todo(1, STUCK)).planned(todo(1, DONE))) == []
+    assert breaches(Tale(todo(1)).listed(todo(1, DOING), by="outside").planned(todo(1, DONE))) == []
+    assert breaches(Tale(todo(1, DOING)).planned(todo(1, DONE))) == []
+
+
+@pytest.mark.req("R0.63")
+def test_what_others_complete_is_neither_the_models_doing_nor_its_breach() -> None:
+    tale = Tale(todo(1)).begun().listed(todo(1, DONE), by="outside").ended()
+    assert (tale.last.completed, tale.last.breaches) == ((), ())
+    assert tale.run.todos == (todo(1, DONE),)
+
+
+def test_all_that_a_round_completed_is_kept_in_order() -> None:
+    tale = Tale(todo(1, DOING), todo(2, DOING)).begun()
+    one, two = tale.call(TODO_TOOL), tale.call(TODO_TOOL)
+    tale.replied(one, two).listed(todo(1, DOING), todo(2, DONE), call_id=one.id).ran(one)
+    tale.listed(todo(1, DONE), todo(2, DONE), call_id=two.id).ran(two).ended()
+    assert tale.last.completed == (2, 1)
+
+
+def test_a_list_that_changes_before_the_first_round_belongs_to_no_round() -> None:
+    tale = Tale(todo(1)).listed(todo(1, DONE), by="outside").said()
+    assert (tale.run.todos, tale.last.completed) == ((todo(1, DONE),), ())
+
+
+def everything() -> Tale:
+    """A run with all kinds of events there are."""
+    tale = Tale(todo(1), settings={"max_rounds": 9})
+    tale.called("look").planned(todo(1, DONE), todo(2)).refused("look").said("Well.", reason="open_todos")
+    tale.listed(todo(2), by="outside").heard().add(e.Warned, message="mind").said("Well.", reason="said")
+    tale.add(e.LoopDetected, rule="already_said", first=1, last=2, sentence="Again.")
+    tale.add(e.LimitReached, limit="max_rounds", value=9)
+    tale.add(e.ErrorRaised, error=e.RunError("X", "y", "z"), where="model")
+    return tale.over("stopped", "loop_detected")
+
+
+@pytest.mark.req("R0.2", "R0.63")
+def test_a_run_with_all_of_this_survives_being_saved_and_loaded(tmp_path: Path) -> None:
+    run = everything().run
+    loaded = load_trace(save_trace(run, tmp_path / "run.jsonl"))
+    assert loaded == run
+    assert [one.breaches for one in loaded.rounds] == [one.breaches for one in run.rounds]
+    assert loaded.tallies == run.tallies and loaded.calls == run.calls and loaded.todos == run.todos
+    assert [loop.sentence for loop in loaded.loops] == ["Again."]
+    assert loaded.rounds[-1].status == "duplicate_loop_broken"
+    assert {type(event) for event in run.events} >= {e.CallBlocked, e.TodosChanged, e.LoopDetected}
+
+
+@pytest.mark.req("R0.2")
+def test_a_stored_run_is_the_same_and_says_what_its_list_was(tmp_path: Path) -> None:
+    store, run = Store(tmp_path / "runs"), everything().run
+    file = asyncio.run(store.open(run.id))
+    for event in run.events:
+        file.append(event)
+    file.close()
+    assert store.load(run.id) == run
+    assert store.load(run.id).todos == (todo(2),)
+
+
+@pytest.mark.parametrize("without", ["tallies", "calls", "todos", "breaches"])
+def test_runs_that_differ_in_what_is_counted_are_not_equal(without: str) -> None:
+    base, other = Tale(todo(1)), Tale(todo(1))
+    if without == "tallies":
+        base.said(reason="open_todos"), other.said(reason="prompt")
+    elif without == "calls":
+        base.called("look"), other.called("see")
+    elif without == "todos":
+        base.listed(todo(2)), other.listed(todo(3))
+    else:
+        base.called("look"), other.called("look", error_code="unknown_tool")
+    assert base.run != other.run
+
+
+def test_a_call_of_a_round_has_one_answer_blocked_or_not() -> None:
+    tale = Tale().begun()
+    one, two = tale.call("look"), tale.call("look")
+    tale.replied(one, two).ran(one).blocked(two).ended()
+    assert [result.error_code for result in tale.last.results] == [None, "duplicate_call_blocked"]
+    assert [record.success for record in tale.last.records] == [True, False]
+    assert [part.call_id for part in tale.run.messages[-1].parts if isinstance(part, ToolResult)] == [one.id, two.id]

@@ -1,0 +1,154 @@
+"""Whether a reply did what guidance asked. The rules are those of docs/guidance.md, each told here a second time."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from longer_stories import Tale, guided, todo
+
+from agentnb.core import events as e
+from agentnb.core.guidance import CELLS, Conduct, judged
+from agentnb.core.messages import Text, ToolCall
+from agentnb.core.run import Run
+from agentnb.core.todos import TODO_TOOL
+
+DOING, DONE = "in-progress", "completed"
+ALL = (*CELLS, "intervention", "workflow", "already_said", "a cell of somebody else")
+RULES = {
+    "todos_tools": lambda it: it.called and not it.undisciplined,
+    "tools": lambda it: it.called or it.answered,
+    "intervention": lambda it: it.worked or it.completed,
+}
+"""All others want a tool call."""
+
+
+@pytest.mark.parametrize("cell", ALL)
+def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(cell: str) -> None:
+    rule = RULES.get(cell, lambda it: it.called)
+    for facts in product([False, True], repeat=5):
+        conduct = Conduct(True, *facts)
+        assert judged(cell, conduct).followed is rule(conduct), conduct
+
+
+@pytest.mark.parametrize("cell", ALL)
+def test_without_a_reply_nothing_is_known(cell: str) -> None:
+    verdict = judged(cell, Conduct(False, True, True, True, True, True))
+    assert verdict == (None, "no reply came")
+
+
+@pytest.mark.parametrize("cell", ALL)
+def test_every_verdict_has_its_reason(cell: str) -> None:
+    for facts in product([False, True], repeat=6):
+        assert judged(cell, Conduct(*facts)).why
+
+
+def test_the_reason_names_the_fault() -> None:
+    idle = Conduct(True, False, True, False, False, False)
+    assert judged("todos_text", idle).why == "no tool was called"
+    assert judged("intervention", idle).why == "no work tool ran and no todo was completed"
+    assert judged("todos_tools", idle._replace(called=True, undisciplined=True)).why == (
+        "a work tool ran while no todo was in progress"
+    )
+
+
+def followed(tale: Tale) -> list[bool | None]:
+    return [verdict.followed for verdict in tale.last.followed]
+
+
+def test_a_tool_call_follows_every_cell() -> None:
+    for cell in CELLS:
+        assert followed(Tale().called("look", guidance=(guided(cell),))) == [True]
+
+
+def test_words_alone_follow_only_the_cell_that_has_tool_results() -> None:
+    for cell in CELLS:
+        assert followed(Tale().called("look").said("It is there.", guided(cell))) == [cell == "tools"]
+
+
+def test_blank_words_follow_nothing() -> None:
+    for cell in CELLS:
+        assert followed(Tale().called("look").said(" \n", guided(cell))) == [False]
+
+
+@pytest.mark.parametrize("code", [None, "tool_error", "timeout"])
+def test_work_without_a_todo_in_progress_does_not_follow_the_cell_of_the_list(code: str | None) -> None:
+    cell = (guided("todos_tools"),)
+    how = {"is_error": code is not None, "error_code": code}
+    assert followed(Tale(todo(1)).called("look", guidance=cell, **how)) == [False]
+    assert followed(Tale(todo(1, DOING)).called("look", guidance=cell, **how)) == [True]
+
+
+@pytest.mark.parametrize("code", ["unknown_tool", "invalid_arguments"])
+def test_work_that_never_ran_is_no_breach_of_the_list(code: str) -> None:
+    tale = Tale(todo(1)).called("look", guidance=(guided("todos_tools"),), is_error=True, error_code=code)
+    assert followed(tale) == [True]
+
+
+def test_planning_follows_the_cell_of_the_list() -> None:
+    assert followed(Tale(todo(1)).called(TODO_TOOL, "think", guidance=(guided("todos_tools"),))) == [True]
+
+
+def test_an_intervention_is_followed_by_work_or_a_completed_todo_and_by_nothing_less() -> None:
+    push = guided("intervention")
+    assert followed(Tale(todo(1)).called("look", guidance=(push,))) == [True]
+    assert followed(Tale(todo(1)).called("think", TODO_TOOL, guidance=(push,))) == [False]
+    assert followed(Tale(todo(1)).called("look", guidance=(push,), is_error=True, error_code="unknown_tool")) == [False]
+    assert followed(Tale(todo(1)).said("I will.", push)) == [False]
+    tale = Tale(todo(1, DOING)).begun(push)
+    call = tale.call(TODO_TOOL)
+    assert followed(tale.replied(call).listed(todo(1, DONE), call_id=call.id).ran(call).ended()) == [True]
+
+
+def test_a_call_that_was_blocked_is_no_work() -> None:
+    tale = Tale(todo(1)).begun(guided("intervention"))
+    call = tale.call("look")
+    assert followed(tale.replied(call).blocked(call).ended()) == [False]
+
+
+def test_what_the_person_completes_does_not_follow_an_intervention() -> None:
+    tale = Tale(todo(1, DOING)).begun(guided("intervention"))
+    call = tale.call(TODO_TOOL)
+    tale.replied(call).listed(todo(1, DONE), by="outside").ran(call).ended()
+    assert followed(tale) == [False]
+
+
+def test_all_that_was_said_is_judged_one_by_one_in_its_order() -> None:
+    said = (guided("intervention"), guided("already_said"), guided("todos_text"))
+    tale = Tale(todo(1)).called("think", guidance=said)
+    assert tale.last.guidance == said
+    assert [(verdict.followed, verdict.why) for verdict in tale.last.followed] == [
+        (False, "no work tool ran and no todo was completed"),
+        (True, "a tool was called"),
+        (True, "a tool was called"),
+    ]
+
+
+def test_a_round_that_was_told_nothing_followed_nothing() -> None:
+    assert Tale().called("look").last.followed == ()
+
+
+def test_nothing_is_judged_before_the_round_is_over() -> None:
+    assert Tale().begun(guided("text")).replied(Text("Well.")).last.followed == ()
+
+
+def test_a_round_without_a_reply_and_one_that_broke_off_are_not_judged() -> None:
+    cell = guided("text")
+    assert followed(Tale().begun(cell).ended("error")) == [None]
+    assert followed(Tale().begun(cell).replied(Text("We"), stop_reason="broken_off").ended("error")) == [None]
+
+
+def test_guidance_is_no_part_of_the_conversation() -> None:
+    tale = Tale().called("look", guidance=(guided("tools"),)).said("Done.", guided("text"))
+    assert not any("about" in message.text for message in tale.run.messages)
+
+
+def test_what_was_said_in_passing_survives_the_log() -> None:
+    tale = Tale().begun(guided("tools", level=3, trigger="tool_results", version="abc")).replied(ToolCall("x", {}, "1"))
+    assert tale.last.guidance[0] == Run.from_events(tale.events).rounds[0].guidance[0]
+    assert [type(event) for event in tale.events][2] is e.GuidanceGiven
+    assert (tale.last.guidance[0].level, tale.last.guidance[0].trigger, tale.last.guidance[0].version) == (
+        3,
+        "tool_results",
+        "abc",
+    )

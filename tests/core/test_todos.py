@@ -1,0 +1,110 @@
+"""What one asks of a list of todos."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from longer_stories import todo
+
+from agentnb.core.todos import (
+    PLANNING_TOOLS,
+    Todo,
+    all_open_are_blocked,
+    counted,
+    has_one_in_progress,
+    has_open,
+    is_open,
+    listed,
+    newly_completed,
+    next_todo,
+    normal_status,
+    open_todos,
+)
+
+TODO, DOING, DONE, STUCK = "not-started", "in-progress", "completed", "blocked"
+
+
+@pytest.mark.req("R0.64")
+def test_thinking_and_the_todo_list_are_planning_and_nothing_else_is() -> None:
+    assert {"think", "todo_operations"} == PLANNING_TOOLS
+
+
+@pytest.mark.req("R0.19", "K0.8")
+@pytest.mark.parametrize("status", ["completed", "Completed", "COMPLETED", " completed "])
+def test_a_completed_todo_is_not_open_however_it_is_spelled(status: str) -> None:
+    assert not is_open(Todo(1, "Look", status))  # type: ignore[arg-type]
+
+
+@pytest.mark.req("R0.19", "K0.8")
+@pytest.mark.parametrize("status", [TODO, DOING, STUCK, "In_Progress", "complete", "", "done", "not completed"])
+def test_every_other_status_is_open(status: str) -> None:
+    assert is_open(Todo(1, "Look", status))  # type: ignore[arg-type]
+
+
+@pytest.mark.req("K0.8")
+@pytest.mark.parametrize("written", ["in-progress", "in_progress", "In Progress", "IN_PROGRESS", "  in-progress\n"])
+def test_case_and_underscores_make_no_other_status(written: str) -> None:
+    assert normal_status(written) == "in-progress"
+
+
+@pytest.mark.req("R0.19")
+def test_a_list_has_open_todos_if_any_is_not_completed() -> None:
+    assert not has_open(())
+    assert not has_open([todo(1, DONE), todo(2, DONE)])
+    assert has_open([todo(1, DONE), todo(2, STUCK)])
+    assert open_todos([todo(1, DONE), todo(2, STUCK), todo(3), todo(4, DOING)]) == (todo(2, STUCK), todo(3), todo(4, DOING))
+
+
+def test_only_in_progress_is_in_progress() -> None:
+    assert has_one_in_progress([todo(1), todo(2, DOING)])
+    assert not has_one_in_progress([todo(1), todo(2, DONE), todo(3, STUCK)])
+    assert not has_one_in_progress([])
+
+
+def test_all_open_are_blocked_only_if_something_is_open() -> None:
+    assert all_open_are_blocked([todo(1, DONE), todo(2, STUCK)])
+    assert not all_open_are_blocked([todo(1, STUCK), todo(2)])
+    assert not all_open_are_blocked([todo(1, STUCK), todo(2, DOING)])
+    assert not all_open_are_blocked([todo(1, DONE)])
+    assert not all_open_are_blocked([])
+
+
+def test_next_is_what_is_in_progress_before_what_was_not_begun() -> None:
+    assert next_todo([todo(1), todo(2, DOING), todo(3, DOING)]) == todo(2, DOING)
+    assert next_todo([todo(1, DONE), todo(2), todo(3)]) == todo(2)
+    assert next_todo([todo(1, DONE), todo(2, STUCK)]) is None
+    assert next_todo([]) is None
+
+
+@pytest.mark.req("R0.65")
+def test_newly_completed_are_those_that_were_not_before() -> None:
+    before = [todo(1, DONE), todo(2, DOING), todo(3)]
+    after = [todo(1, DONE), todo(2, DONE), todo(3, DOING), todo(4, DONE)]
+    assert newly_completed(before, after) == (todo(2, DONE), todo(4, DONE))
+    assert newly_completed(after, after) == () == newly_completed(after, [])
+
+
+def test_a_todo_that_is_opened_again_can_be_completed_again() -> None:
+    assert newly_completed([todo(1, DOING)], [todo(1, DONE)]) == (todo(1, DONE),)
+
+
+def test_a_list_is_counted_and_shown_a_line_each() -> None:
+    todos = [todo(1, DONE), Todo(2, "Ask  the\nperson", STUCK, "who\nknows", blocked_reason="no answer")]
+    assert counted(todos) == "1 of 2 completed"
+    assert listed(todos) == "1. [completed] Do thing 1\n2. [blocked] Ask the person: who knows (blocked: no answer)"
+    assert (counted([]), listed([])) == ("0 of 0 completed", "")
+
+
+@pytest.mark.req("R0.56")
+def test_a_todo_is_written_with_the_names_of_the_tool_and_read_back() -> None:
+    one = Todo(1, "Look", DOING, "around", "high", (2, 3), True, "a", 0.5, None)
+    data = msgspec.json.encode(one)
+    assert set(msgspec.json.decode(data)) == {
+        "id", "title", "status", "description", "priority", "dependencies", "canRunParallel", "parallelGroup", "progress",
+    }  # fmt: skip
+    assert msgspec.json.decode(data, type=Todo) == one
+
+
+@pytest.mark.req("R0.54")
+def test_a_todo_that_says_no_more_has_not_been_started() -> None:
+    assert Todo(1, "Look").status == "not-started"

@@ -1,0 +1,171 @@
+"""``%%guidance``, ``-g``, ``-p``, ``--workflow-mode`` and ``%agent todos`` in a real kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
+SCRIPT = "from agentnb import ToolCall\nfrom agentnb.models import ScriptedModel\n"
+TWO_TODOS = """
+def todos(**given):
+    return ToolCall("todo_operations", given)
+
+def listed():
+    return todos(operation="write", todoList=[{"id": n, "title": f"Step {n}", "status": "not-started"} for n in (1, 2)])
+
+def marked(number, status="completed"):
+    return todos(operation="update", todoUpdates=[{"id": number, "status": status}])
+"""
+
+
+def test_a_cell_writes_a_set_and_the_next_one_uses_it(kernel: Any) -> None:
+    wrote = kernel.run("%%guidance brief\n# tools\nOnly numbers, round {{ round }}.\n")
+    assert wrote.status == "ok"
+    assert "brief, version " in wrote.printed and "Its own: tools." in wrote.printed
+    assert kernel.run(f"%%agent -t add -g brief\n{PLAN}").status == "ok"
+    assert (
+        kernel.value("run.settings['guidance']['set'], run.rounds[-1].guidance[0].text")
+        == "('brief', 'Only numbers, round 5.')"
+    )
+
+
+def test_the_body_of_a_set_is_not_interpolated_from_the_notebook(kernel: Any) -> None:
+    kernel.run("next_todo = 'mine'")
+    kernel.run("%%guidance own\nDo {{ next_todo }}.")
+    assert "{{ next_todo }}" in kernel.run("%agent guidance own").printed
+
+
+def test_sets_are_listed_and_shown(kernel: Any) -> None:
+    kernel.run("%%guidance own\n# text\nSpeak.")
+    listed = kernel.run("%agent guidance").printed.splitlines()
+    assert [line.split()[0] for line in listed][:2] == ["matrix", "off"]
+    assert any(line.startswith("own ") and line.endswith("its own: text") for line in listed)
+    shown = kernel.run("%agent guidance matrix").printed
+    assert "# todos_text\n\nCRITICAL WORKFLOW GUIDANCE (TODO MODE):" in shown
+
+
+def test_a_set_can_be_put_in_a_variable_for_python(kernel: Any) -> None:
+    kernel.run("%%guidance own -o mine\n# text\nSpeak.")
+    assert kernel.value("mine.name, mine.parts['text']") == "('own', 'Speak.')"
+    assert kernel.run(f"%%agent -t add -g mine\n{PLAN}").status == "ok"
+    assert kernel.value("run.settings['guidance']['set']") == "own"
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ("%%guidance\nhello", "the following arguments are required: NAME"),
+        ("%%guidance matrix\nhello", "matrix is a guidance set that agentnb brings along"),
+        ("%%guidance own", "The guidance set is blank"),
+        ("%%guidance own\n# todo_text\nhello", "Did you mean todos_text"),
+        ("%%guidance own\n# text\nDo {{ next_tood }}.", "Did you mean next_todo"),
+        ("%%agent -g other\nhi", "There is no guidance set 'other'"),
+        ("%%agent -p strict\nhi", "There is no policy 'strict'"),
+        ("%%agent -p minimal --workflow-mode\nhi", "The policy minimal has no workflow mode"),
+        ("%agent guidance other", "There is no guidance set 'other'"),
+        ("%agent defaults guidance=other", "There is no guidance set 'other'"),
+        ("%agent defaults policy=other", "There is no policy 'other'"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, cell: str, told: str) -> None:
+    failed = kernel.run(cell)
+    assert failed.status == "error"
+    assert told in failed.error and len(failed.error.strip().splitlines()) == 1
+
+
+def test_a_set_that_is_refused_leaves_the_one_before(kernel: Any) -> None:
+    kernel.run("%%guidance own\nSpeak.")
+    assert kernel.run("%%guidance own\n# nonsense\nSpeak.").status == "error"
+    assert "Speak." in kernel.run("%agent guidance own").printed
+
+
+def test_defaults_name_the_set_and_the_policy_of_all_cells(kernel: Any) -> None:
+    kernel.run("%%guidance own\nSpeak.")
+    kernel.run("%agent defaults guidance=own policy=minimal")
+    kernel.run(f"%%agent -t add\n{PLAN}")
+    kernel.run("%agent defaults guidance=matrix policy=matrix")
+    assert kernel.value("run.settings['guidance']['set'], run.settings['policy']['name']") == "('own', 'minimal')"
+
+
+def test_workflow_mode_goes_on_until_the_model_says_that_it_is_complete(kernel: Any) -> None:
+    kernel.run(f"{SCRIPT}model = ScriptedModel(['Half of it.', 'All of it.\\n[WORKFLOW_COMPLETE]'])")
+    kernel.run("%%agent -m model --workflow-mode\nDo it.")
+    assert kernel.value("run.stop_reason, len(run.rounds), run.text") == "('workflow_complete', 2, 'All of it.')"
+
+
+def test_a_marker_is_not_shown_while_the_text_streams(kernel: Any) -> None:
+    kernel.run(f"{SCRIPT}model = ScriptedModel(['All of it.\\n[WORKFLOW_COMPLETE]'])")
+    cell = kernel.run("%%agent -m model --workflow-mode\nDo it.")
+    assert not any("WORKFLOW_COMPLETE" in str(one) for one in cell.outputs)
+
+
+def test_the_person_ticks_a_todo_and_the_next_run_knows(kernel: Any) -> None:
+    kernel.run(f"{SCRIPT}{TWO_TODOS}first = ScriptedModel([listed(), marked(1, 'in-progress'), marked(1)])")
+    kernel.run("%%agent -m first -t add --max-rounds 3\nDo it.")
+    assert kernel.run("%agent todos").printed.splitlines() == [
+        "1 of 2 completed",
+        "1. [completed] Step 1",
+        "2. [not-started] Step 2",
+    ]
+    assert kernel.run("%agent todos done 2").printed.startswith("2 of 2 completed")
+    kernel.run("second = ScriptedModel(['It is done.'])")
+    kernel.run("%%agent -m second -t add --continue\nAnd?")
+    assert kernel.value("run.stop_reason, [t.status for t in run.todos]") == "('natural', ['completed', 'completed'])"
+
+
+@pytest.mark.req("R0.62")
+def test_a_list_survives_the_kernel(kernel: Any) -> None:
+    kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed(), marked(1, 'in-progress'), marked(1)])")
+    kernel.run("%%agent -m model -t add --max-rounds 3\nDo it.")
+    run_id = kernel.value("run.id").strip("'")
+    kernel.run("%reload_ext agentnb\nfrom agentnb.session.session import Session")
+    kernel.run("get_ipython()._agentnb_session = Session()\n%reload_ext agentnb")  # a session that knows nothing
+    kernel.run(f"%agent load {run_id}")
+    assert "2. [not-started] Step 2" in kernel.run("%agent todos").printed
+    kernel.run("%agent todos add Look at the result")
+    kernel.run("model = ScriptedModel(['Not yet.'])")
+    kernel.run("%%agent -m model -t add --continue --max-rounds 1\nGo on.")
+    assert kernel.value("[t.title for t in run.todos]") == "['Step 1', 'Step 2', 'Look at the result']"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("%agent todos", "There is no todo list"),
+        ("%agent todos done x", "no number of a todo"),
+        ("%agent todos finish 1", "%agent todos cannot finish"),
+        ("%agent todos done 9", "There is no todo 9"),
+        ("%agent todos add", "What is to be done?"),
+    ],
+)
+def test_what_cannot_be_done_to_a_list_is_said_in_one_line(kernel: Any, line: str, told: str) -> None:
+    if line != "%agent todos":
+        kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed()])")
+        kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
+    else:
+        kernel.run("%%agent\nhello")
+    failed = kernel.run(line)
+    assert failed.status == "error" and told in failed.error and len(failed.error.strip().splitlines()) == 1
+
+
+def test_the_card_shows_guidance_and_todos(kernel: Any) -> None:
+    kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed(), 'I will begin soon, I promise.', 'Soon.'])")
+    kernel.run("%%agent -m model -t add --max-rounds 3\nDo it.")
+    html = kernel.run("run").result["text/html"]
+    assert "○ 1 Step 1, not-started" in html
+    assert "guidance todos_tools: not followed (no tool was called)" in html
+    assert "intervention, level 1: not followed" in html
+    assert "2 todos are still open" in html
+
+
+def test_completion_knows_sets_policies_and_todo_words(kernel: Any) -> None:
+    kernel.run("%%guidance brief\nSpeak.")
+    for code, offered in (
+        ("%%agent -g br", "brief"),
+        ("%%agent -p mi", "minimal"),
+        ("%agent todos do", "done"),
+        ("%agent guidance o", "off"),
+    ):
+        assert offered in kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]["matches"]

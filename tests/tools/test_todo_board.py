@@ -1,0 +1,307 @@
+"""A board that the person and the agent change at the same time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from IPython.lib.pretty import pretty
+from test_todo_operations import assert_whole
+
+from agentnb.core.todos import Todo, Todos, counted, listed
+from agentnb.errors import SettingsError
+from agentnb.tools.todos.board import Board, TodoBoard, is_board
+from agentnb.tools.todos.operations import Refused, add, update
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def board() -> TodoBoard:
+    return TodoBoard(["Load the data", "Describe it", "Plot it"])
+
+
+def statuses(of: Board) -> list[str]:
+    return [todo.status for todo in of.read()]
+
+
+def test_titles_become_todos_with_ids_from_one() -> None:
+    assert [(todo.id, todo.title, todo.status) for todo in board()] == [
+        (1, "Load the data", "not-started"),
+        (2, "Describe it", "not-started"),
+        (3, "Plot it", "not-started"),
+    ]
+    assert all(todo.created_at is not None and todo.updated_at is None for todo in board())
+
+
+@pytest.mark.parametrize("key", ["blockedReason", "blocked_reason"])
+def test_todos_and_dicts_go_on_a_board_too(key: str) -> None:
+    todo = Todo(4, "Load", "completed", created_at=NOW)
+    made = TodoBoard([todo, {"title": "Ask", "status": "Blocked", key: "no key", "dependencies": [4]}, "Plot"]).read()
+    assert made[0] == todo
+    assert (made[1].id, made[1].status, made[1].blocked_reason, made[1].dependencies) == (5, "blocked", "no key", (4,))
+    assert (made[2].id, made[2].title) == (6, "Plot")
+    assert TodoBoard(made).read() == made
+    assert TodoBoard(msgspec.to_builtins(made)).read() == made
+    assert TodoBoard().read() == ()
+
+
+@pytest.mark.req("R0.60")
+@pytest.mark.parametrize(
+    ("todos", "said"),
+    [
+        ("Load the data", "no list"),
+        ([3], "todos[0]: is no title, dict or Todo, but of type int"),
+        ([{"id": 1}], "todos[0] (id 1): title is missing"),
+        (["a", {"title": "b", "state": "completed"}], 'todos[1]: there is no field "state". Did you mean status'),
+        ([Todo(1, "a"), Todo(1, "b")], "todos[1] (id 1): the id 1 is taken"),
+        ([Todo(1, "a", "done")], "status must be one of"),  # type: ignore[arg-type]
+        ([Todo(1, "a", "blocked")], "needs blockedReason"),
+        ([Todo(1, "a", dependencies=(2,))], "do not exist: 2"),
+        ([Todo(1, "a", dependencies=(2,)), Todo(2, "b", dependencies=(1,))], "in a circle"),
+        ([Todo(1, "a", progress=2.0)], "from 0 to 1"),
+    ],
+)
+def test_what_cannot_go_on_a_board_is_refused(todos: Any, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        TodoBoard(todos)
+    assert said in str(caught.value)
+    assert caught.value.hint
+
+
+@pytest.mark.req("R0.44", "R0.54")
+def test_the_person_takes_a_todo_through_its_life() -> None:
+    mine = board()
+    assert mine.start(2).status == "in-progress"
+    assert mine.block(2, " no key ").blocked_reason == "no key"
+    assert mine.read()[1].status == "blocked"
+    assert (mine.complete(2).status, mine.read()[1].blocked_reason) == ("completed", None)
+    assert mine.reopen(2).status == "not-started"
+    assert statuses(mine) == ["not-started"] * 3
+    assert [todo.updated_at is not None for todo in mine] == [False, True, False]
+
+
+def test_the_person_adds_and_edits() -> None:
+    mine = board()
+    new = mine.add("Write it up", "Two pages", priority="high", dependencies=[3])
+    assert (new.id, new.title, new.description, new.priority, new.dependencies) == (4, "Write it up", "Two pages", "high", (3,))
+    assert mine.read()[-1] is new and new.created_at is not None
+    changed = mine.edit(4, title="Write", canRunParallel=True, progress=0.5, priority=None)
+    assert (changed.title, changed.can_run_parallel, changed.progress, changed.priority) == ("Write", True, 0.5, None)
+    assert mine.edit(4, dependencies=None).dependencies == ()
+    assert TodoBoard().add("First").id == 1
+
+
+def test_the_person_may_remove_even_what_is_completed() -> None:
+    mine = TodoBoard([Todo(1, "a", "completed"), Todo(2, "b", dependencies=(1,)), Todo(3, "c", dependencies=(2, 1))])
+    assert mine.remove(1).title == "a"
+    assert [(todo.id, todo.dependencies) for todo in mine] == [(2, ()), (3, (2,))]
+    assert mine.read()[0].updated_at is not None
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda mine: mine.complete(9), "There is no todo 9 on the board. There is 1, 2, 3."),
+        (lambda mine: mine.remove(22), "There is no todo 22 on the board. Did you mean 2?"),
+        (lambda mine: mine.edit(9, title="x"), "There is no todo 9 on the board."),
+        (lambda mine: mine.edit(9), "There is no todo 9 on the board."),
+        (lambda mine: mine.block(1, " "), 'Todo 1 cannot be blocked without a reason. board.block(1, "'),
+        (lambda mine: mine.edit(1, status="blocked"), "Todo 1 was not changed: a blocked todo needs blockedReason"),
+        (lambda mine: mine.edit(1, prio="high"), 'Todo 1 was not changed: there is no field "prio". Did you mean priority'),
+        (lambda mine: mine.edit(1, status="done"), "Todo 1 was not changed: status must be one of"),
+        (lambda mine: mine.edit(1, title=None), "Todo 1 was not changed: title must be a text"),
+        (lambda mine: mine.edit(1, dependencies=[1]), "Todo 1 was not changed: dependencies go in a circle"),
+        (lambda mine: mine.add(""), "Nothing was added: title must be a text"),
+        (lambda mine: mine.add("x", id=7), "Nothing was added: the board gives the ids"),
+        (lambda mine: mine.add("x", dependencies=[7]), "dependencies name todos that do not exist: 7"),
+        (lambda mine: TodoBoard().start(1), "There is no todo 1 on the board. It is empty: board.add("),
+    ],
+)
+def test_what_the_person_cannot_do_says_what_to_type_and_changes_nothing(act: Callable[[TodoBoard], Any], said: str) -> None:
+    mine = board()
+    before = mine.read()
+    with pytest.raises(SettingsError) as caught:
+        act(mine)
+    assert str(caught.value).startswith(said) or said in str(caught.value)
+    assert caught.value.hint
+    assert mine.read() is before
+
+
+@pytest.mark.req("R0.43")
+def test_a_board_gives_the_same_tuple_until_something_changes() -> None:
+    mine = board()
+    before = mine.read()
+    assert mine.read() is before
+    mine.change(lambda todos: tuple([msgspec.structs.replace(todo) for todo in todos]))
+    mine.edit(1, status="not-started")
+    mine.edit(2)
+    mine.reopen(3)
+    assert mine.read() is before
+    assert mine.change(lambda todos: todos) is before
+    mine.start(1)
+    assert mine.read() is not before
+
+
+def test_a_change_that_raises_changes_nothing_and_the_exception_goes_through() -> None:
+    mine = board()
+    before = mine.read()
+
+    def fail(todos: Todos) -> Todos:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        mine.change(fail)
+    with pytest.raises(Refused):
+        mine.change(lambda todos: add(todos, [{"title": ""}], NOW)[0])
+    assert mine.read() is before
+    assert mine.start(1).status == "in-progress"
+
+
+def test_a_change_inside_a_change_is_refused_and_does_not_hang() -> None:
+    mine = board()
+    before = mine.read()
+
+    def nested(todos: Todos) -> Todos:
+        mine.start(1)
+        return todos
+
+    with pytest.raises(SettingsError, match="being changed by this very function"):
+        mine.change(nested)
+    assert mine.read() is before
+    assert mine.start(1).status == "in-progress"
+
+
+@pytest.mark.req("R0.44")
+def test_reading_does_not_wait_for_a_change() -> None:
+    mine = board()
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(todos: Todos) -> Todos:
+        inside.set()
+        assert go_on.wait(30)
+        return todos[:1]
+
+    changing = threading.Thread(target=mine.change, args=(slow,))
+    changing.start()
+    assert inside.wait(30)
+    seen: list[int] = []
+    reading = threading.Thread(target=lambda: seen.append(len(mine.read())), daemon=True)
+    reading.start()
+    reading.join(10)
+    assert seen == [3]
+    go_on.set()
+    changing.join()
+    assert len(mine) == 1
+
+
+@pytest.mark.req("R0.44")
+def test_threads_that_change_one_board_lose_nothing() -> None:
+    mine = TodoBoard(["Count"])
+    errors: list[BaseException] = []
+    together = threading.Barrier(8)
+
+    def work(mark: int) -> None:
+        try:
+            together.wait()
+            for number in range(50):
+                done = mine.add(f"{mark} {number}", dependencies=[1])
+                mine.start(done.id)
+                mine.change(lambda todos, done=done.id: update(todos, [{"id": done, "status": "completed"}], NOW)[0])
+                if number % 2:
+                    mine.remove(done.id)
+                assert_whole(mine.read())
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(mark,)) for mark in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert sorted(todo.title for todo in mine) == sorted(["Count", *(f"{m} {n}" for m in range(8) for n in range(0, 50, 2))])
+    assert statuses(mine).count("completed") == 200
+
+
+def test_threads_that_count_in_one_todo_lose_no_step() -> None:
+    mine = TodoBoard([{"title": "Count", "description": "0"}])
+
+    def count(todos: Todos) -> Todos:
+        before = int(todos[0].description)
+        time.sleep(0)  # lets other threads run between reading and writing
+        return (msgspec.structs.replace(todos[0], description=str(before + 1)),)
+
+    threads = [threading.Thread(target=lambda: [mine.change(count) for _ in range(100)]) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert mine.read()[0].description == "600"
+
+
+def test_a_board_shows_its_list() -> None:
+    mine = board()
+    mine.complete(1)
+    assert (len(mine), [todo.id for todo in mine]) == (3, [1, 2, 3])
+    assert pretty(mine) == listed(mine.read())
+    assert repr(mine) == f"<TodoBoard: {counted(mine.read())}>" == "<TodoBoard: 1 of 3 completed>"
+    assert pretty(TodoBoard()) == repr(TodoBoard()) == "<TodoBoard: empty>"
+    assert TodoBoard(), "an empty board is a board"
+
+
+def test_what_can_be_read_and_changed_is_a_board() -> None:
+    class Mine:
+        def read(self) -> Todos:
+            return ()
+
+        def change(self, update: Callable[[Todos], Todos]) -> Todos:
+            return update(())
+
+    assert is_board(TodoBoard()) and is_board(Mine())
+    for other in (TodoBoard, Mine, None, True, (), ["Load"], {"read": 1}, "read"):
+        assert not is_board(other)
+
+
+NUMBERS = st.integers(0, 5)
+ACTS = st.one_of(
+    st.tuples(st.sampled_from(["start", "complete", "reopen", "remove"]), st.tuples(NUMBERS), st.just({})),
+    st.tuples(st.just("block"), st.tuples(NUMBERS, st.sampled_from(["", "no key"])), st.just({})),
+    st.tuples(
+        st.sampled_from(["edit", "add"]),
+        st.tuples(NUMBERS),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "dependencies": st.lists(NUMBERS, max_size=3) | st.none(),
+                "status": st.sampled_from(["blocked", "COMPLETED", "x", None]),
+                "blocked_reason": st.sampled_from(["no key", "", None]),
+                "progress": st.floats(-1, 2),
+            },
+        ),
+    ),
+)
+
+
+@pytest.mark.req("R0.60", "R0.43")
+@settings(deadline=None, database=None)
+@given(st.lists(ACTS, max_size=12))
+def test_whatever_the_person_does_the_board_stays_whole_and_changes_only_when_it_changes(acts: list[Any]) -> None:
+    mine = board()
+    for name, arguments, fields in acts:
+        before = mine.read()
+        try:
+            todo = getattr(mine, name)(*(map(str, arguments) if name == "add" else arguments), **fields)
+        except SettingsError:
+            assert mine.read() is before
+            continue
+        after = mine.read()
+        assert_whole(after)
+        assert (after is before) == (after == before)
+        assert (todo in after) == (name != "remove")

@@ -1,0 +1,273 @@
+"""The tool as a model meets it: what it is told, what it may send, what it reads back."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from agentnb.agent.threads import call_in_thread
+from agentnb.core.todos import TODO_TOOL, Todo, Todos, counted, listed
+from agentnb.tools.function import as_tool
+from agentnb.tools.todos.board import TodoBoard
+from agentnb.tools.todos.tool import TodoTool
+from agentnb.tools.tool import ToolContext, ToolOutcome
+
+CONTEXT = ToolContext("r-1", "toolu_1", Path("data"), call_in_thread)
+OPERATIONS = "read, write, update, add"
+
+
+def call(board: TodoBoard, arguments: Any) -> ToolOutcome:
+    return asyncio.run(TodoTool(board).run(arguments, CONTEXT))
+
+
+def three() -> TodoBoard:
+    return TodoBoard([Todo(1, "Load the data", "completed"), Todo(2, "Describe it", "in-progress"), Todo(3, "Plot it")])
+
+
+def refused(board: TodoBoard, arguments: Any, code: str) -> str:
+    before = board.read()
+    outcome = call(board, arguments)
+    assert (outcome.ok, outcome.error_code, outcome.value) == (False, code, None)
+    assert board.read() is before
+    assert shows(outcome.text, before)
+    return outcome.text
+
+
+def shows(text: str, todos: Todos) -> bool:
+    return not todos or text.endswith(f"\n\nTodos ({counted(todos)}):\n{listed(todos)}")
+
+
+@pytest.mark.req("R0.62", "KX.12", "R0.55")
+def test_it_is_a_tool_that_never_runs_beside_another() -> None:
+    tool = TodoTool(TodoBoard())
+    assert as_tool(tool) is tool
+    assert tool.spec.name == TODO_TOOL == "todo_operations"
+    assert (tool.parallel_safe, tool.blocking, tool.timeout, tool.effects) == (False, False, None, frozenset())
+
+
+@pytest.mark.req("R0.55", "R0.56")
+def test_its_schema_names_the_parameters_and_describes_every_field() -> None:
+    schema = TodoTool(TodoBoard()).spec.input_schema
+    Draft202012Validator.check_schema(schema)
+    properties = schema["properties"]
+    assert list(properties) == ["operation", "todoList", "todoUpdates", "newTodos"]
+    assert schema["required"] == ["operation"]
+    assert properties["operation"]["enum"] == ["read", "write", "update", "add"]
+    fields = [field.encode_name for field in msgspec.structs.fields(Todo)][:-2]
+    required = {"todoList": ["id", "title", "status"], "todoUpdates": ["id"], "newTodos": ["title"]}
+    for name, needed in required.items():
+        items = properties[name]["items"]
+        assert items["required"] == needed
+        assert sorted(items["properties"]) == sorted(fields if name != "newTodos" else fields[1:])
+        assert all(one["description"] for one in (properties[name], *items["properties"].values()))
+    assert properties["newTodos"]["items"]["properties"]["status"]["enum"] == [
+        "not-started",
+        "in-progress",
+        "completed",
+        "blocked",
+    ]
+
+
+@pytest.mark.req("R0.54", "R0.55")
+def test_its_description_teaches_the_discipline_and_the_operations() -> None:
+    text = TodoTool(TodoBoard()).spec.description
+    order = [
+        text.index(words) for words in ("in-progress with `update`, before", "Do the work", "completed with `update`", "next")
+    ]
+    assert order == sorted(order)
+    assert all(f"`{name}`" in text for name in ("read", "write", "todoList", "update", "todoUpdates", "add", "newTodos"))
+    assert "##" not in text
+
+
+def test_the_spec_is_made_once_and_always_the_same() -> None:
+    first, second = TodoTool(TodoBoard()).spec, TodoTool(three()).spec
+    assert first is second
+    call(three(), {"operation": "read"})
+    assert copy.deepcopy(first) == second
+
+
+@pytest.mark.req("R0.55", "R0.54", "R0.61")
+def test_a_list_goes_through_its_whole_life() -> None:
+    board = TodoBoard()
+    written = {"operation": "write", "todoList": [{"id": 1, "title": "Load the data", "status": "not-started"}]}
+    steps: list[tuple[dict[str, Any], str]] = [
+        ({"operation": "read"}, 'There are no todos. Create the list with operation "write".'),
+        (written, "Wrote 1 todo.\n\nTodos (0 of 1 completed):\n1. [not-started] Load the data"),
+        (
+            {"operation": "update", "todoUpdates": [{"id": 1, "status": "in-progress"}]},
+            "Updated: 1 applied, 0 failed, 0 redundant.\n- applied: todoUpdates[0] (id 1): not-started -> in-progress\n\n"
+            "Todos (0 of 1 completed):\n1. [in-progress] Load the data",
+        ),
+        (
+            {"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}]},
+            "Updated: 1 applied, 0 failed, 0 redundant.\n- applied: todoUpdates[0] (id 1): in-progress -> completed\n"
+            'The only todo is completed. For new work use operation "add" with newTodos.\n\n'
+            "Todos (1 of 1 completed):\n1. [completed] Load the data",
+        ),
+        (
+            {"operation": "add", "newTodos": [{"title": "Plot it", "description": "In blue"}]},
+            "Added 1 todo: id 2.\n\nTodos (1 of 2 completed):\n1. [completed] Load the data\n2. [not-started] Plot it: In blue",
+        ),
+        (
+            {"operation": " Read "},
+            "Read 2 todos.\n\nTodos (1 of 2 completed):\n1. [completed] Load the data\n2. [not-started] Plot it: In blue",
+        ),
+    ]
+    for arguments, text in steps:
+        outcome = call(board, arguments)
+        assert (outcome.ok, outcome.text) == (True, text)
+        assert outcome.value is board.read()
+
+
+@pytest.mark.req("R0.58")
+def test_an_update_that_is_done_in_part_succeeds_and_says_what_failed() -> None:
+    board = three()
+    entries = [{"id": 2, "status": "completed"}, {"id": 2, "status": "completed"}, {"id": 9, "status": "completed"}]
+    outcome = call(board, {"operation": "update", "todoUpdates": entries})
+    assert outcome.ok
+    assert outcome.text.startswith("Updated: 1 applied, 1 failed, 1 redundant.\n- applied: todoUpdates[0] (id 2): ")
+    assert "\n- failed: todoUpdates[2] (id 9): there is no todo 9. There is 1, 2, 3.\n" in outcome.text
+    assert "\n- redundant: todoUpdates[1] (id 2): is completed already\n" in outcome.text
+    assert shows(outcome.text, board.read())
+
+
+@pytest.mark.req("R0.58")
+def test_an_update_of_which_nothing_could_be_done_is_an_error_but_a_redundant_one_is_not() -> None:
+    text = refused(three(), {"operation": "update", "todoUpdates": [{"id": 9, "status": "completed"}, {"id": 3}]}, "todo_error")
+    assert text.startswith("Updated: 0 applied, 2 failed, 0 redundant.\n- failed: todoUpdates[0] (id 9): there is no todo 9.")
+    board = three()
+    before = board.read()
+    outcome = call(board, {"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}, {"id": 9, "status": "x"}]})
+    assert outcome.ok and board.read() is before
+
+
+@pytest.mark.req("R0.58")
+def test_an_update_before_there_is_a_list_is_refused() -> None:
+    text = refused(TodoBoard(), {"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}]}, "todo_error")
+    assert text == 'There is no list to update. Create it first, with operation "write" and todoList.'
+
+
+@pytest.mark.req("R0.57")
+def test_a_list_that_drops_completed_todos_is_refused_with_the_list_as_it_is() -> None:
+    sent = {"operation": "write", "todoList": [{"id": 2, "title": "New", "status": "not-started"}]}
+    assert '- id 1 "Load the data" is completed, here it is missing' in refused(three(), sent, "todo_error")
+
+
+@pytest.mark.req("R0.57")
+def test_a_list_with_wrong_items_is_refused_with_an_example() -> None:
+    text = refused(three(), {"operation": "write", "todoList": [{"id": 4, "title": "New"}]}, "invalid_arguments")
+    assert "\n- todoList[0] (id 4): status is missing\nFor example: {" in text
+
+
+@pytest.mark.req("R0.55")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, f"operation is missing: give one of {OPERATIONS}."),
+        ({"operation": None}, f"operation is missing: give one of {OPERATIONS}."),
+        ({"operation": "delete"}, f'operation must be one of {OPERATIONS}, not "delete".'),
+        ({"operation": ["read"]}, f'operation must be one of {OPERATIONS}, not ["read"].'),
+        ({"operation": {}}, f"operation must be one of {OPERATIONS}, not {{}}."),
+        ("read", f'The arguments must be an object with operation, one of {OPERATIONS}, not "read".'),
+        (None, f"The arguments must be an object with operation, one of {OPERATIONS}, not null."),
+        ({"operation": "read", "id": 3}, 'There is no parameter "id".'),
+    ],
+)
+def test_a_wrong_or_missing_operation_is_told_of_the_four(arguments: Any, said: str) -> None:
+    text = refused(three(), arguments, "invalid_arguments")
+    assert text.startswith(said)
+    assert '\nFor example: {"operation": "read"}\n\nTodos (' in text
+
+
+@pytest.mark.req("R0.55")
+@pytest.mark.parametrize(("operation", "parameter"), [("write", "todoList"), ("update", "todoUpdates"), ("add", "newTodos")])
+@pytest.mark.parametrize("other", [{}, {"todos": []}, {"same": None}])
+def test_a_missing_parameter_is_named_with_an_example_that_works(operation: str, parameter: str, other: Any) -> None:
+    arguments = {"operation": operation, **({parameter: None} if "same" in other else other)}
+    text = refused(three(), arguments, "invalid_arguments")
+    assert f"Operation {operation} needs {parameter}." in text
+    assert ('There is no parameter "todos". Did you mean' in text) == ("todos" in other)
+    example = json.loads(text.split("For example: ")[1].split("\n")[0])
+    Draft202012Validator(TodoTool(three()).spec.input_schema).validate(example)
+    assert call(TodoBoard(["Load the data"]), example).ok
+
+
+@pytest.mark.req("R0.55")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"operation": "update", "todoUpdates": '[{"id": 2, "status": "completed"}]'},
+        {"operation": "update", "todoUpdates": ['{"id": 2, "status": "completed"}']},
+        {"operation": "update", "todoUpdates": {"id": 2, "status": "completed"}},
+        '{"operation": "update", "todoUpdates": [{"id": 2, "status": "completed"}]}',
+    ],
+)
+def test_a_list_that_arrives_as_text_or_without_its_brackets_is_understood(arguments: Any) -> None:
+    board = three()
+    assert call(board, arguments).ok
+    assert board.read()[1].status == "completed"
+
+
+@pytest.mark.req("R0.55")
+def test_a_list_for_another_operation_is_not_lost_without_a_word() -> None:
+    board = three()
+    arguments = {"operation": "update", "todoUpdates": [{"id": 2, "status": "completed"}], "newTodos": [{"title": "More"}]}
+    outcome = call(board, arguments | {"todoList": []})
+    assert outcome.ok and len(board) == 3
+    assert "\nNot used: newTodos. Operation update takes todoUpdates; call again for the rest.\n" in outcome.text
+
+
+@pytest.mark.req("R0.44")
+def test_what_the_person_changed_is_seen_by_the_next_call() -> None:
+    board = three()
+    board.complete(2)
+    board.add("Ask for the key")
+    outcome = call(
+        board, {"operation": "update", "todoUpdates": [{"id": 2, "status": "completed"}, {"id": 4, "status": "completed"}]}
+    )
+    assert "1 applied, 0 failed, 1 redundant" in outcome.text
+
+
+def test_reading_changes_nothing_even_on_a_board_that_cannot_be_changed() -> None:
+    class ReadOnly(TodoBoard):
+        def change(self, update: Any) -> Todos:
+            raise OSError("the board is away")
+
+    board = ReadOnly(["Load"])
+    assert call(board, {"operation": "read"}).ok
+    with pytest.raises(OSError, match="away"):
+        call(board, {"operation": "add", "newTodos": [{"title": "Plot"}]})
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "title", "status", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+ARGUMENTS = st.fixed_dictionaries(
+    {"operation": st.sampled_from(["read", "write", "update", "add"]) | ANYTHING},
+    optional=dict.fromkeys(("todoList", "todoUpdates", "newTodos", "other"), ANYTHING),
+)
+
+
+@pytest.mark.req("R0.55")
+@settings(deadline=None, database=None, max_examples=200)
+@given(ARGUMENTS | ANYTHING)
+def test_whatever_is_sent_is_answered_and_the_list_shown(arguments: Any) -> None:
+    board = three()
+    before = board.read()
+    outcome = call(board, arguments)
+    assert shows(outcome.text, board.read())
+    assert outcome.ok or (board.read() is before and outcome.error_code in ("invalid_arguments", "todo_error"))
+    assert msgspec.json.encode((outcome.as_result("toolu_1", TODO_TOOL), board.read()))

@@ -1,0 +1,181 @@
+"""The ledger of guidance: one row for each time something was said in passing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from agentnb import Agent, GuidanceSet, Matrix, Run, ToolCall, save_trace, tables
+from agentnb.models import ScriptedModel
+from agentnb.models.scripted import Line
+
+TODOS = "todo_operations"
+DTYPES = {
+    "run_id": "str",
+    "model": "str",
+    "policy": "str",
+    "round": "int64",
+    "set": "str",
+    "version": "str",
+    "cell": "str",
+    "level": "int64",
+    "trigger": "str",
+    "followed": "boolean",
+    "why": "str",
+    "ignored_in_a_row": "int64",
+    "rounds_until_followed": "Int64",
+    "text": "str",
+}
+
+
+def work(item: int = 0) -> str:
+    """Does the work of one item."""
+    return f"made {item}"
+
+
+def run_of(*replies: Line, **settings: Any) -> Run:
+    return Agent(ScriptedModel(replies), tools=[work], **settings).run_sync("go")
+
+
+def do(item: int) -> ToolCall:
+    return ToolCall("work", {"item": item})
+
+
+def one_todo() -> ToolCall:
+    return ToolCall(TODOS, {"operation": "write", "todoList": [{"id": 1, "title": "One", "status": "not-started"}]})
+
+
+def marked(status: str) -> ToolCall:
+    return ToolCall(TODOS, {"operation": "update", "todoUpdates": [{"id": 1, "status": status}]})
+
+
+def heeding_late() -> Run:
+    """Three interventions are not followed; then the list is worked through and closed."""
+    return run_of(one_todo(), "Hm.", "Well.", "So.", marked("in-progress"), do(1), marked("completed"), "Done.")
+
+
+def rows(frame: pd.DataFrame, *columns: str, **where: Any) -> list[tuple[Any, ...]]:
+    """These columns of the rows in which others have these values; what is missing is None."""
+    for name, value in where.items():
+        frame = frame[frame[name] == value]
+    cells = zip(*(frame[name] for name in columns), strict=True)
+    return [tuple(None if pd.isna(cell) else cell for cell in row) for row in cells]
+
+
+@pytest.mark.req("R0.82")
+@pytest.mark.parametrize("source", [[], "a run"])
+def test_the_columns_have_their_types_whatever_there_is(source: Any) -> None:
+    frame = tables.guidance(heeding_late() if source else source)
+    assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == DTYPES
+    assert len(frame) == (10 if source else 0)
+
+
+@pytest.mark.req("R0.82")
+def test_each_piece_of_guidance_is_a_row_in_the_order_it_was_said() -> None:
+    run = heeding_late()
+    said = [(one.index, piece) for one in run.rounds for piece in one.guidance]
+    frame = tables.guidance(run)
+    assert rows(frame, "round", "cell", "level", "trigger", "text", "set", "version") == [
+        (index, piece.cell, piece.level, piece.trigger, piece.text, piece.set, piece.version) for index, piece in said
+    ]
+    assert set(frame["run_id"]) == {run.id}
+    assert set(frame["model"]) == {"scripted:script"}
+    assert set(frame["policy"]) == {"matrix"}
+
+
+@pytest.mark.req("R0.82", "R0.79")
+def test_ignored_interventions_are_counted_in_a_row_and_the_rounds_until_one_was_followed() -> None:
+    frame = tables.guidance(heeding_late())
+    found = rows(frame, "round", "level", "followed", "ignored_in_a_row", "rounds_until_followed", cell="intervention")
+    assert found == [(2, 1, False, 1, None), (3, 2, False, 2, None), (4, 3, False, 3, None)]
+
+
+@pytest.mark.req("R0.82")
+def test_a_followed_intervention_ends_the_row_of_ignored_ones() -> None:
+    run = run_of(one_todo(), "Hm.", "Well.", do(1), "So.", marked("completed"), "Done.")
+    frame = tables.guidance(run)
+    found = rows(frame, "round", "followed", "why", "ignored_in_a_row", "rounds_until_followed", cell="intervention")
+    assert found == [
+        (2, False, "no work tool ran and no todo was completed", 1, 2),
+        (3, True, "a work tool ran", 0, 1),
+        (5, True, "a todo was completed", 0, 1),
+    ]
+
+
+@pytest.mark.req("R0.82")
+def test_the_four_cells_are_one_kind_and_interventions_another() -> None:
+    run = run_of(one_todo(), "Hm.", "Well.", marked("in-progress"), do(1), marked("completed"), "Done.")
+    frame = tables.guidance(run)
+    cells = frame[frame["cell"] != "intervention"]
+    assert rows(cells, "round", "cell", "followed", "ignored_in_a_row", "rounds_until_followed") == [
+        (1, "todos_tools", False, 1, 3),
+        (2, "todos_text", False, 2, 2),
+        (3, "todos_text", True, 0, 1),
+        (4, "todos_tools", True, 0, 1),
+        (5, "todos_tools", True, 0, 1),
+        (6, "tools", True, 0, 1),
+    ]
+    assert rows(frame, "round", "ignored_in_a_row", "rounds_until_followed", cell="intervention") == [
+        (2, 1, None),
+        (3, 2, None),
+    ]
+
+
+@pytest.mark.req("R0.82", "R0.81")
+def test_already_said_and_workflow_mode_are_kinds_of_their_own() -> None:
+    again = "The table has three columns and twelve rows, and none of its values is missing."
+    run = run_of(again, again, do(1), "Done.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
+    frame = tables.guidance(run)
+    assert rows(frame, "round", "cell", "followed", "ignored_in_a_row") == [
+        (1, "workflow", False, 1),
+        (1, "text", False, 1),
+        (2, "workflow", True, 0),
+        (2, "already_said", True, 0),
+        (2, "text", True, 0),
+        (3, "tools", True, 0),
+    ]
+
+
+@pytest.mark.req("R0.82")
+def test_where_no_reply_came_it_is_not_known_whether_it_was_followed_and_the_row_of_ignored_ones_goes_on() -> None:
+    run = run_of(one_todo(), "Hm.", RuntimeError("the line broke"))
+    frame = tables.guidance(run)
+    assert rows(frame, "round", "cell", "followed", "why", "ignored_in_a_row", "rounds_until_followed") == [
+        (1, "todos_tools", False, "no tool was called", 1, None),
+        (2, "intervention", None, "no reply came", 0, None),
+        (2, "todos_text", None, "no reply came", 1, None),
+    ]
+
+
+@pytest.mark.req("R0.82")
+def test_a_log_that_ends_within_a_round_gives_its_guidance_without_a_verdict(tmp_path: Path) -> None:
+    path = save_trace(run_of(one_todo(), "Hm.", "Well.", do(1), "[WORKFLOW_COMPLETE]"), tmp_path / "run.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    last = max(index for index, line in enumerate(lines) if b'"guidance_given"' in line)
+    path.write_bytes(b"".join(lines[: last + 1]))
+    assert rows(tables.guidance(path), "round", "followed", "why")[-1] == (4, None, "the round did not end")
+
+
+@pytest.mark.req("R0.82")
+def test_a_saved_run_gives_the_same_ledger_and_several_runs_follow_each_other(tmp_path: Path) -> None:
+    first, second = heeding_late(), run_of("[CONTINUE]", "Done.", guidance=GuidanceSet("own", {"text": "Go."}), policy=Matrix())
+    pd.testing.assert_frame_equal(tables.guidance(save_trace(first, tmp_path / "one.jsonl")), tables.guidance(first))
+    both = tables.guidance([first, second])
+    assert list(both["run_id"]) == [first.id] * 10 + [second.id]
+    assert rows(both, "text", "ignored_in_a_row", set="own") == [("Go.", 1)]
+
+
+@pytest.mark.req("R0.82")
+def test_the_table_of_runs_counts_what_was_given_and_what_was_followed() -> None:
+    run = heeding_late()
+    frame, summary = tables.guidance(run), tables.runs(run).iloc[0]
+    assert summary["guidance_given"] == len(frame) == 10
+    assert summary["guidance_followed"] == int(frame["followed"].sum()) == 4
+    assert (summary["guidance"], summary["guidance_version"]) == ("matrix", frame["version"].iloc[0])
+
+
+def test_a_run_without_guidance_has_no_rows() -> None:
+    assert tables.guidance(run_of(do(1), "Done.", guidance="off")).empty

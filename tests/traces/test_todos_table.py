@@ -1,0 +1,173 @@
+"""The table of todos: every change, and every breach of discipline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from agentnb import Agent, Run, TodoBoard, ToolCall, save_trace, tables
+from agentnb.core.request import Request
+from agentnb.models import ScriptedModel
+from agentnb.models.scripted import Line
+
+TODOS = "todo_operations"
+UNTRACKED_WORK, UNTRACKED_COMPLETION = "work_without_todo_in_progress", "completed_without_in_progress"
+DTYPES = {
+    "run_id": "str",
+    "round": "Int64",
+    "at": "datetime64[us, UTC]",
+    "what": "str",
+    "by": "str",
+    "todo_id": "Int64",
+    "title": "str",
+    "before": "str",
+    "after": "str",
+    "breach": "bool",
+    "call_id": "str",
+}
+
+
+def work(item: int = 0) -> str:
+    """Does the work of one item."""
+    return f"made {item}"
+
+
+def run_of(*replies: Line, **settings: Any) -> Run:
+    return Agent(ScriptedModel(replies), tools=[work], **settings).run_sync("go")
+
+
+def do(item: int) -> ToolCall:
+    return ToolCall("work", {"item": item})
+
+
+def write(*titles: str) -> ToolCall:
+    items = [{"id": number, "title": title, "status": "not-started"} for number, title in enumerate(titles, start=1)]
+    return ToolCall(TODOS, {"operation": "write", "todoList": items})
+
+
+def update(*updates: dict[str, Any]) -> ToolCall:
+    return ToolCall(TODOS, {"operation": "update", "todoUpdates": list(updates)})
+
+
+def marked(number: int, status: str) -> ToolCall:
+    return update({"id": number, "status": status})
+
+
+def rows(source: Any, *columns: str) -> list[tuple[Any, ...]]:
+    frame = tables.todos(source)
+    cells = zip(*(frame[name] for name in columns), strict=True)
+    return [tuple(None if pd.isna(cell) else cell for cell in row) for row in cells]
+
+
+@pytest.mark.req("R0.63", "R0.82")
+@pytest.mark.parametrize("source", [[], "a run"])
+def test_the_columns_have_their_types_whatever_there_is(source: Any) -> None:
+    frame = tables.todos(run_of(write("One"), marked(1, "in-progress"), "[WORKFLOW_COMPLETE]") if source else source)
+    assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == DTYPES
+    assert len(frame) == (2 if source else 0)
+
+
+@pytest.mark.req("R0.63")
+def test_a_disciplined_run_is_a_row_for_each_change_and_no_breach() -> None:
+    run = run_of(write("One", "Two"), marked(1, "in-progress"), do(1), marked(1, "completed"), "[WORKFLOW_COMPLETE]")
+    assert rows(run, "round", "what", "by", "todo_id", "title", "before", "after", "breach") == [
+        (0, "added", "model", 1, "One", None, "not-started", False),
+        (0, "added", "model", 2, "Two", None, "not-started", False),
+        (1, "status", "model", 1, "One", "not-started", "in-progress", False),
+        (3, "status", "model", 1, "One", "in-progress", "completed", False),
+    ]
+    assert [call_id for (call_id,) in rows(run, "call_id")] == [run.rounds[n].calls[0].id for n in (0, 0, 1, 3)]
+    assert rows(run, "run_id")[0] == (run.id,)
+
+
+@pytest.mark.req("R0.63")
+def test_work_while_no_todo_is_in_progress_is_a_breach_with_its_call() -> None:
+    run = run_of(write("One"), [do(1), do(2)], marked(1, "in-progress"), do(3), "[WORKFLOW_COMPLETE]")
+    breaches = [row for row in rows(run, "what", "round", "todo_id", "by", "call_id", "breach") if row[-1]]
+    first, second = (call.id for call in run.rounds[1].calls)
+    assert breaches == [
+        (UNTRACKED_WORK, 1, None, "model", first, True),
+        (UNTRACKED_WORK, 1, None, "model", second, True),
+    ]
+
+
+@pytest.mark.req("R0.63")
+def test_a_todo_completed_without_having_been_in_progress_is_a_breach_after_its_change() -> None:
+    run = run_of(write("One", "Two"), update({"id": 1, "status": "completed"}, {"id": 2, "status": "completed"}), "Done.")
+    assert rows(run, "what", "todo_id", "before", "after", "breach")[2:] == [
+        ("status", 1, "not-started", "completed", False),
+        (UNTRACKED_COMPLETION, 1, "not-started", "completed", True),
+        ("status", 2, "not-started", "completed", False),
+        (UNTRACKED_COMPLETION, 2, "not-started", "completed", True),
+    ]
+    assert tables.runs(run).iloc[0]["breaches"] == 2
+
+
+@pytest.mark.req("R0.63")
+def test_a_todo_completed_after_having_been_put_off_again_is_none() -> None:
+    marks = [marked(1, status) for status in ("in-progress", "not-started", "completed")]
+    run = run_of(write("One"), *marks, "Done.")
+    assert not tables.todos(run)["breach"].any()
+
+
+@pytest.mark.req("R0.44", "R0.63")
+def test_what_others_change_is_theirs_and_never_a_breach() -> None:
+    board = TodoBoard(["One", "Two"])
+
+    def meanwhile(request: Request) -> str:
+        board.complete(1)
+        board.edit(2, title="Two, again")
+        board.add("Three")
+        return "Hm."
+
+    def later(request: Request) -> str:
+        board.remove(2)
+        return "[WORKFLOW_COMPLETE]"
+
+    run = run_of(meanwhile, later, todos=board)
+    assert rows(run, "round", "what", "by", "todo_id", "title", "before", "after") == [
+        (None, "inherited", "outside", 1, "One", None, "not-started"),
+        (None, "inherited", "outside", 2, "Two", None, "not-started"),
+        (0, "status", "outside", 1, "One", "not-started", "completed"),
+        (0, "edited", "outside", 2, "Two, again", "not-started", "not-started"),
+        (0, "added", "outside", 3, "Three", None, "not-started"),
+        (1, "removed", "outside", 2, "Two, again", "not-started", None),
+    ]
+    assert not tables.todos(run)["breach"].any()
+    assert rows(run, "call_id") == [(None,)] * 6
+
+
+@pytest.mark.req("R0.62", "R0.63")
+def test_a_list_that_came_with_the_conversation_is_inherited() -> None:
+    first = run_of(write("One", "Two"), marked(1, "in-progress"), "[WORKFLOW_COMPLETE]")
+    second = Agent(ScriptedModel([marked(1, "completed"), "[WORKFLOW_COMPLETE]"]), tools=[work]).run_sync(
+        "Go on.", continue_from=first
+    )
+    assert rows(second, "round", "what", "todo_id", "after") == [
+        (None, "inherited", 1, "in-progress"),
+        (None, "inherited", 2, "not-started"),
+        (0, "status", 1, "completed"),
+    ]
+    assert len(tables.todos([first, second])) == 6
+
+
+@pytest.mark.req("R0.58")
+def test_what_changes_nothing_has_no_row() -> None:
+    run = run_of(write("One"), marked(1, "not-started"), marked(7, "completed"), "[WORKFLOW_COMPLETE]")
+    assert len(tables.todos(run)) == 1
+
+
+@pytest.mark.req("R0.63")
+def test_a_saved_run_gives_the_same_table(tmp_path: Path) -> None:
+    run = run_of(write("One", "Two"), do(1), marked(2, "completed"), "[WORKFLOW_COMPLETE]")
+    pd.testing.assert_frame_equal(tables.todos(save_trace(run, tmp_path / "run.jsonl")), tables.todos(run))
+    assert tables.todos(run)["breach"].sum() == 2
+
+
+@pytest.mark.req("R0.82")
+def test_the_table_of_runs_has_the_completion_rate() -> None:
+    summary = tables.runs(run_of(write("One", "Two"), marked(1, "in-progress"), marked(1, "completed"), "[WORKFLOW_COMPLETE]"))
+    assert (summary.iloc[0]["todos"], summary.iloc[0]["todos_completed"]) == (2, 1)
