@@ -21,7 +21,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from agentnb import Agent, Store, ToolCall, tool
+from agentnb import Agent, Matrix, Store, Todo, TodoBoard, ToolCall, tool
+from agentnb.agent.policies import Rules, natural_stop
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.models.model import Reply
@@ -115,10 +116,30 @@ def agent_of(model: Any, *tools: Any) -> Agent:
     return Agent(model, tools=tools, max_rounds=1_000)
 
 
+def without_limit(agent: Agent) -> Agent:
+    """5,000 rounds are more than one may take."""
+    object.__setattr__(agent, "rules", agent.rules._replace(policies=agent.rules.policies[:-1]))
+    return agent
+
+
 def loop_of(rounds: int, store: Store | None = None, function: Any = add) -> Callable[[], Awaitable[Any]]:
-    agent = agent_of(Calls(rounds, function.__name__, lambda i: {"a": i, "b": 1}), function)
-    object.__setattr__(agent, "policies", agent.policies[:-1])  # without its limit: 5,000 rounds are more than one may take
+    agent = without_limit(agent_of(Calls(rounds, function.__name__, lambda i: {"a": i, "b": 1}), function))
     return lambda: agent.run("go", store=store)
+
+
+def bare_loop_of(rounds: int) -> Callable[[], Awaitable[Any]]:
+    """The loop with nothing that guides, decides or guards but the natural stop."""
+    agent = Agent(Calls(rounds, "add", lambda i: {"a": i, "b": 1}), tools=[add], todos=False)
+    object.__setattr__(agent, "rules", Rules((natural_stop,)))
+    return lambda: agent.run("go")
+
+
+def open_todos_of(rounds: int) -> Callable[[], Awaitable[Any]]:
+    """A run with a todo in progress and nine to come, all the time."""
+    todos = [Todo(1, "Add it all up", "in-progress"), *(Todo(number, f"Then step {number}") for number in range(2, 11))]
+    model = Calls(rounds, "add", lambda i: {"a": i, "b": 1})
+    agent = without_limit(Agent(model, tools=[add], todos=TodoBoard(todos), policy=Matrix(intervention_cap=1)))
+    return lambda: agent.run("go")
 
 
 def import_seconds(module: str) -> float:
@@ -179,6 +200,15 @@ def of_growth(base: float, store: Store, rounds: list[int]) -> Rows:
     ]
 
 
+def of_discipline(base: float, store: Store, rounds: list[int]) -> Rows:
+    bare, todos = median(bare_loop_of(200), 20) / 200, median(open_todos_of(200), 20) / 200
+    return [
+        ("all guides, policies and guards: a round with them, over the bare loop", median(loop_of(200), 20) / 200 / bare),
+        ("the same with ten open todos", todos / bare),
+        ("the same, a round of a run of 800, over one of 200", median(open_todos_of(800), 5) / 800 / todos),
+    ]
+
+
 def of_parallel_tools(base: float, store: Store, rounds: list[int]) -> Rows:
     agent = agent_of(Calls(1, "nap", lambda i: {"i": i}, BESIDE), nap)
     return [(f"{BESIDE} plain tools of {NAP} s beside each other, over {NAP} s", median(lambda: agent.run("go"), 3) / NAP)]
@@ -211,7 +241,7 @@ def of_interrupts(base: float, store: Store, rounds: list[int]) -> Rows:
     return [("an interrupt in a plain tool until control is back, over 0.3 s", interrupt_seconds() / 0.3)]
 
 
-STEPS = (of_the_loop, of_growth, of_parallel_tools, of_streaming, of_many_at_once, of_imports, of_interrupts)
+STEPS = (of_the_loop, of_growth, of_discipline, of_parallel_tools, of_streaming, of_many_at_once, of_imports, of_interrupts)
 
 
 def main() -> None:

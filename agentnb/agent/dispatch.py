@@ -64,6 +64,8 @@ class Dispatch:
 
     def _admit(self, call: ToolCall) -> bool:
         """Ask the gates, and log what they say before the next call is judged. What is not admitted has its result at once."""
+        if call.name == TODO_TOOL:
+            self._todos.look()  # gates should know the list as it is
         block = admitted(self._gates, call, self._log.run)
         if block is not None:
             self._log.emit(CallBlocked, call=call, result=block.result, rule=block.rule)

@@ -146,11 +146,13 @@ class Loop:
                 else:
                     self._log.tell(item)
         except BaseException as error:
+            self._tell_rest(shown)
             self._keep_broken_off(heard, perf_counter() - started)
             if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self._is_cancelled(error):
                 raise
             words = encodable(f"{type(error).__name__}: {error}")
             raise ModelError(f"{self._model.name} failed: {words}", run=self._log.run) from error
+        self._tell_rest(shown)
         if reply is None:
             self._keep_broken_off(heard, perf_counter() - started)
             raise ModelError(f"{self._model.name} ended its stream without a reply", run=self._log.run)
@@ -158,8 +160,6 @@ class Loop:
         if not isinstance(message, Message):
             example = 'Write Reply(Message("assistant", (Text("..."),)))'
             raise ModelError(f"The Reply of {self._model.name} holds no Message", example)
-        if shown is not None and (rest := shown.rest()):
-            self._log.tell(e.TextDelta(rest))
         reply = settled(reply, self._log.run)
         kept, signals = without_markers(reply.message)
         self._log.emit(
@@ -172,6 +172,10 @@ class Loop:
             metadata=reply.metadata,
         )
         return kept
+
+    def _tell_rest(self, shown: MarkerFilter | None) -> None:
+        if shown is not None and (rest := shown.rest()):
+            self._log.tell(e.TextDelta(rest))
 
     def _tell_text(self, item: e.TextDelta, text: str) -> None:
         """Tell of text that streams, as far as it may be shown already."""

@@ -10,7 +10,7 @@ from agentnb.core.events import TodosChanged, Warned
 from agentnb.core.log import EventLog
 from agentnb.core.messages import encodable
 from agentnb.core.todos import Todo, Todos, normal_status
-from agentnb.tools.todos.board import Board, TodoBoard
+from agentnb.tools.todos.board import Board
 
 _decode = msgspec.json.Decoder(Todos, strict=False).decode
 _NOT_YET = object()
@@ -18,6 +18,8 @@ _NOT_YET = object()
 
 class TodoCheck:
     """Reads the board, and writes down what has changed on it. The run's own reading is no tool call."""
+
+    __slots__ = ("_board", "_failed", "_log", "_seen")
 
     def __init__(self, board: Board | None, log: EventLog) -> None:
         self._board = board
@@ -34,7 +36,7 @@ class TodoCheck:
             if found is self._seen:
                 self._failed = False
                 return
-            todos = found if isinstance(self._board, TodoBoard) else settled_todos(found)
+            todos = settled_todos(found)
         except Exception as error:
             self._warn(error)
             return
@@ -70,4 +72,5 @@ def settled_todos(found: Any) -> Todos:
 
 
 def _fields(todo: Todo) -> dict[str, Any]:
-    return {one.encode_name: getattr(todo, one.name) for one in msgspec.structs.fields(todo)}
+    names = zip(Todo.__struct_encode_fields__, Todo.__struct_fields__, strict=True)
+    return {encoded: getattr(todo, name) for encoded, name in names}

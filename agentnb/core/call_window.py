@@ -50,6 +50,8 @@ class CallWindow:
     Blocked calls count for the row only; a word of the person empties the window.
     """
 
+    __slots__ = ("_known", "executed", "outputs", "results", "row", "row_executed", "row_key")
+
     def __init__(self) -> None:
         self.executed: deque[Executed] = deque(maxlen=LONGEST)
         self.row_key: tuple[str, bytes] | None = None

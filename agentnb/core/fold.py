@@ -51,7 +51,7 @@ def _run_started(run: Run, event: e.RunStarted) -> None:
     run._todos = event.todos
     run._todos_unseen = bool(event.todos)
     run._resting_todos = event.resting_todos
-    run._todos_begun.update(todo.id for todo in event.todos if todo.status == "in-progress")
+    run._todos_begun.update((todo.id, todo.title) for todo in event.todos if todo.status == "in-progress")
     run._started_at = event.at
 
 
@@ -64,6 +64,7 @@ def _round_started(run: Run, event: e.RoundStarted) -> None:
         run._rounds[-1] = replace(run._rounds[-1], status=STATUS_OF_REASON[event.reason])
     run._rounds.append(WorkflowRound(event.index, event.reason, event.at, note=event.note))
     run._tallies.begun(event.reason)
+    run._todos_before.clear()
 
 
 def _guidance_given(run: Run, event: e.GuidanceGiven) -> None:
@@ -107,10 +108,19 @@ def _tool_finished(run: Run, event: e.ToolFinished) -> None:
     result = event.result
     _put_record(run, result.call_id, result=result, seconds=event.seconds, traceback=event.traceback)
     run._calls.finished(result)
-    if run._todos and has_open(run._todos) and not has_one_in_progress(run._todos):
-        record = next((one for one in run._rounds[-1].records if one.call.id == result.call_id), None)
-        if record is not None and record.is_work and record.ran:
-            _breached(run, Breach(UNTRACKED_WORK, result.call_id))
+    if run._todos or run._todos_before:
+        _check_tracked(run, result.call_id)
+
+
+def _check_tracked(run: Run, call_id: str) -> None:
+    """Note work that ran while no todo was in progress, in the order in which the model asked for it: of calls that were run
+    side by side, and so after the todo tool, the list counts as it stood at their place in the reply.
+    """
+    records = run._rounds[-1].records
+    place = next(place for place, record in enumerate(records) if record.call.id == call_id)
+    todos = next((before for later, before in run._todos_before if later > place), run._todos)
+    if records[place].is_work and records[place].ran and has_open(todos) and not has_one_in_progress(todos):
+        _breached(run, Breach(UNTRACKED_WORK, call_id))
 
 
 def _call_blocked(run: Run, event: e.CallBlocked) -> None:
@@ -125,15 +135,19 @@ def _breached(run: Run, breach: Breach) -> None:
 
 def _todos_changed(run: Run, event: e.TodosChanged) -> None:
     if event.by == "model" and run._rounds:
+        places = (place for place, record in enumerate(run._rounds[-1].records) if record.call.id == event.call_id)
+        run._todos_before.append((next(places, 0), run._todos))
         done = newly_completed(run._todos, event.todos)
         current = run._rounds[-1]
         run._rounds[-1] = replace(current, completed=(*current.completed, *[todo.id for todo in done]))
         for todo in done:
-            if todo.id not in run._todos_begun:
+            if (todo.id, todo.title) not in run._todos_begun:
                 _breached(run, Breach(UNTRACKED_COMPLETION, event.call_id, todo.id))
     run._todos = event.todos
     run._todos_unseen = event.by == "outside"  # a call of the model shows it the whole list
-    run._todos_begun.update([todo.id for todo in event.todos if todo.status == "in-progress"])
+    # A todo is known by id and title: the id alone may have been given to another.
+    run._todos_begun &= {(todo.id, todo.title) for todo in event.todos}
+    run._todos_begun |= {(todo.id, todo.title) for todo in event.todos if todo.status == "in-progress"}
 
 
 def _round_finished(run: Run, event: e.RoundFinished) -> None:

@@ -45,7 +45,7 @@ class EventLog:
     ) -> None:
         self.id = run_id
         self.run = Run()
-        self._stamp = {"run_id": run_id, "parent_id": parent_id}
+        self._parent_id = parent_id
         self._seq = 0
         self._writer: Writer | None = None
         self._closed = False
@@ -58,7 +58,8 @@ class EventLog:
 
     def emit(self, kind: type[Event], **fields: Any) -> None:
         """Make an event of this kind and append it."""
-        self.append(kind(seq=self._seq, at=datetime.now(UTC), **self._stamp, **fields))  # type: ignore[arg-type]  # a kind with its own fields is one of AnyEvent
+        now = datetime.now(UTC)
+        self.append(kind(seq=self._seq, at=now, run_id=self.id, parent_id=self._parent_id, **fields))  # type: ignore[arg-type]  # a kind with its own fields is one of AnyEvent
 
     def append(self, event: AnyEvent) -> None:
         """Store, fold, tell. If it cannot be stored, the run in memory still takes it in, nothing more is stored, and

@@ -15,8 +15,8 @@ from agentnb.core.usage import Usage
 
 DUPLICATE = "duplicate_call_blocked"
 """The error code of a call that was not run because it repeats itself."""
-NEVER_RAN = frozenset({"unknown_tool", "invalid_arguments", DUPLICATE})
-"""Error codes of calls whose tool was not run."""
+NOT_RUN = frozenset({"unknown_tool", "invalid_arguments", "cancelled", DUPLICATE})
+"""Error codes of calls whose tool was not run, or not to an end."""
 
 
 class CallRecord(msgspec.Struct, frozen=True, gc=False):
@@ -44,7 +44,7 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     @property
     def ran(self) -> bool:
         """Whether the tool itself was run to an end."""
-        return self.result is not None and self.result.error_code not in NEVER_RAN
+        return self.result is not None and self.result.error_code not in NOT_RUN
 
 
 def is_blocked(record: CallRecord) -> bool:

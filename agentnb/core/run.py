@@ -66,6 +66,7 @@ class Run:
         "_tallies",
         "_text",
         "_todos",
+        "_todos_before",
         "_todos_begun",
         "_todos_unseen",
         "_tools",
@@ -93,8 +94,10 @@ class Run:
         self._call_ids: set[str] = set()
         self._todos: tuple[Todo, ...] = ()
         self._resting_todos: tuple[Todo, ...] = ()
-        self._todos_begun: set[int] = set()
+        self._todos_begun: set[tuple[int, str]] = set()
         self._todos_unseen = False
+        self._todos_before: list[tuple[int, tuple[Todo, ...]]] = []
+        """For each change of the open round the place of its call in the reply, and the list before it."""
         self._tallies = Tallies()
         self._calls = CallWindow()
         self._batch: list[tuple[str, bytes]] = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 SHORTEST = 40
 """Characters from which an answer is compared: short ones are alike by chance."""
 ALIKE = 90.0
@@ -17,8 +15,10 @@ MOST = 1_000
 class Answers:
     """The last answers of a run."""
 
+    __slots__ = ("_last",)
+
     def __init__(self) -> None:
-        self._last: deque[tuple[int, int, str]] = deque(maxlen=REMEMBERED)
+        self._last: tuple[tuple[int, int, str], ...] = ()
         """Round, length and the compared part of each."""
 
     def add(self, index: int, text: str) -> int | None:
@@ -28,12 +28,12 @@ class Answers:
             return None
         part = text if len(text) <= MOST else text[: MOST // 2] + text[-MOST // 2 :]
         found = self._like(len(text), part)
-        self._last.append((index, len(text), part))
+        self._last = (*self._last[1 - REMEMBERED :], (index, len(text), part))
         return found
 
     def clear(self) -> None:
         """The person has spoken: the same answer may be the right one now."""
-        self._last.clear()
+        self._last = ()
 
     def _like(self, length: int, text: str) -> int | None:
         if not self._last:
@@ -41,9 +41,9 @@ class Answers:
         from rapidfuzz import fuzz
 
         for index, length_before, before in reversed(self._last):
-            if 100 * min(length, length_before) >= ALIKE * max(length, length_before) and fuzz.ratio(
-                text, before, score_cutoff=ALIKE
-            ):
+            longer, shorter = max(length, length_before), min(length, length_before)
+            as_long = longer <= MOST or 100 * shorter >= ALIKE * longer
+            if as_long and fuzz.ratio(text, before, score_cutoff=ALIKE):
                 return index
         return None
 

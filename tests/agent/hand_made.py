@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from runs_by_hand import START, opening
 
+from agentnb.agent.agent import Agent
 from agentnb.agent.gates import Gate, admitted
 from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.core.run import Run
+from agentnb.core.todos import TODO_TOOL, Todo, Todos
+from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.function import FunctionTool
 
 
@@ -142,3 +145,40 @@ def assert_each_call_answered_once(run: Run) -> None:
             assert after is not None and after.role == "tool"
             told = [part.call_id for part in after.parts if isinstance(part, ToolResult)]
             assert told == [call.id for call in message.calls]
+
+
+# Todos
+
+
+class OthersBoard:
+    """A board of somebody else: what it holds is read anew each time, and reading may fail."""
+
+    def __init__(self, *todos: Todo) -> None:
+        self.todos: Any = todos
+        self.error: Exception | None = None
+        self.read_times = 0
+
+    def read(self) -> Todos:
+        self.read_times += 1
+        if self.error is not None:
+            raise self.error
+        return self.todos  # type: ignore[no-any-return]
+
+    def change(self, update: Callable[[Todos], Todos]) -> Todos:
+        self.todos = update(self.todos)
+        return self.todos  # type: ignore[no-any-return]
+
+
+def changes(run: Run) -> list[e.TodosChanged]:
+    return [event for event in run.events if isinstance(event, e.TodosChanged)]
+
+
+def update(number: int, status: str) -> ToolCall:
+    return ToolCall(TODO_TOOL, {"operation": "update", "todoUpdates": [{"id": number, "status": status}]})
+
+
+def working(board: Any, replies: list[Any], *tools: Any, **settings: Any) -> Run:
+    run = Agent(ScriptedModel(replies), tools=tools or [Counting().tool("look")], todos=board, **settings).run_sync("go")
+    assert_each_call_answered_once(run)
+    assert Run.from_events(run.events) == run
+    return run

@@ -23,6 +23,7 @@ MATRIX = {
     "reminder",
     "warning",
     "final_warning",
+    "planning",
     "stronger",
     "strongest",
     "workflow",

@@ -12,7 +12,7 @@ from agentnb import Store, load_trace, save_trace
 from agentnb.core import events as e
 from agentnb.core.messages import ToolResult
 from agentnb.core.rounds import BREACHES, UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach
-from agentnb.core.todos import TODO_TOOL
+from agentnb.core.todos import TODO_TOOL, Todo
 
 DOING, DONE, STUCK = "in-progress", "completed", "blocked"
 
@@ -187,3 +187,27 @@ def test_a_call_of_a_round_has_one_answer_blocked_or_not() -> None:
     assert [result.error_code for result in tale.last.results] == [None, "duplicate_call_blocked"]
     assert [record.success for record in tale.last.records] == [True, False]
     assert [part.call_id for part in tale.run.messages[-1].parts if isinstance(part, ToolResult)] == [one.id, two.id]
+
+
+@pytest.mark.req("R0.63", "KX.12")
+def test_calls_that_run_side_by_side_are_judged_by_their_place_in_the_reply() -> None:
+    """The todo tool runs before them, whatever the order in which the model asked."""
+    tale = Tale(todo(1))
+    early, start, between, complete, late = (tale.call(name) for name in ("look", TODO_TOOL, "look", TODO_TOOL, "look"))
+    tale.begun().replied(early, start, between, complete, late)
+    tale.listed(todo(1, DOING), todo(2), call_id=start.id).ran(start).listed(todo(1, DONE), todo(2), call_id=complete.id).ran(
+        complete
+    )
+    tale.ran(early).ran(between).ran(late).ended()
+    assert breaches(tale) == [Breach(UNTRACKED_WORK, early.id), Breach(UNTRACKED_WORK, late.id)]
+
+
+@pytest.mark.req("R0.63")
+def test_a_call_that_was_cut_off_by_a_stop_is_no_work() -> None:
+    assert breaches(Tale(todo(1)).called("look", is_error=True, error_code="cancelled")) == []
+
+
+@pytest.mark.req("R0.63")
+def test_another_todo_with_the_same_id_has_to_be_begun_too() -> None:
+    tale = Tale(todo(1)).planned(todo(1, DOING)).planned(Todo(1, "Another")).planned(Todo(1, "Another", DONE))
+    assert rules(tale) == [UNTRACKED_COMPLETION]

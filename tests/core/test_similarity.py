@@ -82,6 +82,14 @@ def test_of_several_the_newest_is_named() -> None:
     assert answers.add(5, ANSWER) == 3
 
 
+def test_of_long_answers_the_beginning_alone_does_not_make_them_the_same() -> None:
+    answers, beginning = Answers(), unlike(0) * 20
+    answers.add(0, beginning + unlike(1) * 20)
+    assert answers.add(1, beginning + unlike(2) * 20) is None
+    assert answers.add(2, beginning) is None
+    assert answers.add(3, beginning + unlike(2) * 20) == 1
+
+
 @pytest.mark.req("KX.8")
 def test_after_a_word_of_the_person_every_answer_is_new() -> None:
     answers = Answers()
@@ -138,3 +146,10 @@ def test_an_answer_and_one_much_longer_are_not_the_same() -> None:
     answers = Answers()
     assert answers.add(0, "x" * 1_000) is None
     assert answers.add(1, "x" * 2_000) is None
+
+
+def test_a_short_answer_that_is_cut_a_little_is_still_the_same() -> None:
+    text = "The table has three columns and twelve rows, and none of its values is missing, nor twice there."
+    answers = Answers()
+    assert answers.add(0, text) is None
+    assert answers.add(1, text[: int(len(text) * 0.85)]) == 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from agentnb.agent.gates.block import Block, blocked_as_duplicate
 from agentnb.core.call_window import LONGEST, CallWindow, Executed
 from agentnb.core.messages import ToolCall
 from agentnb.core.run import Run
+from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import SettingsError
 
 
@@ -31,29 +32,33 @@ class DuplicateGuard:
     block_immediate_success_repeat: bool = False
 
     def __post_init__(self) -> None:
-        if self.consecutive < 2 or self.frequency < 1 or not 2 <= self.window <= LONGEST:
+        if not 2 <= self.consecutive <= LONGEST or self.frequency < 1 or not 2 <= self.window <= LONGEST:
             raise SettingsError(
                 f"A guard with consecutive={self.consecutive}, window={self.window}, frequency={self.frequency} cannot work",
-                f"consecutive is at least 2, frequency at least 1, window from 2 to {LONGEST}",
+                f"consecutive and window are from 2 to {LONGEST}, frequency is at least 1",
             )
         object.__setattr__(self, "exempt", frozenset(self.exempt))
 
     def __call__(self, call: ToolCall, run: Run) -> Block | None:
         """Block the call, with what it returned before, or let it pass."""
-        if call.name in self.exempt:
-            return None
         calls = run.calls
-        if not calls.row:
+        if not calls.row or call.name in self.exempt:
             return None
+        if call.name == TODO_TOOL and _only_reads(call):
+            # What it reads may have changed since: only the same answer counts, and none while others have changed the list.
+            return None if run.has_unseen_todos else replace(self, same_result=True)._judged(call, calls)
+        return self._judged(call, calls)
+
+    def _judged(self, call: ToolCall, calls: CallWindow) -> Block | None:
         key = calls.key_of(call)
         recent = list(islice(reversed(calls.executed), self.window))  # newest first
-        found = self._in_a_row(key, recent, calls) or self._often(key, recent, calls) or self._in_turn(key, recent, calls)
+        found = self._in_a_row(key, calls) or self._often(key, recent, calls) or self._in_turn(key, recent, calls)
         return blocked_as_duplicate(call, *found, calls.outputs.get(key)) if found else None
 
-    def _in_a_row(self, key: tuple[str, bytes], recent: Sequence[Executed], calls: CallWindow) -> tuple[str, str] | None:
+    def _in_a_row(self, key: tuple[str, bytes], calls: CallWindow) -> tuple[str, str] | None:
         if key != calls.row_key:
             return None
-        row = recent[: calls.row_executed]
+        row = list(islice(reversed(calls.executed), calls.row_executed))
         count = calls.row
         if self.same_result:  # those that were blocked returned nothing new either
             count = self._counted(row, calls) + calls.row - calls.row_executed
@@ -85,6 +90,10 @@ class DuplicateGuard:
             return len(alike)
         newest = _told(alike[0], calls)
         return sum(_told(one, calls) == newest for one in alike)
+
+
+def _only_reads(call: ToolCall) -> bool:
+    return isinstance(call.arguments, dict) and call.arguments.get("operation") == "read"
 
 
 def _told(one: Executed, calls: CallWindow) -> object:

@@ -49,23 +49,21 @@ VARIABLES: dict[str, Callable[[Run], str]] = {
 """What may stand in the text of a guidance set, and what it is replaced by. ``round`` counts from 1."""
 
 
-@lru_cache(maxsize=256)
-def _pieces(template: str) -> tuple[tuple[str, str], ...]:
-    """Text and the variable after it, in turn."""
-    found = _FIELD.split(template)
-    return tuple(zip(found[::2], [*found[1::2], ""], strict=True))
-
-
 def check_variables(template: str) -> None:
     """`SettingsError` if the text names a variable there is not."""
-    for _, name in _pieces(template):
-        if name and name not in VARIABLES:
+    for name in _FIELD.findall(template):
+        if name not in VARIABLES:
             raise SettingsError(f"{{{{ {name} }}}} is no variable of guidance", near(name, VARIABLES, most=2))
+
+
+@lru_cache(maxsize=256)
+def _parsed(template: str) -> tuple[str, tuple[Callable[[Run], str], ...]]:
+    """The text as a format for ``%``, and what goes into it."""
+    pieces = _FIELD.split(template)
+    return "%s".join(piece.replace("%", "%%") for piece in pieces[::2]), tuple(VARIABLES[name] for name in pieces[1::2])
 
 
 def rendered(template: str, run: Run) -> str:
     """The text with its variables put in. What was put in is not looked at again."""
-    pieces = _pieces(template)
-    if len(pieces) == 1:
-        return template
-    return "".join([text + (VARIABLES[name](run) if name else "") for text, name in pieces])
+    text, values = _parsed(template)
+    return text % tuple([value(run) for value in values]) if values else template

@@ -80,6 +80,8 @@ def decide(policies: Iterable[Policy], run: Run) -> Verdict:
     first: Verdict | None = None
     for policy in policies:
         verdict = policy(run)
+        if verdict is None:
+            continue
         if isinstance(verdict, Stop) and (first is None or verdict.limit is not None):
             return _validated(verdict, run)
         first = first or verdict

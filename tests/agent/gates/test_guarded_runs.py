@@ -181,8 +181,9 @@ def test_the_runs_own_reading_of_the_list_is_never_blocked() -> None:
 
 @pytest.mark.req("KX.8")
 def test_the_guard_watches_the_todo_tool_as_any_other() -> None:
-    model = ScriptedModel([ToolCall(TODO_TOOL, {"operation": "read"})] * 3 + ["Done."])
-    run = Agent(model, tools=[Counting().tool("A")]).run_sync("go")
+    add = ToolCall(TODO_TOOL, {"operation": "add", "newTodos": [{"title": "Look", "status": "completed"}]})
+    run = Agent(ScriptedModel([add] * 3 + ["Done."]), tools=[Counting().tool("A")]).run_sync("go")
+    assert len(run.todos) == 2
     assert codes(run) == [None, None, MARKER]
 
 
@@ -284,3 +285,41 @@ def test_no_call_is_run_five_times_in_nine_and_no_two_in_turn_eight_times(calls:
     assert Counter(executed) == counting.runs
     assert all(executed[at : at + 9].count(name) < 5 for at in range(len(executed)) for name in "AB")
     assert "ABABABAB" not in executed and "BABABABA" not in executed
+
+
+@pytest.mark.req("R1.41", "R0.43")
+def test_reading_the_list_again_after_each_change_is_no_repetition() -> None:
+    read = ToolCall(TODO_TOOL, {"operation": "read"})
+    marks = [
+        ToolCall(TODO_TOOL, {"operation": "update", "todoUpdates": [{"id": number, "status": status}]})
+        for number in (1, 2)
+        for status in ("in-progress", "completed")
+    ]
+    board = TodoBoard(["One", "Two"])
+    script = [read, *[call for mark in marks for call in (mark, read)], "Done."]
+    run = Agent(ScriptedModel(script), tools=[Counting().tool("A")], todos=board).run_sync("go")
+    assert MARKER not in codes(run)
+    assert "2. [completed] Two" in run.rounds[-2].results[0].text
+
+
+@pytest.mark.req("R1.41")
+def test_reading_a_list_that_stays_the_same_is_blocked_the_third_time() -> None:
+    read = ToolCall(TODO_TOOL, {"operation": "read"})
+    board = TodoBoard([{"title": "One", "status": "completed"}])
+    run = Agent(ScriptedModel([read] * 3 + ["Done."]), tools=[Counting().tool("A")], todos=board).run_sync("go")
+    assert codes(run) == [None, None, MARKER]
+
+
+@pytest.mark.req("R0.44", "R1.41")
+def test_a_list_that_others_have_changed_may_be_read_again_at_once() -> None:
+    read = ToolCall(TODO_TOOL, {"operation": "read"})
+    board = TodoBoard(["One"])
+
+    def changed(request: Request) -> ToolCall:
+        board.add(f"Number {len(board) + 1}")
+        return read
+
+    agent = Agent(ScriptedModel([read, read, changed]), tools=[Counting().tool("A")], todos=board, max_rounds=3)
+    run = agent.run_sync("go")
+    assert codes(run) == [None, None, None]
+    assert "2. [not-started] Number 2" in run.rounds[-1].results[0].text
