@@ -90,7 +90,7 @@ class Agent:
     @property
     def keeps_todos(self) -> bool:
         """Whether its runs have a todo list: it has tools to work with, or a board of its own."""
-        return bool(len(self.toolbox)) if isinstance(self.todos, bool) and self.todos else self.todos is not False
+        return len(self.toolbox) > 0 if self.todos is True else self.todos is not False
 
     @property
     def model_name(self) -> str:
@@ -140,7 +140,7 @@ class Agent:
         future = on.submit(lambda: run_abandonable(self, task, log, inbox, call_sync))
         if thread is None:
             future.add_done_callback(lambda _: on.close())
-        return LiveRun(log.id, log.run, inbox, future, task.board)
+        return LiveRun(log.id, log.run, inbox, future, task.board or task.resting_board)
 
     def run_sync(
         self,
@@ -187,9 +187,9 @@ class Agent:
             if not run.cancelled():
                 run.exception()  # looked at, so that it is not reported as forgotten
 
-    def first_request(self, prompt: str | Message, *, continue_from: Run | None = None) -> Request:
+    def first_request(self, prompt: str | Message, *, continue_from: Run | None = None, board: Board | None = None) -> Request:
         """The request a run would begin with. Sends nothing."""
-        return first_request(self, self._task(prompt, None, continue_from, None, None))
+        return first_request(self, self._task(prompt, None, continue_from, None, None, board=board))
 
     def _task(
         self,
@@ -207,6 +207,8 @@ class Agent:
             raise SettingsError(f"continue_from={continue_from!r} is no run", "Load it first: load_trace(PATH)")
         folder = Path(work_dir) if work_dir is not None else None
         watchers = (watch,) if watch is not None else ()
+        resting = board if not self.keeps_todos else None
         board = board if board is not None and self.keeps_todos else board_of(self, continue_from)
-        toolbox = toolbox_of(self, board)
-        return Task(as_prompt(prompt), continue_from, parent_id, folder, store, watchers, board, toolbox)
+        return Task(
+            as_prompt(prompt), continue_from, parent_id, folder, store, watchers, board, resting, toolbox_of(self, board)
+        )

@@ -106,9 +106,6 @@ class Dispatch:
         context = ToolContext(self._log.run.id, call.id, self._work_dir, self._call_sync)
         traceback = ""
         started = perf_counter()
-        is_todos = call.name == TODO_TOOL
-        if is_todos:
-            self._todos.look()  # what others have changed so far is not the model's doing
         try:
             outcome = await _within(tool.timeout, tool, call, context)
         except asyncio.CancelledError as error:
@@ -124,8 +121,8 @@ class Dispatch:
                 raise
             outcome, traceback = failures.raised(call.name, error), failures.users_traceback(error)
         seconds = perf_counter() - started
-        if is_todos:
-            self._todos.look("model", call.id)
+        if call.name == TODO_TOOL:
+            self._todos.called(outcome, call.id)
         self._finish(call, outcome, seconds, traceback)
 
     def _finish(self, call: ToolCall, outcome: ToolOutcome, seconds: float = 0.0, traceback: str = "") -> None:

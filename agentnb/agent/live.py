@@ -23,7 +23,7 @@ class LiveRun:
         self.run_id = run_id
         self.run = run
         self.board = board
-        """Its todo list, which you may change too: `TodoBoard`, or the agent's own; None if it keeps none."""
+        """The todo list, which you may change too: `TodoBoard`, or the agent's own; None if there is none."""
         self._inbox = inbox
         self._future = future
 

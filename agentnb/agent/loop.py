@@ -13,7 +13,8 @@ from typing import Any
 
 from agentnb.agent.conversation import Conversation, said_in_passing
 from agentnb.agent.dispatch import PATIENCE, Dispatch
-from agentnb.agent.markers import MarkerFilter, without_markers
+from agentnb.agent.hearing import Hearing
+from agentnb.agent.markers import without_markers
 from agentnb.agent.policies import Continue, Rules, Stop, decide
 from agentnb.agent.prompts import prompt
 from agentnb.agent.reply import settled
@@ -93,6 +94,7 @@ class Loop:
         while isinstance(verdict, Continue):
             if self._inbox.has_news:
                 await self._read_inbox()
+            self._todos.look()  # it may have waited, for the person or for its place in the store
             await self._round(verdict)
             if self._inbox.has_news:
                 await self._read_inbox()
@@ -130,63 +132,55 @@ class Loop:
 
     async def _ask(self, request: Request) -> Message:
         """The model's reply, in the log. Of a stream that breaks off, what came is kept."""
-        heard: list[str] = []
-        shown: MarkerFilter | None = None
+        hearing = Hearing(self._log.tell, markers=self._rules.markers)
         reply: Reply | None = None
         started = perf_counter()
         try:
             async for item in _items(self._model, request):
                 if isinstance(item, Reply):
                     reply = item
-                    continue
-                if isinstance(item, e.TextDelta):
-                    heard.append(item.text)
-                    shown = shown or MarkerFilter()
-                    self._tell_text(item, shown.feed(item.text))
                 else:
-                    self._log.tell(item)
+                    hearing.take(item)
         except BaseException as error:
-            self._tell_rest(shown)
-            self._keep_broken_off(heard, perf_counter() - started)
+            self._keep_broken_off(hearing, perf_counter() - started)
             if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self._is_cancelled(error):
                 raise
             words = encodable(f"{type(error).__name__}: {error}")
             raise ModelError(f"{self._model.name} failed: {words}", run=self._log.run) from error
-        self._tell_rest(shown)
         if reply is None:
-            self._keep_broken_off(heard, perf_counter() - started)
+            self._keep_broken_off(hearing, perf_counter() - started)
             raise ModelError(f"{self._model.name} ended its stream without a reply", run=self._log.run)
-        message: object = reply.message
-        if not isinstance(message, Message):
-            example = 'Write Reply(Message("assistant", (Text("..."),)))'
-            raise ModelError(f"The Reply of {self._model.name} holds no Message", example)
-        reply = settled(reply, self._log.run)
-        kept, signals = without_markers(reply.message)
+        hearing.end()
+        reply = self._settled(reply)
+        message, signals = self._without_markers(reply.message)
         self._log.emit(
             e.ModelReplied,
-            message=kept,
+            message=message,
             signals=signals,
             usage=reply.usage,
             stop_reason=reply.stop_reason,
             seconds=perf_counter() - started,
             metadata=reply.metadata,
         )
-        return kept
+        return message
 
-    def _tell_rest(self, shown: MarkerFilter | None) -> None:
-        if shown is not None and (rest := shown.rest()):
-            self._log.tell(e.TextDelta(rest))
+    def _settled(self, reply: Reply) -> Reply:
+        message: object = reply.message
+        if not isinstance(message, Message):
+            example = 'Write Reply(Message("assistant", (Text("..."),)))'
+            raise ModelError(f"The Reply of {self._model.name} holds no Message", example)
+        try:
+            return settled(reply, self._log.run)
+        except (RecursionError, TypeError, ValueError) as error:
+            what = encodable(f"{type(error).__name__}: {error}")
+            raise ModelError(f"{self._model.name} gave a reply that no log can hold ({what})", run=self._log.run) from error
 
-    def _tell_text(self, item: e.TextDelta, text: str) -> None:
-        """Tell of text that streams, as far as it may be shown already."""
-        if text == item.text:
-            self._log.tell(item)
-        elif text:
-            self._log.tell(e.TextDelta(text))
+    def _without_markers(self, message: Message) -> tuple[Message, tuple[str, ...]]:
+        return without_markers(message) if self._rules.markers else (message, ())
 
-    def _keep_broken_off(self, heard: list[str], seconds: float) -> None:
-        if text := encodable("".join(heard)):
-            message, _ = without_markers(Message("assistant", (Text(text),)))
+    def _keep_broken_off(self, hearing: Hearing, seconds: float) -> None:
+        if text := hearing.end():
+            message, _ = self._without_markers(Message("assistant", (Text(text),)))
             self._log.emit(e.ModelReplied, message=message, stop_reason="broken_off", seconds=seconds)
 
     def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
@@ -285,6 +279,7 @@ class Loop:
         if not run.events or not run.should_continue:
             return
         self._dispatch.answer_open_calls()
+        self._todos.look()
         if run.open_round is not None:
             self._finish_round(round_status)
         self._finish_run(status, stop_reason)

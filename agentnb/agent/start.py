@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentnb.agent.conversation import Conversation
+from agentnb.agent.conversation import Conversation, said_in_passing
 from agentnb.agent.dispatch import Dispatch
 from agentnb.agent.failures import cancelled
 from agentnb.agent.loop import Loop
 from agentnb.agent.prompts import prompt as prompt_file
 from agentnb.agent.todo_check import TodoCheck, todos_at_first
-from agentnb.core.events import SCHEMA, RunStarted
+from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunStarted
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import EventLog, RunStore, Watcher
 from agentnb.core.messages import Message, Text, encodable, user
@@ -49,6 +49,8 @@ class Task:
     watchers: tuple[Watcher, ...] = ()
     board: Board | None = None
     """The todo list, if the agent keeps one."""
+    resting_board: Board | None = None
+    """The conversation's list, if the agent keeps none: it is handed on."""
     toolbox: Toolbox = field(default_factory=Toolbox)
     """All tools of the run, the one for its list among them."""
 
@@ -123,7 +125,7 @@ def opening(agent: Agent, task: Task, run_id: str) -> RunStarted:
         continued_from=before.id if before is not None else None,
         history=history_of(before) if before is not None else (),
         todos=todos_at_first(task.board) if task.board is not None else (),
-        resting_todos=_todos_of(before) if before is not None and task.board is None else (),
+        resting_todos=_resting_todos(task),
     )
 
 
@@ -136,7 +138,7 @@ def board_of(agent: Agent, before: Run | None) -> Board | None:
     if before is None:
         return TodoBoard()
     try:
-        return TodoBoard(_todos_of(before))
+        return TodoBoard(before.conversation_todos)
     except SettingsError as error:  # it was on a board that keeps other rules
         hint = "Give the run a list of its own: Agent(todos=TodoBoard([...]))"
         raise SettingsError(f"The todo list of run {before.id} cannot be gone on with: {error.what}", hint) from error
@@ -147,9 +149,11 @@ def toolbox_of(agent: Agent, board: Board | None) -> Toolbox:
     return agent.toolbox if board is None else agent.toolbox.having(TodoTool(board))
 
 
-def _todos_of(before: Run) -> tuple[Todo, ...]:
-    """The list of a conversation, also where its last run had no use for it."""
-    return before.todos or before.resting_todos
+def _resting_todos(task: Task) -> tuple[Todo, ...]:
+    """The conversation's list, for a run that has no use for it."""
+    if task.resting_board is not None:
+        return todos_at_first(task.resting_board)
+    return task.continue_from.conversation_todos if task.continue_from is not None and task.board is None else ()
 
 
 def history_of(before: Run) -> tuple[Message, ...]:
@@ -176,7 +180,12 @@ def folder_of(agent: Agent, task: Task) -> Path:
 def first_request(agent: Agent, task: Task) -> Request:
     """The request that would be sent first. Nothing is sent or kept."""
     started = opening(agent, task, new_run_id())
-    return conversation_of(started).request(run := Run.from_events([started]), agent.rules.note(run))
+    run = Run.from_events([started])
+    common = {"at": started.at, "run_id": started.run_id}
+    run.apply(RoundStarted(seq=1, index=0, reason="prompt", note=agent.rules.note(run), **common))  # type: ignore[arg-type]  # see above
+    for guidance in filter(None, [guide(run) for guide in agent.rules.guides]):
+        run.apply(GuidanceGiven(seq=len(run.events), guidance=guidance, **common))  # type: ignore[arg-type]
+    return conversation_of(started).request(run, said_in_passing(run))
 
 
 def system_prompt(agent: Agent, toolbox: Toolbox) -> str:

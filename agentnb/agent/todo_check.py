@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -11,6 +12,8 @@ from agentnb.core.log import EventLog
 from agentnb.core.messages import encodable
 from agentnb.core.todos import Todo, Todos, normal_status
 from agentnb.tools.todos.board import Board
+from agentnb.tools.todos.tool import TodoChange
+from agentnb.tools.tool import ToolOutcome
 
 _decode = msgspec.json.Decoder(Todos, strict=False).decode
 _NOT_YET = object()
@@ -27,13 +30,13 @@ class TodoCheck:
         self._seen: object = _NOT_YET
         self._failed = False
 
-    def look(self, by: Literal["model", "outside"] = "outside", call_id: str = "") -> None:
+    def look(self) -> None:
         """Read it again. A board that cannot be read leaves the list as it was last known, with a warning."""
         if self._board is None:
             return
         try:
             found = self._board.read()
-            if found is self._seen:
+            if found is self._seen and isinstance(found, tuple):  # a list may have been changed in place
                 self._failed = False
                 return
             todos = settled_todos(found)
@@ -41,6 +44,18 @@ class TodoCheck:
             self._warn(error)
             return
         self._seen, self._failed = found, False
+        self._note(todos, "outside")
+
+    def called(self, outcome: ToolOutcome, call_id: str) -> None:
+        """The todo tool has run: note what others had changed until then, what the call changed, and what has come since."""
+        change = outcome.value
+        if isinstance(change, TodoChange):
+            with suppress(TypeError, ValueError):  # a list that cannot be understood is the next look's to say
+                self._note(settled_todos(change.before), "outside")
+                self._note(settled_todos(change.after), "model", call_id)
+        self.look()
+
+    def _note(self, todos: Todos, by: Literal["model", "outside"], call_id: str = "") -> None:
         if todos != self._log.run.todos:
             self._log.emit(TodosChanged, todos=todos, by=by, call_id=call_id)
 

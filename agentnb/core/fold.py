@@ -12,7 +12,7 @@ from agentnb.core.call_window import call_key
 from agentnb.core.guidance import judged
 from agentnb.core.messages import Message, user
 from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach, CallRecord, WorkflowRound
-from agentnb.core.todos import has_one_in_progress, has_open, newly_completed
+from agentnb.core.todos import has_one_in_progress, has_open, is_open, newly_completed
 
 if TYPE_CHECKING:
     from agentnb.core.run import Run
@@ -117,7 +117,9 @@ def _check_tracked(run: Run, call_id: str) -> None:
     side by side, and so after the todo tool, the list counts as it stood at their place in the reply.
     """
     records = run._rounds[-1].records
-    place = next(place for place, record in enumerate(records) if record.call.id == call_id)
+    place = next((place for place, record in enumerate(records) if record.call.id == call_id), None)
+    if place is None:
+        return
     todos = next((before for later, before in run._todos_before if later > place), run._todos)
     if records[place].is_work and records[place].ran and has_open(todos) and not has_one_in_progress(todos):
         _breached(run, Breach(UNTRACKED_WORK, call_id))
@@ -137,12 +139,9 @@ def _todos_changed(run: Run, event: e.TodosChanged) -> None:
     if event.by == "model" and run._rounds:
         places = (place for place, record in enumerate(run._rounds[-1].records) if record.call.id == event.call_id)
         run._todos_before.append((next(places, 0), run._todos))
-        done = newly_completed(run._todos, event.todos)
-        current = run._rounds[-1]
-        run._rounds[-1] = replace(current, completed=(*current.completed, *[todo.id for todo in done]))
-        for todo in done:
-            if (todo.id, todo.title) not in run._todos_begun:
-                _breached(run, Breach(UNTRACKED_COMPLETION, event.call_id, todo.id))
+        _model_changed_todos(run, event)
+    else:
+        run._todos_done &= {(todo.id, todo.title) for todo in event.todos if not is_open(todo)}
     run._todos = event.todos
     run._todos_unseen = event.by == "outside"  # a call of the model shows it the whole list
     # A todo is known by id and title: the id alone may have been given to another.
@@ -150,18 +149,37 @@ def _todos_changed(run: Run, event: e.TodosChanged) -> None:
     run._todos_begun |= {(todo.id, todo.title) for todo in event.todos if todo.status == "in-progress"}
 
 
+def _model_changed_todos(run: Run, event: e.TodosChanged) -> None:
+    """Note what it completed, for the first time: to reopen a todo and complete it again brings nothing forward."""
+    completed = newly_completed(run._todos, event.todos)
+    done = [todo for todo in completed if (todo.id, todo.title) not in run._todos_done]
+    run._todos_done.update((todo.id, todo.title) for todo in done)
+    blocked = {todo.id for todo in run._todos if todo.status == "blocked"}
+    newly_blocked = [todo.id for todo in event.todos if todo.status == "blocked" and todo.id not in blocked]
+    current = run._rounds[-1]
+    run._rounds[-1] = replace(
+        current,
+        completed=(*current.completed, *[todo.id for todo in done]),
+        blocked=(*current.blocked, *newly_blocked),
+    )
+    for todo in completed:
+        if (todo.id, todo.title) not in run._todos_begun:
+            _breached(run, Breach(UNTRACKED_COMPLETION, event.call_id, todo.id))
+
+
 def _round_finished(run: Run, event: e.RoundFinished) -> None:
     current = run._rounds[-1]
     if current.records:
         run._messages.append(Message("tool", current.results))
-    conduct = current.conduct if current.guidance else None
+    said_before = run._answers.add(current.index, current.text) if current.is_text_only else None
+    conduct = current.conduct._replace(repeats=said_before is not None) if current.guidance else None
     run._rounds[-1] = current = replace(
         current,
         status=event.status,
         ended_at=event.at,
         seconds=event.seconds,
         followed=tuple([judged(one.cell, conduct) for one in current.guidance]) if conduct is not None else (),
-        said_before=run._answers.add(current.index, current.text) if current.is_text_only else None,
+        said_before=said_before,
     )
     # One call alone is the business of the call window.
     batch = sorted([call_key(record.call) for record in current.records]) if len(current.records) > 1 else []

@@ -51,8 +51,14 @@ class Conduct(NamedTuple):
     """Whether a work tool ran."""
     completed: bool
     """Whether the model completed a todo."""
+    blocked: bool
+    """Whether the model marked a todo as blocked."""
     undisciplined: bool
     """Whether a work tool ran while no todo was in progress."""
+    complete: bool
+    """Whether the model said with its marker that all is complete."""
+    repeats: bool
+    """Whether its answer was given before."""
 
 
 def judged(cell: str, conduct: Conduct) -> Followed:
@@ -75,19 +81,33 @@ def _disciplined(conduct: Conduct) -> Followed:
 
 
 def _called_or_answered(conduct: Conduct) -> Followed:
-    return Followed(True, "answered after its tools") if conduct.answered else _has_call(conduct)
+    return Followed(True, "answered after its tools") if conduct.answered else _called_or_complete(conduct)
+
+
+def _called_or_complete(conduct: Conduct) -> Followed:
+    return Followed(True, "said that all is complete") if conduct.complete else _has_call(conduct)
+
+
+def _said_something_new(conduct: Conduct) -> Followed:
+    if conduct.answered and not conduct.repeats:
+        return Followed(True, "answered something new")
+    return _called_or_complete(conduct)
 
 
 def _progressed(conduct: Conduct) -> Followed:
     if conduct.completed:
         return Followed(True, "a todo was completed")
-    return (
-        Followed(True, "a work tool ran") if conduct.worked else Followed(False, "no work tool ran and no todo was completed")
-    )
+    if conduct.worked:
+        return Followed(True, "a work tool ran")
+    if conduct.blocked:
+        return Followed(True, "a todo was marked as blocked")
+    return Followed(False, "no work tool ran and no todo was completed")
 
 
 _JUDGES = {
     "todos_tools": _disciplined,
     "tools": _called_or_answered,
+    WORKFLOW: _called_or_complete,
+    ALREADY_SAID: _said_something_new,
     INTERVENTION: _progressed,
 }

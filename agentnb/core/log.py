@@ -97,6 +97,9 @@ class EventLog:
 
     def close(self) -> None:
         """The run is over: close the file behind it, if any, and take nothing more."""
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            self.tell(untold)  # the last event of all could not be stored
         self._closed = True
         if self._writer is not None:
             self._writer.close()

@@ -93,6 +93,8 @@ class WorkflowRound(msgspec.Struct, frozen=True):
     """Markers in the reply: complete, continue, stop."""
     completed: tuple[int, ...] = ()
     """Ids of the todos that the model completed."""
+    blocked: tuple[int, ...] = ()
+    """Ids of the todos that it marked as blocked."""
     breaches: tuple[Breach, ...] = ()
     """What it did beside its list."""
     said_before: int | None = None
@@ -155,5 +157,8 @@ class WorkflowRound(msgspec.Struct, frozen=True):
             answered=self.is_text_only and bool(self.text.strip()),
             worked=self.worked,
             completed=bool(self.completed),
+            blocked=bool(self.blocked),
+            complete="complete" in self.signals,
+            repeats=self.said_before is not None,
             undisciplined=any(breach.rule == UNTRACKED_WORK for breach in self.breaches),
         )

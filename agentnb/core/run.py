@@ -68,6 +68,7 @@ class Run:
         "_todos",
         "_todos_before",
         "_todos_begun",
+        "_todos_done",
         "_todos_unseen",
         "_tools",
         "_usage",
@@ -95,6 +96,7 @@ class Run:
         self._todos: tuple[Todo, ...] = ()
         self._resting_todos: tuple[Todo, ...] = ()
         self._todos_begun: set[tuple[int, str]] = set()
+        self._todos_done: set[tuple[int, str]] = set()
         self._todos_unseen = False
         self._todos_before: list[tuple[int, tuple[Todo, ...]]] = []
         """For each change of the open round the place of its call in the reply, and the list before it."""
@@ -206,6 +208,11 @@ class Run:
     def resting_todos(self) -> tuple[Todo, ...]:
         """The conversation's list, if this run keeps none and only hands it on."""
         return self._resting_todos
+
+    @property
+    def conversation_todos(self) -> tuple[Todo, ...]:
+        """The list that the next run of the conversation goes on with."""
+        return self._todos or self._resting_todos
 
     @property
     def has_unseen_todos(self) -> bool:

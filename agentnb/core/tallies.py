@@ -22,6 +22,8 @@ class Tallies:
     """Interventions since a work tool ran or the model completed a todo."""
     planning_only: int = 0
     """Rounds with planning calls alone, none completing a todo, since one with work. Words alone neither count nor reset."""
+    planning_since: int = 0
+    """The first of these; the last round with calls if there is none."""
     continuations: int = 0
     """Rounds of words alone in a row that workflow mode or a marker made go on."""
     nudges: int = 0
@@ -33,7 +35,9 @@ class Tallies:
     repeated: int = 0
     """Answers that were said before, since the person last spoke."""
     all_blocked: int = 0
-    """Rounds in a row of which every call was blocked as a duplicate."""
+    """Rounds of which every call was blocked as a duplicate, with no other call between them."""
+    blocked_since: int = 0
+    """As above."""
     same_batch: int = 0
     """Rounds in a row with exactly the calls of the round before."""
 
@@ -71,6 +75,10 @@ class Tallies:
             blocked = blocked and is_blocked(record)
         self.planning_only = 0 if is_work or one.completed else self.planning_only + 1
         self.all_blocked = self.all_blocked + 1 if blocked else 0
+        if self.planning_only <= 1:
+            self.planning_since = one.index
+        if self.all_blocked <= 1:
+            self.blocked_since = one.index
         if worked:
             self.attempts = 0
 

@@ -105,9 +105,15 @@ def headed(todos: Sequence[Todo]) -> str:
     return f"Todos ({counted(todos)}):\n{listed(todos)}" if todos else ""
 
 
+def on_one_line(text: str) -> str:
+    """The text without line breaks, and without characters that steer a display instead of being shown."""
+    line = " ".join(text.split())
+    return line if line.isprintable() else "".join(filter(str.isprintable, line))
+
+
 def _line(todo: Todo) -> str:
-    line = f"{todo.id}. [{todo.status}] {' '.join(todo.title.split())}"
+    line = f"{todo.id}. [{todo.status}] {on_one_line(todo.title)}"
     if todo.description:
-        line += f": {' '.join(todo.description.split())}"
-    why = " ".join((todo.blocked_reason or "").split())
+        line += f": {on_one_line(todo.description)}"
+    why = on_one_line(todo.blocked_reason or "")
     return f"{line} (blocked: {why})" if todo.status == "blocked" and why else line

@@ -38,6 +38,8 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
         raise SettingsError(
             f"There is no command %agent {name}", f"{near(name, COMMANDS)} A task goes into a cell that begins with %%agent"
         )
+    if name not in VERBATIM:
+        rest = shell.var_expand(rest)
     return COMMANDS[name](session, shell, rest.strip())
 
 
@@ -181,5 +183,7 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "history": history,
     "load": load,
 }
+VERBATIM = frozenset({"say", "todos"})
+"""Commands whose words are the person's own: ``{x}`` and ``$x`` in them are not replaced by variables."""
 LATER = frozenset({"recover", "mcp", "key"})
 """Commands that the documentation promises for a later version."""

@@ -12,9 +12,9 @@ from agentnb.session.session import Session
 
 
 def find_guidance(name: str, session: Session, variables: Mapping[str, Any]) -> GuidanceSet:
-    """The set in the variable of this name, or the one that is called so."""
+    """The set that a cell wrote under this name, the one in the variable of this name, or a built-in one."""
     value = variables.get(name)
-    return value if isinstance(value, GuidanceSet) else session.find_set(name)
+    return value if isinstance(value, GuidanceSet) and name not in session.sets else session.find_set(name)
 
 
 def written(made: GuidanceSet) -> str:

@@ -109,7 +109,7 @@ def _body(run: Run, rounds: str, left_out: int, streaming: str) -> str:
 
 def _todos(run: Run) -> str:
     lines = "".join(
-        f'<div style="{_TODO.get(todo.status, "")}">{_text(wording.todo_line(todo), 300)}</div>' for todo in run.todos
+        f'<div style="{_TODO.get(status, "")}">{_text(line, 300)}</div>' for line, status in wording.todo_lines(run)
     )
     return f'<div class="agentnb-todos" style="margin:4px 0">{lines}</div>' if lines else ""
 

@@ -6,10 +6,11 @@ from argparse import Namespace
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.guidance import GuidanceSet
 from agentnb.agent.live import LiveRun
 from agentnb.agent.policies.named import find_policy, in_workflow_mode
 from agentnb.agent.threads import Foreground, RunInterrupted
@@ -88,12 +89,13 @@ class AgentMagics(Magics):
         agent, note = self._agent(options)
         before = self.session.last_run() if options.go_on else None
         if options.dry:
-            print(dry_text(agent.model_name, agent.first_request(prompt, continue_from=before)))
+            print(dry_text(agent.model_name, self.session.first_request(agent, prompt, before)))
             return None
         self._tell_once(note)
         return self._run(agent, prompt, before, out, background=options.background)
 
     @one_line
+    @no_var_expand
     @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
         """Steer and look: %agent status | stop | pause | resume | say TEXT | todos | models | tools [NAME] | guidance [NAME] |
@@ -119,8 +121,10 @@ class AgentMagics(Magics):
         options = parsed(AgentMagics.guidance_cell, line, {})
         out = check_variable(options.out) if options.out else ""
         made = self.session.write_set(options.name, cell)
-        if out:
-            self.shell.user_ns[out] = made
+        before = self.shell.user_ns.get(options.name)
+        for name in (out, options.name if isinstance(before, GuidanceSet) and before.name == made.name else ""):
+            if name:  # also a variable that an earlier version of this cell has set
+                self.shell.user_ns[name] = made
         print(written(made))
 
     def _agent(self, options: Namespace) -> tuple[Agent, str]:

@@ -38,10 +38,11 @@ def _quiet(error: BaseException, line: str) -> BaseException:
 
 def parsed(magic: Any, line: str, later: dict[str, str]) -> Any:
     """The options of a line; `SettingsError` for what is none, and for what a later version will have."""
+    own = f"%{magic.parser.prog}?"
     for word in line.split():
         option = word.partition("=")[0]
         if option in later:
-            raise SettingsError(f"{option} is not in this version of agentnb yet ({later[option]})", "%%agent? shows what is")
+            raise SettingsError(f"{option} is not in this version of agentnb yet ({later[option]})", f"{own} shows what is")
     try:
         return parse_argstring(magic, line)
     except ValueError as error:  # a quotation that does not end
@@ -49,9 +50,7 @@ def parsed(magic: Any, line: str, later: dict[str, str]) -> Any:
     except UsageError as error:
         what = str(error)
         if what.startswith("unrecognized arguments") and not what.split(": ", 1)[-1].startswith("-"):
-            raise SettingsError(what, "The task goes below the %%agent line") from None
+            raise SettingsError(what, f"The text goes below the %{magic.parser.prog} line") from None
         wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")
         known = [option for action in magic.parser._actions for option in action.option_strings]
-        raise SettingsError(
-            what, near(wrong, known) if wrong and wrong not in known else "%%agent? shows the options"
-        ) from None
+        raise SettingsError(what, near(wrong, known) if wrong and wrong not in known else f"{own} shows the options") from None

@@ -26,7 +26,7 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
         lines += round_lines(run.rounds[-1], with_text=bool(run.rounds[-1].records))
     if streaming:
         lines.append(f"     {wording.first_line(wording.clean(streaming), LINE)}")
-    lines += [f"  {wording.todo_line(todo)}" for todo in run.todos]
+    lines += [f"  {line}" for line, _ in wording.todo_lines(run)]
     lines += [f"Note: {note}" for note in wording.notes(run)]
     if ending := wording.ending(run):
         lines.append(ending)

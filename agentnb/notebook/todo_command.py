@@ -35,6 +35,10 @@ def change_todos(board: Board, words: str) -> None:
     number, _, why = rest.partition(" ")
     if not number.isdecimal():
         raise SettingsError(f"{number!r} is no number of a todo", f"Write: %agent todos {verb} ID")
+    if why.strip() and verb != "block":
+        raise SettingsError(
+            f"%agent todos {verb} takes one todo, not also {why.strip()!r}", f"Write: %agent todos {verb} {number}"
+        )
     CHANGES[verb](board, int(number), why.strip())
 
 

@@ -35,6 +35,8 @@ CHIPS = {
     "failed": "Failed",
 }
 MARKS = {"running": "…", "ok": "✓", "failed": "✗", "stopped": "■", "blocked": "⊘"}
+MOST_TODOS = 40
+"""Todos of a list that are shown."""
 TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "blocked": "⊘"}
 
 
@@ -193,6 +195,19 @@ def guidance_lines(one: WorkflowRound) -> list[GuidanceLine]:
         ignored = verdict is not None and verdict.followed is False
         at_once = ignored or guidance.cell not in (*CELLS, TODO_LIST)
         lines.append(GuidanceLine(clean(guidance_line(guidance, verdict)), at_once, ignored))
+    return lines
+
+
+def todo_lines(run: Run) -> list[tuple[str, str]]:
+    """The list, a line and a status each; of a long one the part around what is being done."""
+    first = next((place for place, todo in enumerate(run.todos) if todo.status != "completed"), 0)
+    start = max(0, min(first - MOST_TODOS // 2, len(run.todos) - MOST_TODOS))
+    shown = run.todos[start : start + MOST_TODOS]
+    lines = [(todo_line(todo), str(todo.status)) for todo in shown]
+    if start:
+        lines.insert(0, (f"{counted(start, 'todo')} before", ""))
+    if after := len(run.todos) - start - len(shown):
+        lines.append((f"{counted(after, 'todo')} after", ""))
     return lines
 
 

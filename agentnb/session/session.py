@@ -8,7 +8,9 @@ from agentnb.agent.live import LiveRun
 from agentnb.agent.policies import find_policy
 from agentnb.agent.threads import Foreground, LoopThread, call_in_thread
 from agentnb.core.log import Watcher
+from agentnb.core.request import Request
 from agentnb.core.run import Run
+from agentnb.core.todos import Todo
 from agentnb.errors import SettingsError, near
 from agentnb.models.registry import check_model
 from agentnb.session.places import default_store
@@ -24,7 +26,7 @@ class Session:
         self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
         self._loaded: Run | None = None
-        self._loaded_board: TodoBoard | None = None
+        self._loaded_board: Board | None = None
         self._store_note = ""
         self.defaults: dict[str, str] = {"model": "", "max-rounds": "50", "guidance": "matrix", "policy": "matrix"}
         """What a cell gets that does not say otherwise."""
@@ -73,6 +75,11 @@ class Session:
         self._live.append(live)
         self._loaded = None
         return live
+
+    def first_request(self, agent: Agent, prompt: str, continue_from: Run | None) -> Request:
+        """The request that `start` would begin with. Sends nothing."""
+        board = self._board_of(continue_from) if agent.todos is True else None
+        return agent.first_request(prompt, continue_from=continue_from, board=board)
 
     def board(self) -> Board:
         """The todo list of the newest run, or of the one loaded last; `SettingsError` if it keeps none."""
@@ -142,8 +149,11 @@ class Session:
         for live in self.running():
             if live.run_id == run_id:
                 return live.run
-        self._loaded = self.store.load(run_id)
-        self._loaded_board = TodoBoard(self._loaded.todos)
+        loaded = self.store.load(run_id)
+        ended = next((live for live in self._live if live.run_id == run_id), None)
+        # Of a run of this session the very board: what was changed on it since then counts.
+        board = ended.board if ended is not None else _board_with(loaded.conversation_todos)
+        self._loaded, self._loaded_board = loaded, board
         return self._loaded
 
     def set_default(self, key: str, value: str) -> None:
@@ -159,3 +169,11 @@ class Session:
         if key == "policy":
             find_policy(value)
         self.defaults[key] = value
+
+
+def _board_with(todos: tuple[Todo, ...]) -> TodoBoard | None:
+    """A board with this list; None if it hung on one that keeps other rules: the run that goes on with it will say so."""
+    try:
+        return TodoBoard(todos)
+    except SettingsError:
+        return None

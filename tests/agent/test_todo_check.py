@@ -54,8 +54,8 @@ def test_a_list_that_has_changed_is_written_down_and_one_that_has_not_is_not() -
 def test_a_list_that_became_empty_is_a_change_too() -> None:
     board = OthersBoard()
     check, log = checked(board, Todo(1, "Look"))
-    check.look("model", "c1")
-    assert [(event.todos, event.by, event.call_id) for event in changes(log.run)] == [((), "model", "c1")]
+    check.look()
+    assert [(event.todos, event.by, event.call_id) for event in changes(log.run)] == [((), "outside", "")]
 
 
 def test_without_a_board_nothing_is_read_or_written() -> None:

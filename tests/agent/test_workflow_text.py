@@ -26,3 +26,9 @@ def test_with_the_setting_the_words_are_left_out_of_the_next_request_and_kept_in
 def test_without_it_they_are_sent() -> None:
     _, sent = worked("I am at it.")
     assert sent[1] == [("user", "Do it."), ("assistant", "I am at it."), ("user", "Please continue")]
+
+
+@pytest.mark.req("R0.52")
+def test_words_that_go_on_for_another_reason_are_sent_with_the_setting_too() -> None:
+    _, sent = worked("I am at it.\n[CONTINUE]", workflow_drops_text=True)
+    assert ("assistant", "I am at it.") in sent[1]

@@ -17,8 +17,10 @@ DOING, DONE = "in-progress", "completed"
 ALL = (*CELLS, "intervention", "workflow", "already_said", "a cell of somebody else")
 RULES = {
     "todos_tools": lambda it: it.called and not it.undisciplined,
-    "tools": lambda it: it.called or it.answered,
-    "intervention": lambda it: it.worked or it.completed,
+    "tools": lambda it: it.called or it.answered or it.complete,
+    "intervention": lambda it: it.worked or it.completed or it.blocked,
+    "workflow": lambda it: it.called or it.complete,
+    "already_said": lambda it: it.called or it.complete or (it.answered and not it.repeats),
 }
 """All others want a tool call."""
 
@@ -26,25 +28,25 @@ RULES = {
 @pytest.mark.parametrize("cell", ALL)
 def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(cell: str) -> None:
     rule = RULES.get(cell, lambda it: it.called)
-    for facts in product([False, True], repeat=5):
+    for facts in product([False, True], repeat=len(Conduct._fields) - 1):
         conduct = Conduct(True, *facts)
         assert judged(cell, conduct).followed is rule(conduct), conduct
 
 
 @pytest.mark.parametrize("cell", ALL)
 def test_without_a_reply_nothing_is_known(cell: str) -> None:
-    verdict = judged(cell, Conduct(False, True, True, True, True, True))
+    verdict = judged(cell, Conduct(False, *[True] * (len(Conduct._fields) - 1)))
     assert verdict == (None, "no reply came")
 
 
 @pytest.mark.parametrize("cell", ALL)
 def test_every_verdict_has_its_reason(cell: str) -> None:
-    for facts in product([False, True], repeat=6):
+    for facts in product([False, True], repeat=len(Conduct._fields)):
         assert judged(cell, Conduct(*facts)).why
 
 
 def test_the_reason_names_the_fault() -> None:
-    idle = Conduct(True, False, True, False, False, False)
+    idle = Conduct(*[False] * len(Conduct._fields))._replace(replied=True, answered=True)
     assert judged("todos_text", idle).why == "no tool was called"
     assert judged("intervention", idle).why == "no work tool ran and no todo was completed"
     assert judged("todos_tools", idle._replace(called=True, undisciplined=True)).why == (

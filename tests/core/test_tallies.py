@@ -232,14 +232,15 @@ def test_after_a_word_of_the_person_a_batch_is_the_first_of_its_kind() -> None:
 
 @pytest.mark.req("KX.8")
 def test_a_word_of_the_person_begins_every_row_anew_and_keeps_what_is_counted_for_the_whole_run() -> None:
-    tallies = Tallies(1, 1, 1, nudges=1, strict=1, ignored=1, repeated=1, all_blocked=1, same_batch=1)
+    tallies = Tallies(1, 1, continuations=1, nudges=1, strict=1, ignored=1, repeated=1, all_blocked=1, same_batch=1)
     tallies.person_spoke()
     assert tallies == Tallies(nudges=1, strict=1)
 
 
 def test_the_counts_of_a_run_are_those_of_its_events() -> None:
     tale = Tale(todo(1)).said(ANSWER, guided("text")).said(ANSWER, reason="open_todos").called("think").refused("look")
-    assert tallied(tale) == Tallies(attempts=1, ignored=1, repeated=1, all_blocked=1)
+    since = {"planning_since": 3, "blocked_since": 3}
+    assert tallied(tale) == Tallies(attempts=1, ignored=1, repeated=1, all_blocked=1, **since)
     live = Run()
     for event in tale.events:
         live.apply(event)

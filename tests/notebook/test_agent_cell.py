@@ -114,7 +114,7 @@ def test_raw_sends_the_text_as_it_is(kernel: Any) -> None:
         ("%agent load nothing", "no run 'nothing'"),
         ('%agent tools "add', "No closing quotation"),
         ('%%agent -t "add\nhi', "No closing quotation"),
-        ("%%agent Do this\nhi", "The task goes below"),
+        ("%%agent Do this\nhi", "The text goes below"),
         ("%%agent -o for\nhi", "no name for a variable"),
         ("%agent stop nothing", "match 'nothing'"),
         ("%%workflow\nx", "%%workflow is not in this version"),

@@ -169,3 +169,43 @@ def test_completion_knows_sets_policies_and_todo_words(kernel: Any) -> None:
         ("%agent guidance o", "off"),
     ):
         assert offered in kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]["matches"]
+
+
+def test_a_set_that_is_written_again_is_the_one_that_is_used(kernel: Any) -> None:
+    kernel.run("%%guidance again -o again\n# text\nFirst version.")
+    kernel.run("%%guidance again\n# text\nSecond version.")
+    assert kernel.run("%agent guidance again text").printed.strip() == "Second version."
+    assert kernel.value("again.parts['text']") == "Second version."
+    kernel.run("%%agent -t add -g again\nhello")
+    assert kernel.value("run.settings['guidance']['version'] == again.version") == "True"
+
+
+def test_the_persons_words_to_the_list_are_not_expanded(kernel: Any) -> None:
+    kernel.run(f"{SCRIPT}{TWO_TODOS}x = 5\nmodel = ScriptedModel([listed()])")
+    kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
+    assert "3. [not-started] Plot {x} and {{ x }} for $x" in kernel.run("%agent todos add Plot {x} and {{ x }} for $x").printed
+
+
+def test_other_commands_take_variables_as_ever(kernel: Any) -> None:
+    kernel.run("%%agent -t add\n- `add(1)`")
+    kernel.run("first = run")
+    assert kernel.run("%agent load {first.id}").status == "ok"
+    assert kernel.run("%agent load $first.id").status == "ok"
+
+
+def test_one_todo_at_a_time_is_changed(kernel: Any) -> None:
+    kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed()])")
+    kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
+    failed = kernel.run("%agent todos done 1 2")
+    assert "takes one todo, not also '2'" in failed.error
+    assert kernel.run("%agent todos").printed.startswith("0 of 2 completed")
+
+
+def test_a_long_list_is_shown_around_what_is_being_done(kernel: Any) -> None:
+    kernel.run("from agentnb import Agent, TodoBoard\nfrom agentnb.models import ScriptedModel")
+    kernel.run(
+        "board = TodoBoard([{'title': f'Step {n}', 'status': 'completed' if n < 100 else 'not-started'} for n in range(200)])"
+    )
+    kernel.run("run = Agent(ScriptedModel(['Fine.']), todos=board, max_rounds=1).run_sync('go')")
+    html = kernel.run("run").result["text/html"]
+    assert "80 todos before" in html and "80 todos after" in html and "Step 100," in html and "Step 20," not in html

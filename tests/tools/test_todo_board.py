@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -305,3 +307,32 @@ def test_whatever_the_person_does_the_board_stays_whole_and_changes_only_when_it
         assert_whole(after)
         assert (after is before) == (after == before)
         assert (todo in after) == (name != "remove")
+
+
+@pytest.mark.parametrize("number", ["1", True, None])
+def test_a_todo_is_named_by_a_whole_number(number: Any) -> None:
+    board = TodoBoard(["Look"])
+    with pytest.raises(SettingsError, match="is no number of a todo"):
+        board.complete(number)
+    assert board.read()[0].status == "not-started"
+
+
+@pytest.mark.parametrize("given", [None, 5])
+def test_what_is_no_list_makes_no_board(given: Any) -> None:
+    with pytest.raises(SettingsError, match="they are no list"):
+        TodoBoard(given)
+
+
+@pytest.mark.parametrize("given", [None, ["x"], [{"id": 1}]])
+def test_a_change_that_gives_no_todos_changes_nothing(given: Any) -> None:
+    board = TodoBoard(["Look"])
+    with pytest.raises(SettingsError, match="The board cannot hold"):
+        board.change(lambda todos: given)
+    assert [todo.title for todo in board] == ["Look"]
+
+
+def test_a_copy_is_a_board_of_its_own() -> None:
+    board = TodoBoard(["Look"])
+    for other in (copy.copy(board), copy.deepcopy(board), pickle.loads(pickle.dumps(board))):
+        other.complete(1)
+        assert (board.read()[0].status, other.read()[0].status) == ("not-started", "completed")

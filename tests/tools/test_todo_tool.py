@@ -125,7 +125,7 @@ def test_a_list_goes_through_its_whole_life() -> None:
     for arguments, text in steps:
         outcome = call(board, arguments)
         assert (outcome.ok, outcome.text) == (True, text)
-        assert outcome.value is board.read()
+        assert outcome.value.after is board.read()
 
 
 @pytest.mark.req("R0.58")

@@ -101,6 +101,15 @@ COLUMNS = {
         "rounds_until_followed": "Int64",
         "text": "str",
     },
+    "loops": {
+        "run_id": "str",
+        "model": "str",
+        "rule": "str",
+        "first": "int64",
+        "last": "int64",
+        "severity": "str",
+        "sentence": "str",
+    },
     "todos": {
         "run_id": "str",
         "round": "Int64",
@@ -111,6 +120,7 @@ COLUMNS = {
         "title": "str",
         "before": "str",
         "after": "str",
+        "changed": "str",
         "breach": "bool",
         "call_id": "str",
     },

@@ -25,6 +25,7 @@ DTYPES = {
     "title": "str",
     "before": "str",
     "after": "str",
+    "changed": "str",
     "breach": "bool",
     "call_id": "str",
 }

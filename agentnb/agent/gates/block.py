@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
-from agentnb.core.messages import Text, ToolCall, ToolResult
+from agentnb.core.messages import Image, Text, ToolCall, ToolResult
 from agentnb.core.rounds import DUPLICATE
 from agentnb.core.run import Run
+
+MOST_REPEATED = 8_192
+"""Characters of an earlier result that are repeated to the model."""
 
 
 class Block(NamedTuple):
@@ -38,5 +41,12 @@ def blocked_as_duplicate(call: ToolCall, rule: str, why: str, last: ToolResult |
     else:
         told = "Use its result, or do something else. The result of that call was:"
     text = f"{DUPLICATE}: {call.name} was not run again, because {why}. {told}"
-    parts = (Text(text), *(last.parts if last is not None else ()))
+    parts = (Text(text), *(map(_shortened, last.parts) if last is not None else ()))
     return Block(rule, ToolResult(call.id, call.name, parts, is_error=True, error_code=DUPLICATE))
+
+
+def _shortened(part: Text | Image) -> Text | Image:
+    """The model has the whole result already, further up: many repeats of a long one must not fill the request."""
+    if isinstance(part, Image) or len(part.text) <= MOST_REPEATED:
+        return part
+    return Text(f"{part.text[:MOST_REPEATED]} … ({len(part.text) - MOST_REPEATED:,} more characters, as in that result)")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 from agentnb.agent.gates.block import Block, blocked_as_duplicate
 from agentnb.core.call_window import LONGEST, CallWindow, Executed
-from agentnb.core.messages import ToolCall
+from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.run import Run
-from agentnb.core.todos import TODO_TOOL
+from agentnb.core.todos import TODO_TOOL, headed
 from agentnb.errors import SettingsError
+from agentnb.tools.function import as_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +34,41 @@ class DuplicateGuard:
     block_immediate_success_repeat: bool = False
 
     def __post_init__(self) -> None:
-        if not 2 <= self.consecutive <= LONGEST or self.frequency < 1 or not 2 <= self.window <= LONGEST:
-            raise SettingsError(
-                f"A guard with consecutive={self.consecutive}, window={self.window}, frequency={self.frequency} cannot work",
-                f"consecutive and window are from 2 to {LONGEST}, frequency is at least 1",
-            )
-        object.__setattr__(self, "exempt", frozenset(self.exempt))
+        for name, least in (("consecutive", 2), ("window", 2), ("frequency", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LONGEST:
+                raise SettingsError(f"{name}={value!r} of a DuplicateGuard is no whole number from {least} to {LONGEST}")
+        for name in ("same_result", "block_immediate_success_repeat"):
+            if not isinstance(getattr(self, name), bool):
+                raise SettingsError(f"{name}={getattr(self, name)!r} of a DuplicateGuard is neither True nor False")
+        object.__setattr__(self, "exempt", frozenset(_names(self.exempt)))
 
     def __call__(self, call: ToolCall, run: Run) -> Block | None:
         """Block the call, with what it returned before, or let it pass."""
         calls = run.calls
         if not calls.row or call.name in self.exempt:
             return None
-        if call.name == TODO_TOOL and _only_reads(call):
-            # What it reads may have changed since: only the same answer counts, and none while others have changed the list.
-            return None if run.has_unseen_todos else replace(self, same_result=True)._judged(call, calls)
-        return self._judged(call, calls)
+        if call.name == TODO_TOOL:
+            return self._of_the_list(call, run)
+        found = self._rule(call, calls)
+        return blocked_as_duplicate(call, *found, calls.outputs.get(calls.key_of(call))) if found else None
 
-    def _judged(self, call: ToolCall, calls: CallWindow) -> Block | None:
+    def _of_the_list(self, call: ToolCall, run: Run) -> Block | None:
+        """The todo tool: nothing is a repeat that comes after a change by others, and what is told is the list as it is now.
+
+        Of calls that only read, the same answer counts and nothing else.
+        """
+        if run.has_unseen_todos:
+            return None
+        found = (replace(self, same_result=True) if _only_reads(call) else self)._rule(call, run.calls)
+        now = ToolResult(call.id, call.name, (Text(headed(run.todos) or "There are no todos."),))
+        return blocked_as_duplicate(call, *found, now) if found else None
+
+    def _rule(self, call: ToolCall, calls: CallWindow) -> tuple[str, str] | None:
+        """The rule that blocks the call, and why in words."""
         key = calls.key_of(call)
         recent = list(islice(reversed(calls.executed), self.window))  # newest first
-        found = self._in_a_row(key, calls) or self._often(key, recent, calls) or self._in_turn(key, recent, calls)
-        return blocked_as_duplicate(call, *found, calls.outputs.get(key)) if found else None
+        return self._in_a_row(key, calls) or self._often(key, recent, calls) or self._in_turn(key, recent, calls)
 
     def _in_a_row(self, key: tuple[str, bytes], calls: CallWindow) -> tuple[str, str] | None:
         if key != calls.row_key:
@@ -92,8 +107,16 @@ class DuplicateGuard:
         return sum(_told(one, calls) == newest for one in alike)
 
 
+def _names(exempt: Iterable[Any]) -> Iterator[str]:
+    """The names of the tools, which may be given as such too."""
+    if isinstance(exempt, str) or not isinstance(exempt, Iterable):
+        raise SettingsError(f"exempt={exempt!r} is no list of tools", 'Write exempt=["poll"]')
+    for one in exempt:
+        yield one if isinstance(one, str) else as_tool(one).spec.name
+
+
 def _only_reads(call: ToolCall) -> bool:
-    return isinstance(call.arguments, dict) and call.arguments.get("operation") == "read"
+    return isinstance(call.arguments, dict) and str(call.arguments.get("operation")).strip().lower() == "read"
 
 
 def _told(one: Executed, calls: CallWindow) -> object:

@@ -42,7 +42,8 @@ def part_name(heading: object) -> str:
 
 def read_parts(body: str) -> dict[str, str]:
     """The texts of the parts in a Markdown body; `SettingsError` for a heading that names none, or a part named twice."""
-    lines = body.replace("\r\n", "\n").split("\n")
+    body = body.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    lines = body.split("\n")
     headings = _headings(body)
     if not headings:
         text = body.strip()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 OPEN, CLOSE = "<system-reminder>", "</system-reminder>"
-_GAP = "[\\s\u200b-\u200f\u2060\ufeff]*"
-_TAG = re.compile(f"<({_GAP}/?{_GAP}system-reminder)", re.IGNORECASE)
+_TAG = re.compile(r"<([\s/\u200b-\u200f\u2060\ufeff]*system-reminder)", re.IGNORECASE)
 
 
 def system_reminder(content: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from agentnb.agent.guidance.parts import PARTS, part_name, read_parts
 from agentnb.agent.guidance.template import check_variables
 from agentnb.agent.prompts import prompt
+from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, near
 
 MATRIX = "matrix"
@@ -37,7 +38,7 @@ class GuidanceSet:
     version: str = field(init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip() or len(self.name.split()) > 1:
+        if not isinstance(self.name, str) or len(self.name.split()) != 1 or not self.name.isprintable():
             raise SettingsError(f"{self.name!r} cannot be the name of a guidance set", "Give it one word")
         if not isinstance(self.parts, Mapping):
             raise SettingsError(f"parts={self.parts!r} is no dict", f'Write {{"{PARTS[0]}": "..."}}')
@@ -84,7 +85,7 @@ def _checked(name: str, text: object) -> str:
     if not isinstance(text, str):
         raise SettingsError(f"The part {name} is {text!r}, and no text")
     check_variables(text)
-    return text.replace("\r\n", "\n").strip()
+    return encodable(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
 @cache

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from agentnb.core.run import Run
-from agentnb.core.todos import headed, listed, next_todo, open_todos
+from agentnb.core.todos import headed, listed, next_todo, on_one_line, open_todos
 from agentnb.errors import SettingsError, near
 
 NO_TODO = "(no todo is open)"
 """What stands in the place of a todo where there is none."""
-_FIELD = re.compile(r"\{\{ *([A-Za-z_]\w*) *\}\}")
+MOST_LISTED = 20
+"""Open todos that are told in full."""
+_FIELD = re.compile(r"\{\{ ([A-Za-z_]\w*) \}\}")
 
 
 def _round(run: Run) -> str:
@@ -24,9 +26,14 @@ def _next(run: Run) -> str:
     return (
         NO_TODO
         if todo is None
-        else f'todo {todo.id}, "{" ".join(todo.title.split())}"'
-        + (f": {' '.join(todo.description.split())}" if todo.description else "")
+        else f'todo {todo.id}, "{on_one_line(todo.title)}"' + (f": {on_one_line(todo.description)}" if todo.description else "")
     )
+
+
+def _open(run: Run) -> str:
+    left = open_todos(run.todos)
+    more = f"\nand {len(left) - MOST_LISTED} more" if len(left) > MOST_LISTED else ""
+    return (listed(left[:MOST_LISTED]) + more) or NO_TODO
 
 
 def _completing_call(run: Run) -> str:
@@ -40,7 +47,7 @@ def _completing_call(run: Run) -> str:
 VARIABLES: dict[str, Callable[[Run], str]] = {
     "round": _round,
     "max_rounds": lambda run: str(run.max_rounds or "?"),
-    "open_todos": lambda run: listed(open_todos(run.todos)) or NO_TODO,
+    "open_todos": _open,
     "todos": lambda run: headed(run.todos) or NO_TODO,
     "next_todo": _next,
     "completing_call": _completing_call,

@@ -25,7 +25,7 @@ class SaidTooOften:
 
 @dataclass(frozen=True, slots=True)
 class OnlyBlockedCalls:
-    """All calls were blocked as duplicates, ``most`` rounds in a row: the marker does not reach the model."""
+    """All calls were blocked, in ``most`` rounds with no other call between: the marker does not reach the model."""
 
     most: int = 5
 
@@ -36,5 +36,6 @@ class OnlyBlockedCalls:
             return None
         last = run.last_round
         names = ", ".join(dict.fromkeys(call.name for call in last.calls))
-        sentence = f"{count} rounds in a row asked only for calls that were blocked as duplicates ({names})"
-        return Stop("loop_detected", "stopped", loop=Loop("only_blocked_calls", last.index - count + 1, last.index, sentence))
+        sentence = f"{count} rounds asked only for calls that were blocked as duplicates ({names})"
+        loop = Loop("only_blocked_calls", run.tallies.blocked_since, last.index, sentence)
+        return Stop("loop_detected", "stopped", loop=loop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol
 
 from agentnb.agent.gates import BatchGuard, DuplicateGuard
 from agentnb.agent.guidance.guides import AlreadySaid, FourCells, TodoNews, where_it_stands
@@ -51,7 +51,7 @@ class Matrix:
 
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> Rules:
         """The functions the loop asks, in the documented order: markers, todos, workflow mode, natural stop."""
-        todos = OpenTodos(words, self.intervention_cap)
+        todos = OpenTodos(words, self.intervention_cap, self.planning_rounds)
         modes = (WorkflowMode(words, self.workflow_cap),) if self.workflow_mode else ()
         return Rules(
             (
@@ -66,7 +66,8 @@ class Matrix:
             ),
             (TodoNews(words), AlreadySaid(words), FourCells(words)),
             _guards(self.guard, repeatable),
-            partial(where_it_stands, words),
+            markers=True,
+            note=partial(where_it_stands, words),
         )
 
 
@@ -104,13 +105,21 @@ class Minimal:
         )
 
 
-PolicySet: TypeAlias = Matrix | Minimal
+class PolicySet(Protocol):
+    """A policy as an agent has it: a name, and the functions the loop asks. One of your own is any object with these two."""
+
+    name: ClassVar[str]
+
+    def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> Rules:
+        """The functions the loop asks; ``limits`` should come last, ``repeatable`` names tools that may repeat themselves."""
+
+
 NAMED: dict[str, type[Matrix] | type[Minimal]] = {"matrix": Matrix, "minimal": Minimal}
 
 
 def find_policy(policy: str | PolicySet) -> PolicySet:
     """The policy of this name; one that is given is handed back. `SettingsError` with the names there are."""
-    if isinstance(policy, PolicySet):
+    if not isinstance(policy, str | type) and callable(getattr(policy, "rules", None)) and hasattr(policy, "name"):
         return policy
     if not isinstance(policy, str):
         raise SettingsError(f"policy={policy!r} is no policy", 'Give "matrix" or "minimal", or a Matrix(...) with settings')
@@ -121,13 +130,15 @@ def find_policy(policy: str | PolicySet) -> PolicySet:
 
 def in_workflow_mode(policy: PolicySet) -> PolicySet:
     """The policy with workflow mode on; `SettingsError` for one that has none."""
-    if isinstance(policy, Minimal):
-        raise SettingsError("The policy minimal has no workflow mode", "Use it with -p matrix")
+    if not isinstance(policy, Matrix):
+        raise SettingsError(f"The policy {policy.name} has no workflow mode", "Use it with -p matrix")
     return replace(policy, workflow_mode=True)
 
 
 def settings_of(policy: PolicySet) -> dict[str, Any]:
     """Its name, and the settings that are not the usual, as plain data."""
+    if not isinstance(policy, Matrix | Minimal):
+        return {"name": policy.name}
     usual = type(policy)()
     own = {one.name for one in fields(policy) if getattr(policy, one.name) != getattr(usual, one.name)}
     if not own:
@@ -145,13 +156,14 @@ def _guards(guard: DuplicateGuard | None, repeatable: Iterable[str]) -> tuple[Du
     return () if guard is None else (replace(guard, exempt=guard.exempt | frozenset(repeatable)),)
 
 
-def _check_counts(policy: PolicySet) -> None:
+def _check_counts(policy: Matrix | Minimal) -> None:
     for one in fields(policy):
         value = getattr(policy, one.name)
         if isinstance(one.default, bool):
             wrong = not isinstance(value, bool)
         elif isinstance(one.default, int):
-            wrong = not isinstance(value, int) or isinstance(value, bool) or value < 1
+            least = 2 if one.name == "batches" else 1  # one batch alone repeats nothing
+            wrong = not isinstance(value, int) or isinstance(value, bool) or value < least
         else:
             wrong = value is not None and not isinstance(value, DuplicateGuard)
         if wrong:

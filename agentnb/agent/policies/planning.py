@@ -29,9 +29,9 @@ class PlanningLoop:
             return None
         if all_open_are_blocked(run.todos):
             return Stop("blocked", "stopped")
-        verdict = intervened(self.words, run, "planning_only", self.cap)
+        verdict = intervened(self.words, run, "planning_only", self.cap, self.most)
         if isinstance(verdict, Stop) and not has_open(run.todos):
-            last = run.last_round.index
-            loop = Loop("planning_only", last - count + 1, last, f"{count} rounds of planning, and no work between them")
+            sentence = f"{count} rounds of planning, and no work between them"
+            loop = Loop("planning_only", run.tallies.planning_since, run.last_round.index, sentence)
             return Stop("loop_detected", "stopped", loop=loop)
         return verdict

@@ -21,5 +21,7 @@ class Rules(NamedTuple):
     policies: tuple[Policy, ...] = ()
     guides: tuple[Guide, ...] = ()
     gates: tuple[Gate, ...] = ()
+    markers: bool = False
+    """Whether marker lines in replies are read, and taken out of the text."""
     note: Callable[[Run], str] = _nothing
     """The line with every request that says where the run stands."""

@@ -21,6 +21,8 @@ class OpenTodos:
 
     words: GuidanceSet
     cap: int = 5
+    planning_rounds: int = 3
+    """Rounds of planning alone that pass; more of them raise the level."""
 
     def __call__(self, run: Run) -> Verdict | None:
         """Intervene, or give up."""
@@ -28,15 +30,16 @@ class OpenTodos:
             return None
         if all_open_are_blocked(run.todos):
             return Stop("blocked", "stopped")
-        return intervened(self.words, run, "open_todos", self.cap)
+        return intervened(self.words, run, "open_todos", self.cap, self.planning_rounds)
 
 
-def intervened(words: GuidanceSet, run: Run, trigger: str, cap: int) -> Verdict:
-    """The next intervention; at the cap the run stops."""
+def intervened(words: GuidanceSet, run: Run, trigger: str, cap: int, planning_rounds: int) -> Verdict:
+    """The next intervention: a level above the last, or as strong as planning has gone on; at the cap the run stops."""
     tallies = run.tallies
     if tallies.attempts >= cap:
         return Stop("todo_intervention_exhausted", "stopped")
-    level = max(tallies.attempts + 1, tallies.planning_only)
+    planning = tallies.planning_only if tallies.planning_only > planning_rounds else 0
+    level = max(tallies.attempts + 1, planning)
     return Continue(trigger, guidance=intervention(words, run, trigger, level))
 
 

@@ -14,6 +14,9 @@ from agentnb.core.guidance import Guidance
 from agentnb.core.run import Run
 from agentnb.core.todos import has_open, listed, open_todos
 
+MOST_LISTED = 40
+"""Open todos that a warning lists."""
+
 
 class Continue(msgspec.Struct, frozen=True):
     """Another round, for this reason. ``message`` is what the model is told if nothing else asks it to go on, by default
@@ -93,4 +96,5 @@ def _validated(stop: Stop, run: Run) -> Stop:
         return stop
     left = open_todos(run.todos)
     noun = "1 todo is" if len(left) == 1 else f"{len(left)} todos are"
-    return replace(stop, warning=f"{noun} still open:\n{listed(left)}")
+    more = f"\nand {len(left) - MOST_LISTED} more" if len(left) > MOST_LISTED else ""
+    return replace(stop, warning=f"{noun} still open:\n{listed(left[:MOST_LISTED])}{more}")

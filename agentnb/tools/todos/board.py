@@ -60,7 +60,7 @@ class TodoBoard(Board):
                 raise SettingsError("The board is being changed by this very function", "Return the new list instead")
             try:
                 self._changing = True
-                changed = tuple(update(self._todos))
+                changed = _only_todos(update(self._todos))
                 if changed != self._todos:
                     self._todos = changed
                 return self._todos
@@ -121,6 +121,10 @@ class TodoBoard(Board):
 
         return _find(self.change(edited), id)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is a board of its own."""
+        return TodoBoard, (self._todos,)
+
     def __iter__(self) -> Iterator[Todo]:
         return iter(self._todos)
 
@@ -141,7 +145,7 @@ class TodoBoard(Board):
 def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
     """The first list of a board. What has no id gets one more than the largest before it."""
     refusal = "These todos cannot go on a board"
-    if isinstance(given, str | dict | Todo):
+    if isinstance(given, str | dict | Todo) or not isinstance(given, Iterable):
         raise SettingsError(f"{refusal}: they are no list", 'TodoBoard(["Load the data", "Describe it"])')
     todos: list[Todo] = []
     problems: list[str] = []
@@ -192,7 +196,16 @@ def _error(refusal: str, problems: Iterable[str]) -> SettingsError:
     return SettingsError(f"{refusal}: {'; '.join(problems)}", f"Fields of a todo: {', '.join(OF_A_PERSON)}")
 
 
+def _only_todos(given: Any) -> Todos:
+    todos = tuple(given) if isinstance(given, Iterable) else ()
+    if not isinstance(given, Iterable) or not all(isinstance(todo, Todo) for todo in todos):
+        raise SettingsError(f"The board cannot hold {given!r}", "Return a tuple of Todo objects from the function")
+    return todos
+
+
 def _find(todos: Todos, number: int) -> Todo:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise SettingsError(f"{number!r} is no number of a todo", "Write a whole number, as board.complete(1)")
     for todo in todos:
         if todo.id == number:
             return todo

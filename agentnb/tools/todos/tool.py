@@ -24,6 +24,13 @@ _EXAMPLES = {
 }
 
 
+class TodoChange(NamedTuple):
+    """The list right before and right after a call: the value of its outcome."""
+
+    before: Todos
+    after: Todos
+
+
 class _Asked(NamedTuple):
     """A call that can be tried."""
 
@@ -52,39 +59,46 @@ class TodoTool:
         arguments = decoded(arguments)
         try:
             asked = _asked(arguments)
-            todos, report = self._done(asked)
+            change, report = self._done(asked)
         except Refused as refused:
             self._shown = self.board.read()
             return failure(refused.code, _with_list(_advised(refused, arguments), self._shown))
-        self._shown = todos
-        text = _with_list(_told(report, asked), todos)
+        self._shown = change.after
+        text = _with_list(_told(report, asked), change.after)
         if report.failed and not report.applied and not report.redundant:
             return failure("todo_error", text)
-        return ToolOutcome(True, (Text(text),), todos)
+        return ToolOutcome(True, (Text(text),), change)
 
-    def _done(self, asked: _Asked) -> tuple[Todos, Report]:
+    def _done(self, asked: _Asked) -> tuple[TodoChange, Report]:
         if asked.operation == "read":
-            return operations.read(self.board.read())
-        reports: list[Report] = []
+            todos, report = operations.read(self.board.read())
+            return TodoChange(todos, todos), report
+        done: list[tuple[TodoChange, Report]] = []
 
         def changed(todos: Todos) -> Todos:
             after, report = _CHANGES[asked.operation](todos, asked.given, datetime.now(UTC))
             _keep_unseen(todos, after, self._shown)
-            reports.append(report)
+            done.append((TodoChange(todos, after), report))
             return after
 
-        return self.board.change(changed), reports[-1]
+        self.board.change(changed)
+        if not done:
+            raise RuntimeError("The board did not make the change")
+        return done[-1]
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
 
 
 def _keep_unseen(before: Todos, after: Todos, shown_last: Todos) -> None:
-    """Raise `Refused` if todos would go that others have put there and the model has never been shown."""
+    """Raise `Refused` if todos would go that others have put there and no result of this tool has shown yet."""
     known = {todo.id for todo in (*shown_last, *after)}
     lost = [todo for todo in before if todo.id not in known and is_open(todo)]
     if lost:
-        what = "The list was not written: it holds todos of others that you have not seen. Keep them in todoList, or use add:"
+        what = (
+            "The list was not written, because these todos of others would go. Keep them in todoList, or use operation add; "
+            "if they are to go, send the same again:"
+        )
         raise Refused(what, [f"todo {todo.id}: {todo.title}" for todo in lost])
 
 

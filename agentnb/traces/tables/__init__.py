@@ -5,10 +5,11 @@ Strings are ``str``, counts that may be unknown ``Int64``, times UTC with micros
 """
 
 from agentnb.traces.tables.guidance import guidance
+from agentnb.traces.tables.loops import loops
 from agentnb.traces.tables.messages import messages
 from agentnb.traces.tables.rounds import rounds
 from agentnb.traces.tables.runs import runs
 from agentnb.traces.tables.todos import todos
 from agentnb.traces.tables.tool_calls import tool_calls
 
-__all__ = ["guidance", "messages", "rounds", "runs", "todos", "tool_calls"]
+__all__ = ["guidance", "loops", "messages", "rounds", "runs", "todos", "tool_calls"]

@@ -45,6 +45,7 @@ COLUMNS: list[Column[Row]] = [
     Column("title", "str", lambda row: row.todo.title if row.todo else None),
     Column("before", "str", lambda row: row.before.status if row.before else None),
     Column("after", "str", lambda row: row.after.status if row.after else None),
+    Column("changed", "str", lambda row: _changed(row.before, row.after)),
     Column("breach", "bool", lambda row: row.what in BREACHES),
     Column("call_id", "str", lambda row: row.call_id or None),
 ]
@@ -98,6 +99,14 @@ def _is_of(breach: Breach, event: TodosChanged, before: Todo | None, after: Todo
     return (
         became and after is not None and breach.todo_id == after.id and event.by == "model" and breach.call_id == event.call_id
     )
+
+
+def _changed(before: Todo | None, after: Todo | None) -> str | None:
+    """The fields that are others now, but for the time of the change."""
+    if before is None or after is None:
+        return None
+    names = [name for name in Todo.__struct_fields__ if name != "updated_at" and getattr(before, name) != getattr(after, name)]
+    return ", ".join(names) or None
 
 
 def _what(before: Todo | None, after: Todo | None) -> str:

@@ -76,9 +76,11 @@ def test_calls_go_on_and_words_alone_end_the_run() -> None:
     assert cells(run) == [[], [], []]
 
 
-def test_markers_decide_nothing_and_are_taken_out_all_the_same() -> None:
+def test_markers_decide_nothing_and_stay_in_the_text() -> None:
     run, _ = scripted("First.\n[CONTINUE]", policy="minimal")
-    assert (ended(run), run.text) == (("completed", "natural"), "First.")
+    assert (ended(run), run.text) == (("completed", "natural"), "First.\n[CONTINUE]")
+    run, _ = scripted('{"status": "complete"}', policy="minimal")
+    assert run.text == '{"status": "complete"}'
     run, _ = scripted(write("One"), "[WORKFLOW_COMPLETE]", start(1), complete(1), "Done.", policy="minimal")
     assert reasons(run)[2] == "todo_nudge"
 

@@ -127,8 +127,14 @@ def test_a_word_of_the_person_begins_the_count_anew() -> None:
 
 @pytest.mark.req("R0.48", "R0.66")
 def test_rounds_of_planning_make_an_intervention_stronger() -> None:
-    facts = [*turn(0, READ), *turn(1, READ), *turn(2, "Hm.")]
-    assert level(made(*facts, todos=OPEN)) == 2
+    facts = [fact for index in range(4) for fact in turn(index, READ)]
+    assert level(made(*facts, *turn(4, "Hm."), todos=OPEN)) == 3
+
+
+def test_as_much_planning_as_may_pass_does_not() -> None:
+    """To write a list and to begin a todo are two such rounds: the first words alone after them bring a reminder."""
+    facts = [fact for index in range(3) for fact in turn(index, READ)]
+    assert level(made(*facts, *turn(3, "Hm."), todos=OPEN)) == 1
 
 
 @pytest.mark.req("R0.51")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from todo_runs import (
     reasons,
     scripted,
     start,
+    think,
     todos_of,
     turn,
     work,
@@ -28,8 +29,9 @@ from todo_runs import (
 )
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.guidance import GuidanceSet
 from agentnb.agent.live import LiveRun
-from agentnb.agent.policies import Matrix, MaxRounds, Verdict, decide
+from agentnb.agent.policies import Matrix, MaxRounds, Policy, Rules, Stop, Verdict, decide
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.request import Request
 from agentnb.models.scripted import Line, ScriptedModel
@@ -218,3 +220,24 @@ def test_what_the_person_says_in_time_is_read_before_the_run_may_end() -> None:
     assert ended(run) == ("completed", "workflow_complete")
     assert reasons(run) == ["prompt", "said"]
     assert model.requests[1].messages[-1].text.startswith("And the other one?")
+
+
+def test_a_policy_of_ones_own_is_any_object_with_a_name_and_rules() -> None:
+    class Brief:
+        name = "brief"
+
+        def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> Rules:
+            return Rules((lambda run: Stop("enough", "stopped"), *limits))
+
+    run = Agent(ScriptedModel([ToolCall("work", {"item": 1})]), tools=[work], policy=Brief()).run_sync("go")
+    assert (run.status, run.stop_reason, run.settings["policy"]) == ("stopped", "enough", {"name": "brief"})
+
+
+@pytest.mark.req("R0.66")
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_how_much_planning_may_pass_is_a_setting(rounds: int) -> None:
+    thoughts = [ToolCall("think", {"thought": str(number)}) for number in range(7)]
+    run = Agent(ScriptedModel(thoughts), tools=[work, think], policy=Matrix(planning_rounds=rounds), max_rounds=7).run_sync(
+        "go"
+    )
+    assert [one.reason for one in run.rounds].index("planning_only") == rounds + 1

@@ -1,0 +1,38 @@
+"""A reply while it streams: what was heard, and what of it may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentnb.agent.markers import MarkerFilter
+from agentnb.core.events import Delta, TextDelta
+from agentnb.core.messages import encodable
+
+
+class Hearing:
+    """Takes the deltas of one reply and tells them on, without lines that are markers if these are read."""
+
+    __slots__ = ("_filter", "_heard", "_tell")
+
+    def __init__(self, tell: Callable[[Delta], None], *, markers: bool) -> None:
+        self._tell = tell
+        self._heard: list[str] = []
+        self._filter = MarkerFilter() if markers else None
+
+    def take(self, item: Delta) -> None:
+        """Tell of it, as far as it may be shown already."""
+        if not isinstance(item, TextDelta):
+            self._tell(item)
+            return
+        self._heard.append(item.text)
+        shown = item.text if self._filter is None else self._filter.feed(item.text)
+        if shown == item.text:
+            self._tell(item)
+        elif shown:
+            self._tell(TextDelta(shown))
+
+    def end(self) -> str:
+        """Tell of what was held back; returns all that was heard."""
+        if self._filter is not None and (rest := self._filter.rest()):
+            self._tell(TextDelta(rest))
+        return encodable("".join(self._heard))

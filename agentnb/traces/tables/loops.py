@@ -1,0 +1,36 @@
+"""One row for each time a run was found to repeat itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from agentnb.core.events import LoopDetected
+from agentnb.core.run import Run
+from agentnb.traces.files import RunSource, load_traces
+from agentnb.traces.tables.columns import Column, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Row(NamedTuple):
+    """A finding, and the run it is of."""
+
+    run: Run
+    loop: LoopDetected
+
+
+COLUMNS: list[Column[Row]] = [
+    Column("run_id", "str", lambda row: row.run.id),
+    Column("model", "str", lambda row: row.run.model),
+    Column("rule", "str", lambda row: row.loop.rule),
+    Column("first", "int64", lambda row: row.loop.first),
+    Column("last", "int64", lambda row: row.loop.last),
+    Column("severity", "str", lambda row: row.loop.severity),
+    Column("sentence", "str", lambda row: row.loop.sentence),
+]
+
+
+def loops(source: RunSource) -> pd.DataFrame:
+    """One row a loop that a policy found: the ``rule`` that saw it, its rounds (``first`` to ``last``), and a sentence."""
+    return table((Row(run, loop) for run in load_traces(source) for loop in run.loops), COLUMNS)

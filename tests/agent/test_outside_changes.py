@@ -1,0 +1,139 @@
+"""Others change the list at awkward moments: nothing of it is lost, and nobody else is credited with it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from todo_runs import work, write
+
+from agentnb import Agent, Run, Todo, TodoBoard, ToolCall, tables
+from agentnb.core.events import TodosChanged
+from agentnb.models import ScriptedModel
+from agentnb.tools.todos.tool import TodoTool
+from agentnb.tools.tool import ToolContext, ToolOutcome
+
+UPDATE = ToolCall("todo_operations", {"operation": "update", "todoUpdates": [{"id": 1, "status": "in-progress"}]})
+
+
+def changes(run: Run) -> list[tuple[str, list[str]]]:
+    return [(event.by, [todo.status for todo in event.todos]) for event in run.events if isinstance(event, TodosChanged)]
+
+
+@pytest.mark.req("R0.44")
+def test_a_change_in_a_round_that_is_cut_off_is_in_the_log() -> None:
+    board, begun, go_on = TodoBoard(["One", "Two"]), threading.Event(), threading.Event()
+
+    def hold() -> str:
+        """Waits."""
+        begun.set()
+        go_on.wait(30)
+        return "done"
+
+    live = Agent(ScriptedModel([ToolCall("hold")]), tools=[hold], todos=board).start("go")
+    assert begun.wait(30)
+    board.complete(2)
+    live.stop()
+    run = live.result(30)
+    go_on.set()
+    assert [todo.status for todo in run.todos] == ["not-started", "completed"]
+    assert tables.todos(run).query("by == 'outside' and what == 'status'")["todo_id"].tolist() == [2]
+
+
+@pytest.mark.req("R0.44")
+def test_a_change_while_the_run_waits_to_begin_is_in_the_first_request() -> None:
+    board, model = TodoBoard(["One"]), ScriptedModel(["Fine."])
+    opened = threading.Event()
+
+    class Slow:
+        async def open(self, run_id: str, *, nested: bool = False) -> Any:
+            board.add("Two")
+            opened.set()
+            return Nothing()
+
+    class Nothing:
+        def append(self, event: object) -> None: ...
+        def close(self) -> None: ...
+
+    Agent(model, todos=board, max_rounds=1).run_sync("go", store=Slow())  # type: ignore[arg-type]
+    assert opened.is_set()
+    assert "2. [not-started] Two" in model.requests[0].messages[-1].text
+
+
+@pytest.mark.req("R0.46", "R0.63")
+def test_what_others_change_just_before_and_just_after_a_call_is_not_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = TodoBoard(["One", "Two", "Three"])
+    really = TodoTool.run
+
+    async def disturbed(self: TodoTool, arguments: Any, context: ToolContext) -> ToolOutcome:
+        board.complete(2)
+        outcome = await really(self, arguments, context)
+        board.complete(3)
+        return outcome
+
+    monkeypatch.setattr(TodoTool, "run", disturbed)
+    model = ScriptedModel([UPDATE, "Fine."])
+    run = Agent(model, tools=[work], todos=board, max_rounds=2).run_sync("go")
+    assert changes(run) == [
+        ("outside", ["not-started", "completed", "not-started"]),
+        ("model", ["in-progress", "completed", "not-started"]),
+        ("outside", ["in-progress", "completed", "completed"]),
+    ]
+    assert (run.rounds[0].completed, run.rounds[0].breaches) == ((), ())
+    assert "3. [completed] Three" in model.requests[1].messages[-1].text  # which no result has shown it
+
+
+def test_a_board_that_changes_its_list_in_place_is_seen_to_change() -> None:
+    class Natural:
+        def __init__(self) -> None:
+            self.todos: list[Todo] = []
+
+        def read(self) -> Any:
+            return self.todos
+
+        def change(self, update: Any) -> Any:
+            self.todos[:] = update(tuple(self.todos))
+            return self.todos
+
+    run = Agent(ScriptedModel([write("One")]), tools=[work], todos=Natural(), max_rounds=1).run_sync("go")
+    assert [todo.title for todo in run.todos] == ["One"]
+
+
+@pytest.mark.req("R0.44", "R1.41")
+def test_a_mark_that_others_have_taken_back_may_be_made_again() -> None:
+    board = TodoBoard(["One"])
+
+    def taken_back(request: object) -> ToolCall:
+        board.reopen(1)
+        return UPDATE
+
+    model = ScriptedModel([UPDATE, taken_back, taken_back])
+    run = Agent(model, tools=[work], todos=board, max_rounds=3).run_sync("go")
+    assert [result.is_error for one in run.rounds for result in one.results] == [False] * 3
+
+
+@pytest.mark.req("R1.37")
+def test_a_blocked_call_of_the_todo_tool_is_told_the_list_as_it_is() -> None:
+    run = Agent(ScriptedModel([UPDATE] * 3), tools=[work], todos=TodoBoard(["One"]), max_rounds=3).run_sync("go")
+    blocked = run.rounds[2].results[0]
+    assert blocked.error_code == "duplicate_call_blocked" and "1. [in-progress] One" in blocked.text
+    assert "applied" not in blocked.text
+
+
+@pytest.mark.req("R0.49")
+def test_completing_a_reopened_todo_again_is_no_progress() -> None:
+    statuses = ["in-progress", "completed"] * 3
+    updates = [{"id": 1, "status": status, "description": str(n)} for n, status in enumerate(statuses)]
+    marks = [ToolCall("todo_operations", {"operation": "update", "todoUpdates": [update]}) for update in updates]
+    run = Agent(ScriptedModel(marks), tools=[work], todos=TodoBoard(["One", "Two"]), max_rounds=6).run_sync("go")
+    assert [one.completed for one in run.rounds] == [(), (1,), (), (), (), ()]
+
+
+@pytest.mark.req("R0.80")
+def test_dry_shows_the_list_that_the_first_request_will_hold() -> None:
+    agent = Agent(ScriptedModel(["Fine."]), tools=[work], todos=TodoBoard(["One"]), max_rounds=1)
+    shown = agent.first_request("go")
+    agent.run_sync("go")
+    assert [*shown.messages] == [*agent.model.requests[0].messages]  # type: ignore[union-attr]
+    assert "1. [not-started] One" in shown.messages[-1].text
