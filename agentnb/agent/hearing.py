@@ -12,18 +12,21 @@ from agentnb.core.messages import encodable
 class Hearing:
     """Takes the deltas of one reply and tells them on, without lines that are markers if these are read."""
 
-    __slots__ = ("_filter", "_heard", "_tell")
+    __slots__ = ("_filter", "_heard", "_markers", "_tell")
 
     def __init__(self, tell: Callable[[Delta], None], *, markers: bool) -> None:
         self._tell = tell
         self._heard: list[str] = []
-        self._filter = MarkerFilter() if markers else None
+        self._markers = markers
+        self._filter: MarkerFilter | None = None
 
     def take(self, item: Delta) -> None:
         """Tell of it, as far as it may be shown already."""
         if not isinstance(item, TextDelta):
             self._tell(item)
             return
+        if not self._heard and self._markers:
+            self._filter = MarkerFilter()
         self._heard.append(item.text)
         shown = item.text if self._filter is None else self._filter.feed(item.text)
         if shown == item.text:
@@ -33,6 +36,8 @@ class Hearing:
 
     def end(self) -> str:
         """Tell of what was held back; returns all that was heard."""
+        if not self._heard:
+            return ""
         if self._filter is not None and (rest := self._filter.rest()):
             self._tell(TextDelta(rest))
         return encodable("".join(self._heard))

@@ -105,10 +105,11 @@ class Loop:
     async def _round(self, why: Continue) -> None:
         log, run = self._log, self._log.run
         self._round_started = perf_counter()
-        nothing_new = bool(run.rounds) and not run.rounds[-1].records and not run.pending
+        last = run.last_finished_round
+        nothing_new = last is not None and not last.records and not run.pending
         log.emit(
             e.RoundStarted,
-            index=len(run.rounds),
+            index=0 if last is None else last.index + 1,
             reason=why.reason,
             continuation=(why.message or prompt("continue")) if nothing_new else "",
             note=self._rules.note(run),
@@ -184,7 +185,7 @@ class Loop:
             self._log.emit(e.ModelReplied, message=message, stop_reason="broken_off", seconds=seconds)
 
     def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
-        last = self._log.run.rounds[-1]
+        last = self._log.run.last_round
         announced = last.stop_reason in ("tool_use", "tool_calls")
         return "unexpected_empty_tools" if announced and not has_calls and not last.text.strip() else "success"
 
@@ -299,7 +300,7 @@ class Loop:
         self._log.close()
 
     def _finish_round(self, status: e.RoundStatus) -> None:
-        index = len(self._log.run.rounds) - 1
+        index = self._log.run.last_round.index
         self._log.emit(e.RoundFinished, index=index, status=status, seconds=perf_counter() - self._round_started)
 
     def _finish_run(self, status: e.Status, stop_reason: str) -> None:

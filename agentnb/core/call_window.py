@@ -24,7 +24,7 @@ def call_key(call: ToolCall) -> tuple[str, bytes]:
     """
     arguments = call.arguments or {}
     encoded = _encode(arguments)
-    if _whole_float.search(encoded):
+    if b".0" in encoded and _whole_float.search(encoded):
         encoded = _encode(_as_json_numbers(arguments))
     return call.name, encoded
 
@@ -50,10 +50,12 @@ class CallWindow:
     Blocked calls count for the row only; a word of the person empties the window.
     """
 
-    __slots__ = ("_known", "executed", "outputs", "results", "row", "row_executed", "row_key")
+    __slots__ = ("_known", "counts", "executed", "outputs", "results", "row", "row_executed", "row_key")
 
     def __init__(self) -> None:
         self.executed: deque[Executed] = deque(maxlen=LONGEST)
+        self.counts: dict[tuple[str, bytes], int] = {}
+        """How often each call is among them."""
         self.row_key: tuple[str, bytes] | None = None
         self.row = 0
         """How often in a row the newest call was asked for, blocked or not."""
@@ -76,7 +78,8 @@ class CallWindow:
         key = self.key_of(call)
         self._ask(key)
         if len(self.executed) == LONGEST:
-            self.results.pop(self.executed[0].call_id, None)
+            self._forget(self.executed[0])
+        self.counts[key] = self.counts.get(key, 0) + 1
         self.executed.append(Executed(key, call.id))
         self.row_executed += 1
 
@@ -97,8 +100,15 @@ class CallWindow:
     def clear(self) -> None:
         """The person has spoken: what was asked for before counts no more. The outputs stay known."""
         self.executed.clear()
+        self.counts.clear()
         self.results.clear()
         self.row_key, self.row, self.row_executed = None, 0, 0
+
+    def _forget(self, oldest: Executed) -> None:
+        self.results.pop(oldest.call_id, None)
+        self.counts[oldest.key] -= 1
+        if not self.counts[oldest.key]:
+            del self.counts[oldest.key]
 
     def _ask(self, key: tuple[str, bytes]) -> None:
         if key != self.row_key:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentnb.core import events as e
 from agentnb.core.call_window import call_key
 from agentnb.core.guidance import judged
-from agentnb.core.messages import Message, user
+from agentnb.core.messages import Message, ToolCall, user
 from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach, CallRecord, WorkflowRound
 from agentnb.core.todos import has_one_in_progress, has_open, is_open, newly_completed
 
@@ -99,9 +99,15 @@ def _put_record(run: Run, call_id: str, **changes: Any) -> None:
 
 
 def _tool_started(run: Run, event: e.ToolStarted) -> None:
-    if event.call not in run._rounds[-1].calls:  # it is the model's own, as a rule; a gate may have changed it
-        _put_record(run, event.call.id, call=event.call)
+    records = run._rounds[-1].records
+    if len(records) != 1 or records[0].call is not event.call:  # it is the model's own, as a rule; a gate may have changed it
+        _put_started(run, event.call)
     run._calls.started(event.call)
+
+
+def _put_started(run: Run, call: ToolCall) -> None:
+    if call not in run._rounds[-1].calls:
+        _put_record(run, call.id, call=call)
 
 
 def _tool_finished(run: Run, event: e.ToolFinished) -> None:

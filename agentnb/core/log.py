@@ -68,7 +68,7 @@ class EventLog:
         if self._closed:
             # Whoever still writes belongs to a run that has ended without waiting for it.
             raise asyncio.CancelledError
-        failure = self._store(event)
+        failure = None if self._writer is None else self._store(event, self._writer)
         self._seq += 1
         self.run.apply(event)
         if failure is not None:
@@ -81,7 +81,8 @@ class EventLog:
         if self._untold is not None:
             untold, self._untold = self._untold, None
             self.tell(untold)
-        self.tell(event)
+        if self._watchers:
+            self.tell(event)
 
     def tell(self, item: AnyEvent | Delta) -> None:
         """Tell the watchers, until the log is closed. One that fails is dropped, with a line in Python's log."""
@@ -104,13 +105,11 @@ class EventLog:
         if self._writer is not None:
             self._writer.close()
 
-    def _store(self, event: AnyEvent) -> OSError | None:
-        if self._writer is None:
-            return None
+    def _store(self, event: AnyEvent, writer: Writer) -> OSError | None:
         try:
-            self._writer.append(event)
+            writer.append(event)
         except OSError as error:
-            self._writer.close()
+            writer.close()
             self._writer = None
             return error
         return None

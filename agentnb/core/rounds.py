@@ -115,12 +115,12 @@ class WorkflowRound(msgspec.Struct, frozen=True):
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls, in the order the model made them."""
-        return tuple(record.call for record in self.records)
+        return tuple([record.call for record in self.records])
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
         """Their results, in the same order; a call that is still running has none yet."""
-        return tuple(record.result for record in self.records if record.result is not None)
+        return tuple([record.result for record in self.records if record.result is not None])
 
     @property
     def text(self) -> str:
@@ -145,7 +145,10 @@ class WorkflowRound(msgspec.Struct, frozen=True):
     @property
     def worked(self) -> bool:
         """Whether a work tool ran."""
-        return any(record.is_work and record.ran for record in self.records)
+        for record in self.records:  # noqa: SIM110  # asked in every round: a generator would take three times as long
+            if record.is_work and record.ran:
+                return True
+        return False
 
     @property
     def conduct(self) -> Conduct:
@@ -160,5 +163,5 @@ class WorkflowRound(msgspec.Struct, frozen=True):
             blocked=bool(self.blocked),
             complete="complete" in self.signals,
             repeats=self.said_before is not None,
-            undisciplined=any(breach.rule == UNTRACKED_WORK for breach in self.breaches),
+            undisciplined=bool(self.breaches) and any(breach.rule == UNTRACKED_WORK for breach in self.breaches),
         )

@@ -67,6 +67,8 @@ class DuplicateGuard:
     def _rule(self, call: ToolCall, calls: CallWindow) -> tuple[str, str] | None:
         """The rule that blocks the call, and why in words."""
         key = calls.key_of(call)
+        if key not in calls.counts and key != calls.row_key:
+            return None  # as nearly all calls are: asked in every round, this has to be quick
         recent = list(islice(reversed(calls.executed), self.window))  # newest first
         return self._in_a_row(key, calls) or self._often(key, recent, calls) or self._in_turn(key, recent, calls)
 

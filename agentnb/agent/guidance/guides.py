@@ -39,7 +39,7 @@ class FourCells:
 
     def __call__(self, run: Run) -> Guidance | None:
         """The text of the cell, as strong as it has become."""
-        if len(run.rounds) < 2 or not run.tools:
+        if not run.last_round.index or not run.tools:
             return None
         cell = cell_of(run)
         text = self.words.parts[cell]

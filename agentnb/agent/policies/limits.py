@@ -16,4 +16,4 @@ class MaxRounds:
 
     def __call__(self, run: Run) -> Stop | None:
         """Stop after that many."""
-        return Stop("max_rounds", "limited", limit=self.most) if len(run.rounds) >= self.most else None
+        return Stop("max_rounds", "limited", limit=self.most) if run.last_round.index + 1 >= self.most else None
