@@ -107,6 +107,7 @@ def _progressed(conduct: Conduct) -> Followed:
 _JUDGES = {
     "todos_tools": _disciplined,
     "tools": _called_or_answered,
+    "text": _called_or_complete,
     WORKFLOW: _called_or_complete,
     ALREADY_SAID: _said_something_new,
     INTERVENTION: _progressed,

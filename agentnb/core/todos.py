@@ -20,7 +20,7 @@ PLANNING_TOOLS = frozenset({"think", TODO_TOOL})
 """Tools that prepare work. Every other tool is work."""
 
 
-class Todo(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, rename="camel"):
     """One thing to do."""
 
     id: int

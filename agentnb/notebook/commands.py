@@ -84,7 +84,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[add TITLE | start | done | open | block | remove ID]: the todo list of the newest run, and changes to it"""
+    """[add TITLE | start, done, open, remove ID | block ID WHY]: the todo list of the newest run, and changes to it"""
     board = session.board()
     if rest:
         change_todos(board, rest)

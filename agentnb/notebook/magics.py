@@ -21,7 +21,7 @@ from agentnb.notebook.commands import command
 from agentnb.notebook.dry import dry_text
 from agentnb.notebook.guidance_cell import find_guidance, written
 from agentnb.notebook.interpolation import interpolate
-from agentnb.notebook.names import check_variable, find_model, find_tools
+from agentnb.notebook.names import check_variable, find_model, find_tools, tools_before
 from agentnb.notebook.one_line import one_line, parsed
 from agentnb.notebook.views import view_for
 from agentnb.session.choice import choose_model
@@ -64,10 +64,19 @@ class AgentMagics(Magics):
         help="the guidance set: %%agent guidance lists them, %%%%guidance NAME writes one (default: matrix)",
     )
     @argument("-p", "--policy", metavar="NAME", help="how the agent is kept to its work: matrix or minimal (default: matrix)")
-    @argument("--workflow-mode", action="store_true", help="words alone do not end the run: the model says when it is complete")
+    @argument(
+        "--workflow-mode",
+        action="store_true",
+        help="words alone do not end the run: the model says when it is complete (with the policy matrix)",
+    )
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that gets the Run (default: run)")
     @argument("--max-rounds", metavar="N", type=int, help="model calls it may take (default: 50)")
-    @argument("--continue", dest="go_on", action="store_true", help="go on with the conversation of the last run")
+    @argument(
+        "--continue",
+        dest="go_on",
+        action="store_true",
+        help="go on with the conversation of the last run; tools, model and guidance are named anew",
+    )
     @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, say, stop")
     @argument("--raw", action="store_true", help="send the text as it is: no {{ name }} is replaced")
     @argument("--dry", action="store_true", help="show the first request and the tool schemas; send nothing")
@@ -92,6 +101,8 @@ class AgentMagics(Magics):
             print(dry_text(agent.model_name, self.session.first_request(agent, prompt, before)))
             return None
         self._tell_once(note)
+        if before is not None and (hint := tools_before(before, agent)):
+            print(hint)
         return self._run(agent, prompt, before, out, background=options.background)
 
     @one_line

@@ -7,6 +7,9 @@ import keyword
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from agentnb.agent.agent import Agent
+from agentnb.core.run import Run
+from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import SettingsError, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model
@@ -43,6 +46,14 @@ def check_variable(name: str) -> str:
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):
         raise SettingsError(f"-o {name}: that is no name for a variable", "Use letters, digits and _")
     return name
+
+
+def tools_before(before: Run, agent: Agent) -> str:
+    """A line for the person, if a run is gone on with by an agent without the tools that it had; else empty."""
+    names = [tool.name for tool in before.tools if tool.name != TODO_TOOL]
+    if not names or len(agent.toolbox):
+        return ""
+    return f"The run before had tools, and this cell names none. To give them again: -t {' '.join(names)}"
 
 
 def _may_be_tool(value: Any) -> bool:

@@ -39,6 +39,8 @@ def change_todos(board: Board, words: str) -> None:
         raise SettingsError(
             f"%agent todos {verb} takes one todo, not also {why.strip()!r}", f"Write: %agent todos {verb} {number}"
         )
+    if verb == "block" and not why.strip():
+        raise SettingsError("Why is it blocked?", f"Write: %agent todos block {number} REASON")
     CHANGES[verb](board, int(number), why.strip())
 
 

@@ -99,3 +99,11 @@ def test_a_list_of_another_board_that_cannot_be_gone_on_with_is_said_to_be_that_
     before = Agent(ScriptedModel(["Fine."]), tools=[work], todos=Loose(), max_rounds=1).run_sync("go")
     with pytest.raises(SettingsError, match=f"The todo list of run {before.id} cannot be gone on with"):
         Agent(ScriptedModel(["Fine."]), tools=[work]).run_sync("go", continue_from=before)
+
+
+@pytest.mark.req("R0.57")
+def test_a_first_write_that_gives_their_ids_to_other_todos_is_refused_too() -> None:
+    board = TodoBoard(["First of others", "Second of others"])
+    run = Agent(ScriptedModel([write("A", "B", "C")]), tools=[work], todos=board, max_rounds=1).run_sync("go")
+    assert run.rounds[0].results[0].is_error and "todo 1: First of others" in run.rounds[0].results[0].text
+    assert [one.title for one in board] == ["First of others", "Second of others"]

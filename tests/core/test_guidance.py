@@ -19,6 +19,7 @@ RULES = {
     "todos_tools": lambda it: it.called and not it.undisciplined,
     "tools": lambda it: it.called or it.answered or it.complete,
     "intervention": lambda it: it.worked or it.completed or it.blocked,
+    "text": lambda it: it.called or it.complete,
     "workflow": lambda it: it.called or it.complete,
     "already_said": lambda it: it.called or it.complete or (it.answered and not it.repeats),
 }

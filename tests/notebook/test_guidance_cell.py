@@ -209,3 +209,10 @@ def test_a_long_list_is_shown_around_what_is_being_done(kernel: Any) -> None:
     kernel.run("run = Agent(ScriptedModel(['Fine.']), todos=board, max_rounds=1).run_sync('go')")
     html = kernel.run("run").result["text/html"]
     assert "80 todos before" in html and "80 todos after" in html and "Step 100," in html and "Step 20," not in html
+
+
+def test_going_on_without_the_tools_of_before_is_noticed(kernel: Any) -> None:
+    kernel.run("%%agent -t add nap\n- `add(1)`")
+    assert "To give them again: -t add nap" in kernel.run("%%agent --continue\nGo on.").printed
+    kernel.run("%%agent -t add\n- `add(1)`")
+    assert kernel.run("%%agent --continue -t add\nGo on.").printed == ""

@@ -6,6 +6,8 @@ are text. A body without headings stands for all four cells.
 
 from __future__ import annotations
 
+import re
+
 from agentnb.core.guidance import ALREADY_SAID, CELLS, TODO_LIST, WORKFLOW
 from agentnb.errors import SettingsError, near
 
@@ -19,6 +21,7 @@ NOTE = "note"
 """One line with every request: where the run stands."""
 PARTS = (*CELLS, *LEVELS, PLANNING, *STRONGER, WORKFLOW, ALREADY_SAID, TODO_LIST, NOTE)
 
+_GLUED = re.compile(r"#{1,6}([A-Za-z_]+)")
 _OTHER_NAMES = {
     "level_1": "reminder",
     "level_2": "warning",
@@ -44,6 +47,9 @@ def read_parts(body: str) -> dict[str, str]:
     """The texts of the parts in a Markdown body; `SettingsError` for a heading that names none, or a part named twice."""
     body = body.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     lines = body.split("\n")
+    for line in lines:
+        if (glued := _GLUED.fullmatch(line.strip())) and glued[1].lower() in PARTS:
+            raise SettingsError(f"{line.strip()!r} is no heading in Markdown", f"Write a space: # {glued[1]}")
     headings = _headings(body)
     if not headings:
         text = body.strip()

@@ -112,5 +112,6 @@ def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | Non
         return built_in(guidance)
     raise SettingsError(
         f"There is no guidance set {guidance!r}",
-        f"{near(guidance, [*BUILT_IN, *(known or {})])} In a notebook %%guidance {guidance} writes one",
+        f"{near(guidance, [*BUILT_IN, *(known or {})])} In a notebook %%guidance {guidance} writes one for cells; "
+        f"with -o {guidance} also for Agent(guidance={guidance}), which takes the object",
     )

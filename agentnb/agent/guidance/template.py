@@ -15,6 +15,8 @@ NO_TODO = "(no todo is open)"
 MOST_LISTED = 20
 """Open todos that are told in full."""
 _FIELD = re.compile(r"\{\{ ([A-Za-z_]\w*) \}\}")
+_NEARLY = re.compile(r"(\{\{ *([A-Za-z_]\w*) *\}*)")
+"""What somebody may have meant as a variable."""
 
 
 def _round(run: Run) -> str:
@@ -61,6 +63,9 @@ def check_variables(template: str) -> None:
     for name in _FIELD.findall(template):
         if name not in VARIABLES:
             raise SettingsError(f"{{{{ {name} }}}} is no variable of guidance", near(name, VARIABLES, most=2))
+    for written, name in _NEARLY.findall(template):
+        if name in VARIABLES and not _FIELD.fullmatch(written):
+            raise SettingsError(f"{written} is not replaced by anything", f"Write {{{{ {name} }}}}, exactly so")
 
 
 @lru_cache(maxsize=256)

@@ -73,3 +73,9 @@ def test_a_part_that_stands_there_twice_is_refused_also_under_its_other_name() -
 def test_text_above_the_first_heading_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"'Some words\.'"):
         read_parts("Some words.\n\n# text\n\nWords.")
+
+
+def test_a_heading_without_its_space_is_refused() -> None:
+    with pytest.raises(SettingsError, match="Write a space: # warning"):
+        read_parts("# todos_text\nAct.\n#warning\nNow.")
+    assert read_parts("# text\nUse #hashtags freely.\n#tag")["text"] == "Use #hashtags freely.\n#tag"

@@ -108,3 +108,9 @@ def test_a_title_with_braces_reaches_the_model_as_the_person_wrote_it() -> None:
     said = "\n".join(in_passing(request) for request in model.requests)
     assert HOSTILE in said
     assert said.count("{{") == said.count(HOSTILE) * 2
+
+
+@pytest.mark.parametrize("written", ["{{ next_todo }", "{{next_todo}}", "{{  next_todo }}", "{{ next_todo"])
+def test_a_variable_that_is_nearly_written_is_refused_with_how_to_write_it(written: str) -> None:
+    with pytest.raises(SettingsError, match=r"Write \{\{ next_todo \}\}, exactly so"):
+        own_set(text=f"Do {written} now.")
