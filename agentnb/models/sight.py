@@ -47,10 +47,6 @@ class Sight:
         self.keeps_list = self.has_todos and not any(call.name == TODO_TOOL for step in self.steps for call in step.calls)
         """Whether it takes its steps down as todos: not if the plan itself says what to do with them."""
 
-    def has_tool(self, name: str) -> bool:
-        """Whether it was given this tool."""
-        return any(tool.name == name for tool in self.tools)
-
     @cached_property
     def odd(self) -> list[str]:
         """What stands in the plan like a call, and is none."""
