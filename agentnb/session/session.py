@@ -89,7 +89,7 @@ class Session:
             begun = [live for live in self._live if live.run.started_at is not None]
             found = begun[-1].board if begun else None
         if found is None:
-            raise SettingsError("There is no todo list", "A run keeps one when its cell names tools: %%agent -t NAME")
+            raise SettingsError("There is no todo list: the newest run has no tools", "Name some: %%agent -t NAME")
         return found
 
     def _board_of(self, run: Run | None) -> Board | None:

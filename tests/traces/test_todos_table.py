@@ -130,8 +130,8 @@ def test_what_others_change_is_theirs_and_never_a_breach() -> None:
 
     run = run_of(meanwhile, later, todos=board)
     assert rows(run, "round", "what", "by", "todo_id", "title", "before", "after") == [
-        (None, "inherited", "outside", 1, "One", None, "not-started"),
-        (None, "inherited", "outside", 2, "Two", None, "not-started"),
+        (None, "inherited", None, 1, "One", None, "not-started"),
+        (None, "inherited", None, 2, "Two", None, "not-started"),
         (0, "status", "outside", 1, "One", "not-started", "completed"),
         (0, "edited", "outside", 2, "Two, again", "not-started", "not-started"),
         (0, "added", "outside", 3, "Three", None, "not-started"),

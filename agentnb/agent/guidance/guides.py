@@ -61,7 +61,8 @@ class TodoNews:
         """The list as it is."""
         if not run.has_unseen_todos or not self.words.parts[TODO_LIST]:
             return None
-        return _said(self.words, TODO_LIST, self.words.parts[TODO_LIST], 1, "changed by others", run)
+        trigger = "changed by others" if run.last_round.index else "there at the start"
+        return _said(self.words, TODO_LIST, self.words.parts[TODO_LIST], 1, trigger, run)
 
 
 @dataclass(frozen=True, slots=True)

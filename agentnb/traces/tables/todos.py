@@ -40,7 +40,7 @@ COLUMNS: list[Column[Row]] = [
     Column("round", "Int64", lambda row: row.round),
     Column("at", TIME, lambda row: row.at),
     Column("what", "str", lambda row: row.what),
-    Column("by", "str", lambda row: row.by),
+    Column("by", "str", lambda row: row.by or None),
     Column("todo_id", "Int64", lambda row: row.todo.id if row.todo else None),
     Column("title", "str", lambda row: row.todo.title if row.todo else None),
     Column("before", "str", lambda row: row.before.status if row.before else None),
@@ -56,7 +56,7 @@ def todos(source: RunSource) -> pd.DataFrame:
 
     ``what``: ``inherited`` (from the conversation or board the run began with), ``added``, ``removed``, ``status``,
     ``edited``, ``reordered`` (the whole list); or a breach: ``work_without_todo_in_progress`` (of the call ``call_id``),
-    ``completed_without_in_progress``. ``by``: model or outside.
+    ``completed_without_in_progress``. ``by``: model or outside; missing for what was inherited.
     """
     return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
 
@@ -66,7 +66,7 @@ def _rows(run: Run) -> Iterator[Row]:
     if run.events and run.started_at is not None:
         for todo in getattr(run.events[0], "todos", ()):
             known[todo.id] = todo
-            yield Row(run.id, None, run.started_at, "outside", "inherited", None, todo)
+            yield Row(run.id, None, run.started_at, "", "inherited", None, todo)
     current: int | None = None
     for event in run.events:
         if isinstance(event, RoundStarted):

@@ -226,7 +226,7 @@ def test_a_list_that_others_hung_or_changed_is_shown_until_the_model_has_been_se
     hung = made(*begun(0), todos=OPEN)
     said = news(hung)
     assert said is not None
-    assert (said.cell, said.level, said.trigger) == ("todo_list", 1, "changed by others")
+    assert (said.cell, said.level, said.trigger) == ("todo_list", 1, "there at the start")
     assert "2. [in-progress] Write story 2" in said.text
     assert news(made(*begun(0))) is None
     assert news(made(*turn(0, "Hm."), *begun(1), todos=OPEN)) is None
