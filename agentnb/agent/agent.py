@@ -140,7 +140,7 @@ class Agent:
         future = on.submit(lambda: run_abandonable(self, task, log, inbox, call_sync))
         if thread is None:
             future.add_done_callback(lambda _: on.close())
-        return LiveRun(log.id, log.run, inbox, future, task.board or task.resting_board)
+        return LiveRun(log.id, log.run, inbox, future, task.resting_board if task.board is None else task.board)
 
     def run_sync(
         self,

@@ -35,15 +35,11 @@ class TodoCheck:
         if self._board is None:
             return
         try:
-            found = self._board.read()
-            if found is self._seen and isinstance(found, tuple):  # a list may have been changed in place
-                self._failed = False
-                return
-            todos = settled_todos(found)
+            todos = self._unseen(self._board.read())
         except Exception as error:
             self._warn(error)
             return
-        self._seen, self._failed = found, False
+        self._failed = False
         self._note(todos, "outside")
 
     def called(self, outcome: ToolOutcome, call_id: str) -> None:
@@ -51,12 +47,20 @@ class TodoCheck:
         change = outcome.value
         if isinstance(change, TodoChange):
             with suppress(TypeError, ValueError):  # a list that cannot be understood is the next look's to say
-                self._note(settled_todos(change.before), "outside")
-                self._note(settled_todos(change.after), "model", call_id)
+                self._note(self._unseen(change.before), "outside")
+                self._note(self._unseen(change.after), "model", call_id)
         self.look()
 
-    def _note(self, todos: Todos, by: Literal["model", "outside"], call_id: str = "") -> None:
-        if todos != self._log.run.todos:
+    def _unseen(self, found: Any) -> Todos | None:
+        """The list, settled; None if it is the very one that was taken in last, as in nearly every round."""
+        if found is self._seen and isinstance(found, tuple):  # a list may have been changed in place
+            return None
+        todos = settled_todos(found)
+        self._seen = found
+        return todos
+
+    def _note(self, todos: Todos | None, by: Literal["model", "outside"], call_id: str = "") -> None:
+        if todos is not None and todos != self._log.run.todos:
             self._log.emit(TodosChanged, todos=todos, by=by, call_id=call_id)
 
     def _warn(self, error: Exception) -> None:

@@ -12,7 +12,7 @@ from agentnb.core.call_window import call_key
 from agentnb.core.guidance import judged
 from agentnb.core.messages import Message, ToolCall, user
 from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach, CallRecord, WorkflowRound
-from agentnb.core.todos import has_one_in_progress, has_open, is_open, newly_completed
+from agentnb.core.todos import has_one_in_progress, has_open, is_open, newly_blocked, newly_completed
 
 if TYPE_CHECKING:
     from agentnb.core.run import Run
@@ -51,7 +51,7 @@ def _run_started(run: Run, event: e.RunStarted) -> None:
     run._todos = event.todos
     run._todos_unseen = bool(event.todos)
     run._resting_todos = event.resting_todos
-    run._todos_begun.update((todo.id, todo.title) for todo in event.todos if todo.status == "in-progress")
+    run._todos_begun.update(todo.identity for todo in event.todos if todo.status == "in-progress")
     run._started_at = event.at
 
 
@@ -147,29 +147,26 @@ def _todos_changed(run: Run, event: e.TodosChanged) -> None:
         run._todos_before.append((next(places, 0), run._todos))
         _model_changed_todos(run, event)
     else:
-        run._todos_done &= {(todo.id, todo.title) for todo in event.todos if not is_open(todo)}
+        run._todos_done &= {todo.identity for todo in event.todos if not is_open(todo)}
     run._todos = event.todos
     run._todos_unseen = event.by == "outside"  # a call of the model shows it the whole list
-    # A todo is known by id and title: the id alone may have been given to another.
-    run._todos_begun &= {(todo.id, todo.title) for todo in event.todos}
-    run._todos_begun |= {(todo.id, todo.title) for todo in event.todos if todo.status == "in-progress"}
+    run._todos_begun &= {todo.identity for todo in event.todos}
+    run._todos_begun |= {todo.identity for todo in event.todos if todo.status == "in-progress"}
 
 
 def _model_changed_todos(run: Run, event: e.TodosChanged) -> None:
     """Note what it completed, for the first time: to reopen a todo and complete it again brings nothing forward."""
     completed = newly_completed(run._todos, event.todos)
-    done = [todo for todo in completed if (todo.id, todo.title) not in run._todos_done]
-    run._todos_done.update((todo.id, todo.title) for todo in done)
-    blocked = {todo.id for todo in run._todos if todo.status == "blocked"}
-    newly_blocked = [todo.id for todo in event.todos if todo.status == "blocked" and todo.id not in blocked]
+    done = [todo for todo in completed if todo.identity not in run._todos_done]
+    run._todos_done.update(todo.identity for todo in done)
     current = run._rounds[-1]
     run._rounds[-1] = replace(
         current,
         completed=(*current.completed, *[todo.id for todo in done]),
-        blocked=(*current.blocked, *newly_blocked),
+        blocked=(*current.blocked, *[todo.id for todo in newly_blocked(run._todos, event.todos)]),
     )
     for todo in completed:
-        if (todo.id, todo.title) not in run._todos_begun:
+        if todo.identity not in run._todos_begun:
             _breached(run, Breach(UNTRACKED_COMPLETION, event.call_id, todo.id))
 
 

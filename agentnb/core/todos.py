@@ -5,7 +5,7 @@ A list is a tuple, in the order it was written. Names in JSON are those of the t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -39,6 +39,11 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=T
     created_at: datetime | None = None
     """UTC, as `updated_at`."""
     updated_at: datetime | None = None
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        """What makes it the same todo as before: its id alone may have been given to another."""
+        return self.id, self.title
 
 
 Todos: TypeAlias = tuple[Todo, ...]
@@ -86,8 +91,17 @@ def next_todo(todos: Sequence[Todo]) -> Todo | None:
 
 def newly_completed(before: Sequence[Todo], after: Sequence[Todo]) -> Todos:
     """Those that are completed now and were not, or were not there, before."""
-    done = {todo.id for todo in before if not is_open(todo)}
-    return tuple([todo for todo in after if not is_open(todo) and todo.id not in done])
+    return _newly(lambda todo: not is_open(todo), before, after)
+
+
+def newly_blocked(before: Sequence[Todo], after: Sequence[Todo]) -> Todos:
+    """Those that are blocked now and were not, or were not there, before."""
+    return _newly(lambda todo: todo.status == "blocked", before, after)
+
+
+def _newly(is_so: Callable[[Todo], bool], before: Sequence[Todo], after: Sequence[Todo]) -> Todos:
+    were = {todo.id for todo in before if is_so(todo)}
+    return tuple([todo for todo in after if is_so(todo) and todo.id not in were])
 
 
 def counted(todos: Sequence[Todo]) -> str:
@@ -95,9 +109,11 @@ def counted(todos: Sequence[Todo]) -> str:
     return f"{len(todos) - len(open_todos(todos))} of {len(todos)} completed"
 
 
-def listed(todos: Iterable[Todo]) -> str:
-    """One line a todo, as models and people read it: ``2. [in-progress] Describe the table``."""
-    return "\n".join(_line(todo) for todo in todos)
+def listed(todos: Sequence[Todo], most: int | None = None) -> str:
+    """One line a todo, as models and people read it: ``2. [in-progress] Describe the table``; at most so many, if one says."""
+    more = len(todos) - most if most is not None else 0
+    lines = [_line(todo) for todo in todos[:most]]
+    return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
 
 
 def headed(todos: Sequence[Todo]) -> str:

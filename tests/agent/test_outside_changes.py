@@ -137,3 +137,14 @@ def test_dry_shows_the_list_that_the_first_request_will_hold() -> None:
     agent.run_sync("go")
     assert [*shown.messages] == [*agent.model.requests[0].messages]  # type: ignore[union-attr]
     assert "1. [not-started] One" in shown.messages[-1].text
+
+
+def test_a_board_of_ones_own_that_counts_as_false_while_it_is_empty_is_a_board_all_the_same() -> None:
+    class Empty(TodoBoard):
+        def __bool__(self) -> bool:
+            return False
+
+    board = Empty()
+    live = Agent(ScriptedModel([write("One")]), tools=[work], todos=board, max_rounds=1).start("go")
+    assert live.board is board
+    assert [todo.title for todo in live.result(30).todos] == ["One"]

@@ -7,41 +7,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from scripted_work import do, run_of
+from test_tables import COLUMNS
 
-from agentnb import Agent, GuidanceSet, Matrix, Run, ToolCall, save_trace, tables
-from agentnb.models import ScriptedModel
-from agentnb.models.scripted import Line
+from agentnb import GuidanceSet, Matrix, Run, ToolCall, save_trace, tables
 
 TODOS = "todo_operations"
-DTYPES = {
-    "run_id": "str",
-    "model": "str",
-    "policy": "str",
-    "round": "int64",
-    "set": "str",
-    "version": "str",
-    "cell": "str",
-    "level": "int64",
-    "trigger": "str",
-    "followed": "boolean",
-    "why": "str",
-    "ignored_in_a_row": "int64",
-    "rounds_until_followed": "Int64",
-    "text": "str",
-}
-
-
-def work(item: int = 0) -> str:
-    """Does the work of one item."""
-    return f"made {item}"
-
-
-def run_of(*replies: Line, **settings: Any) -> Run:
-    return Agent(ScriptedModel(replies), tools=[work], **settings).run_sync("go")
-
-
-def do(item: int) -> ToolCall:
-    return ToolCall("work", {"item": item})
 
 
 def one_todo() -> ToolCall:
@@ -69,7 +40,7 @@ def rows(frame: pd.DataFrame, *columns: str, **where: Any) -> list[tuple[Any, ..
 @pytest.mark.parametrize("source", [[], "a run"])
 def test_the_columns_have_their_types_whatever_there_is(source: Any) -> None:
     frame = tables.guidance(heeding_late() if source else source)
-    assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == DTYPES
+    assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == COLUMNS["guidance"]
     assert len(frame) == (10 if source else 0)
 
 

@@ -7,41 +7,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from scripted_work import do, run_of, work
+from test_tables import COLUMNS
 
-from agentnb import Agent, Run, TodoBoard, ToolCall, save_trace, tables
+from agentnb import Agent, TodoBoard, ToolCall, save_trace, tables
 from agentnb.core.request import Request
 from agentnb.models import ScriptedModel
-from agentnb.models.scripted import Line
 
 TODOS = "todo_operations"
 UNTRACKED_WORK, UNTRACKED_COMPLETION = "work_without_todo_in_progress", "completed_without_in_progress"
-DTYPES = {
-    "run_id": "str",
-    "round": "Int64",
-    "at": "datetime64[us, UTC]",
-    "what": "str",
-    "by": "str",
-    "todo_id": "Int64",
-    "title": "str",
-    "before": "str",
-    "after": "str",
-    "changed": "str",
-    "breach": "bool",
-    "call_id": "str",
-}
-
-
-def work(item: int = 0) -> str:
-    """Does the work of one item."""
-    return f"made {item}"
-
-
-def run_of(*replies: Line, **settings: Any) -> Run:
-    return Agent(ScriptedModel(replies), tools=[work], **settings).run_sync("go")
-
-
-def do(item: int) -> ToolCall:
-    return ToolCall("work", {"item": item})
 
 
 def write(*titles: str) -> ToolCall:
@@ -67,7 +41,7 @@ def rows(source: Any, *columns: str) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("source", [[], "a run"])
 def test_the_columns_have_their_types_whatever_there_is(source: Any) -> None:
     frame = tables.todos(run_of(write("One"), marked(1, "in-progress"), "[WORKFLOW_COMPLETE]") if source else source)
-    assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == DTYPES
+    assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == COLUMNS["todos"]
     assert len(frame) == (2 if source else 0)
 
 

@@ -33,9 +33,7 @@ def _next(run: Run) -> str:
 
 
 def _open(run: Run) -> str:
-    left = open_todos(run.todos)
-    more = f"\nand {len(left) - MOST_LISTED} more" if len(left) > MOST_LISTED else ""
-    return (listed(left[:MOST_LISTED]) + more) or NO_TODO
+    return listed(open_todos(run.todos), MOST_LISTED) or NO_TODO
 
 
 def _completing_call(run: Run) -> str:

@@ -96,5 +96,4 @@ def _validated(stop: Stop, run: Run) -> Stop:
         return stop
     left = open_todos(run.todos)
     noun = "1 todo is" if len(left) == 1 else f"{len(left)} todos are"
-    more = f"\nand {len(left) - MOST_LISTED} more" if len(left) > MOST_LISTED else ""
-    return replace(stop, warning=f"{noun} still open:\n{listed(left[:MOST_LISTED])}{more}")
+    return replace(stop, warning=f"{noun} still open:\n{listed(left, MOST_LISTED)}")

@@ -93,8 +93,8 @@ class TodoTool:
 def _keep_unseen(before: Todos, after: Todos, shown_last: Todos) -> None:
     """Raise `Refused` if todos would go that others have put there and no result of this tool has shown yet."""
     shown_ids = {todo.id for todo in shown_last}
-    kept = {(todo.id, todo.title) for todo in after}  # an id alone may have been given to another
-    lost = [todo for todo in before if is_open(todo) and todo.id not in shown_ids and (todo.id, todo.title) not in kept]
+    kept = {todo.identity for todo in after}
+    lost = [todo for todo in before if is_open(todo) and todo.id not in shown_ids and todo.identity not in kept]
     if lost:
         what = (
             "The list was not written, because these todos of others would go. Keep them in todoList, or use operation add; "
