@@ -9,7 +9,13 @@
     │   ├── InterpolationError    ``{{ name }}`` in a cell names nothing
     │   └── NotAvailable          a documented name that this version does not have yet
     ├── ModelError                the model did not answer
-    │   └── ScriptEnded           a scripted model was asked once too often
+    │   ├── ScriptEnded           a scripted model was asked once too often
+    │   ├── KeyRefused            the provider does not accept the key, or not for this model
+    │   ├── RequestRefused        the provider refuses the request, and would again
+    │   │   └── ContextOverflow   the conversation is longer than the model can take
+    │   ├── RateLimited           too many requests, also after waiting
+    │   ├── ProviderTrouble       the provider, or the way to it, fails; also after waiting
+    │   └── BrokenReply           what came is no reply
     ├── StoreError                a run log cannot be written or found
     ├── TraceError                a file is not a run log that this version can read
     └── RunFailed                 a run ended with status ``failed``; ``.run`` is the run
@@ -81,6 +87,30 @@ class ModelError(AgentnbError, RuntimeError):
 
 class ScriptEnded(ModelError):
     """A scripted model was asked once more than it has replies."""
+
+
+class KeyRefused(ModelError):
+    """The provider does not accept the key, or not for this model."""
+
+
+class RequestRefused(ModelError):
+    """The provider refuses the request, and would refuse it again."""
+
+
+class ContextOverflow(RequestRefused):
+    """The conversation is longer than the model can take."""
+
+
+class RateLimited(ModelError):
+    """Too many requests or tokens, also after waiting; or the account has none left."""
+
+
+class ProviderTrouble(ModelError):
+    """The provider, or the way to it, fails; also after waiting."""
+
+
+class BrokenReply(ModelError):
+    """What came is no reply of the kind that was asked for."""
 
 
 class StoreError(AgentnbError, OSError):

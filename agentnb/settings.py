@@ -1,15 +1,30 @@
-"""The only place that reads the environment.
+"""The only place that reads the environment, and the only holder of keys.
 
-======================  ==================================================================
-``AGENTNB_MODEL``       the model of cells that name none, such as ``simulated:disciplined``
-``ANTHROPIC_API_KEY``   a key for ``anthropic:`` models
-``OPENAI_API_KEY``      a key for ``openai:`` and ``openai-responses:`` models
-======================  ==================================================================
+==========================  ==================================================================
+``AGENTNB_MODEL``           the model of cells that name none, such as ``simulated:disciplined``
+``ANTHROPIC_API_KEY``       a key for ``anthropic:`` models
+``OPENAI_API_KEY``          a key for ``openai:`` and ``openai-responses:`` models
+``ANTHROPIC_BASE_URL``      where ``anthropic:`` models are, if not at the provider's own address
+``OPENAI_BASE_URL``         where ``openai:`` and ``openai-responses:`` models are, if not there
+``OLLAMA_HOST``             where Ollama listens: a host, ``host:port`` or a URL
+``AGENTNB_COMPATIBLE_URL``  where the server of ``compatible:`` models is
+==========================  ==================================================================
+
+A key is known by the name of its variable. It is looked for in this kernel (what ``%agent key NAME`` has kept), in the
+environment, and in the system's keyring, if the package ``keyring`` is installed. Any other variable can name a key too.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+from urllib.parse import SplitResult, urlsplit
+
+from agentnb.errors import SettingsError, near
 
 KEY_VARIABLES = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -18,17 +33,267 @@ KEY_VARIABLES = {
 }
 """Which variable holds the key of which provider."""
 
+URL_VARIABLES = {
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "openai": "OPENAI_BASE_URL",
+    "openai-responses": "OPENAI_BASE_URL",
+    "ollama": "OLLAMA_HOST",
+    "compatible": "AGENTNB_COMPATIBLE_URL",
+}
+"""Which variable says where the models of a provider are."""
+
+KERNEL, ENVIRONMENT, KEYRING = "this kernel", "the environment", "the keyring"
+"""Where a key can come from, in the order of search."""
+
+SERVICE = "agentnb"
+"""Under this name the system's keyring has our keys; the user name is the variable."""
+
+SHORTEST_SECRET = 8
+"""What is shorter is taken out of no text: it might stand there by chance."""
+
+OLLAMA_PORT = 11434
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+
+
+class Key:
+    """A key of a provider. Only `reveal` gives its text: it shows itself without, and is neither copied nor pickled."""
+
+    __slots__ = ("_text", "name", "source")
+
+    def __init__(self, name: str, text: str, source: str) -> None:
+        self._text = text
+        self.name = name
+        self.source = source
+
+    def reveal(self) -> str:
+        """The text itself: for whoever makes a provider's client, and for nobody else."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<key {self.name} from {self.source}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash((Key, self._text))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A key is not pickled: ask for it by its name where it is needed")
+
+
+@dataclass
+class _Held:
+    """What this process knows of keys. Written mostly from the kernel's main thread, read from any."""
+
+    kept: dict[str, str] = field(default_factory=dict)
+    in_keyring: dict[str, str] = field(default_factory=dict)
+    """What the keyring answered; blank for no key. It is not asked again: it may ask the person each time."""
+    asked_for: dict[str, None] = field(default_factory=dict)
+    """Names of keys that somebody wanted, in order."""
+    asking: threading.RLock = field(default_factory=threading.RLock)
+
+
+_held = _Held()
+
 
 def default_model() -> str | None:
     """The model named by ``AGENTNB_MODEL``, or None."""
-    return os.environ.get("AGENTNB_MODEL", "").strip() or None
+    return _environment("AGENTNB_MODEL") or None
+
+
+def key_variable(name: str) -> str:
+    """The variable of a provider, or the name itself if it could be that of a variable; else `SettingsError`.
+
+    The error does not repeat the name: somebody may have put the key in its place.
+    """
+    if name in KEY_VARIABLES:
+        return KEY_VARIABLES[name]
+    if _VARIABLE.fullmatch(name) and ("_" in name or not looks_like_a_key(name)):
+        return name
+    meant = f"Did you mean {name.upper()}?" if name.upper() in key_names() else near(name, KEY_VARIABLES)
+    raise SettingsError("That is no name of a key", f"{meant} Or write the name of its variable, such as OPENROUTER_API_KEY")
+
+
+def looks_like_a_key(text: str) -> bool:
+    """Whether this may well be a key, and so must not be repeated."""
+    return len(text) >= 16 and any(char.isdigit() for char in text) and any(char.isalpha() for char in text)
+
+
+def find_key(name: str) -> Key | None:
+    """The key of a provider, or of this variable; None if there is none.
+
+    `SettingsError` if the name is none, or if what stands in the environment or in the keyring cannot be a key.
+    """
+    variable = key_variable(name)
+    _held.asked_for[variable] = None
+    if variable in _held.kept:
+        return Key(variable, _held.kept[variable], KERNEL)
+    return _sound(variable, _environment(variable), ENVIRONMENT) or _sound(variable, _in_keyring(variable), KEYRING)
+
+
+def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
+    """Keep a key until this kernel ends, and in the system's keyring too if that is wanted.
+
+    `SettingsError`, which does not repeat the key, if it cannot be one or the keyring does not take it.
+    """
+    variable, text = key_variable(name), text.strip()
+    if problem := _problem(text):
+        raise SettingsError(f"That is no key for {variable}: {problem}", "Nothing was kept. Copy it again, whole")
+    if in_keyring:
+        check_keyring()
+    with _held.asking:
+        _held.asked_for[variable] = None
+        _held.kept[variable] = text
+        _held.in_keyring.pop(variable, None)
+        if in_keyring:
+            _put_in_keyring(variable, text)
+    return Key(variable, text, KERNEL)
+
+
+def forget_key(name: str) -> tuple[str, ...]:
+    """Forget a key, in this kernel and in the keyring. Says where it was; what stands in the environment stays there."""
+    variable = key_variable(name)
+    with _held.asking:
+        places = () if _held.kept.pop(variable, None) is None else (KERNEL,)
+        _held.in_keyring.pop(variable, None)
+        return (*places, KEYRING) if _take_from_keyring(variable) else places
 
 
 def has_key(provider: str) -> bool:
-    """Whether the environment holds a key for this provider. The key itself is never handed out here."""
-    return bool(os.environ.get(KEY_VARIABLES.get(provider, ""), "").strip())
+    """Whether this kernel or the environment has a key for this provider, or of this variable. Asks no keyring."""
+    variable = KEY_VARIABLES.get(provider, provider)
+    return variable in _held.kept or bool(_VARIABLE.fullmatch(variable) and _environment(variable))
 
 
 def providers_with_key() -> list[str]:
-    """The providers for which the environment holds a key, in the order of `KEY_VARIABLES`."""
+    """The providers for which `has_key` says yes, in the order of `KEY_VARIABLES`."""
     return [provider for provider in KEY_VARIABLES if has_key(provider)]
+
+
+def key_names() -> list[str]:
+    """The variables of all keys that are known: those of the providers, then others that were kept or asked for."""
+    return list(dict.fromkeys((*KEY_VARIABLES.values(), *_held.asked_for.copy())))
+
+
+def secrets() -> tuple[str, ...]:
+    """The texts of all keys that are known now, wherever they are, the longest first. Short ones are left out."""
+    held = (*_held.kept.copy().values(), *_held.in_keyring.copy().values())
+    texts = {*held, *(_environment(variable) for variable in key_names())}
+    return tuple(sorted((text for text in texts if len(text) >= SHORTEST_SECRET), key=len, reverse=True))
+
+
+def without_secrets(text: str, secrets: Sequence[str]) -> str:
+    """The text with ``[key]`` in the place of each secret."""
+    for secret in secrets:
+        if secret in text:
+            text = text.replace(secret, "[key]")
+    return text
+
+
+def base_url(provider: str) -> str | None:
+    """Where the environment says that the models of this provider are; None if it does not. `SettingsError` if it is no URL."""
+    variable = URL_VARIABLES.get(provider, "")
+    said = _environment(variable) if variable else ""
+    if not said:
+        return None
+    url = _parsed(f"http://{said}" if provider == "ollama" and "://" not in said else said)
+    if url is None or url.scheme not in ("http", "https") or not (url.hostname or provider == "ollama"):
+        raise SettingsError(f"{variable} is no URL", "Set it to one, such as http://localhost:8000/v1")
+    return _ollama_url(url, has_scheme="://" in said) if provider == "ollama" else said.rstrip("/")
+
+
+def check_keyring() -> None:
+    """Raise `SettingsError` unless keys can be put in the system's keyring."""
+    if _keyring() is None:
+        raise SettingsError(
+            "There is no way to the system's keyring: the package keyring is not installed, or does not load",
+            "Install it: %pip install 'agentnb[keyring]'. Or leave out --keyring: then this kernel keeps the key until it ends",
+        )
+
+
+def _environment(variable: str) -> str:
+    return os.environ.get(variable, "").strip()
+
+
+def _sound(variable: str, text: str, source: str) -> Key | None:
+    if not text:
+        return None
+    if problem := _problem(text):
+        raise SettingsError(f"{variable} in {source} is no key: {problem}", f"Give another: %agent key {variable}")
+    return Key(variable, text, source)
+
+
+def _problem(text: str) -> str:
+    """Why this text cannot be a key; empty if it can. Each of these fails later otherwise, in an error that shows the key."""
+    if not text:
+        return "it is blank"
+    if any(char.isspace() for char in text):
+        return "there is white space in it"
+    if not (text.isascii() and text.isprintable()):
+        return "it holds a character that is in no key"
+    return "it begins with a quotation mark" if text[0] in "\"'" else ""
+
+
+def _keyring() -> Any:
+    """The package, if it is there and works: it is loaded when it is needed, and not before."""
+    try:
+        import keyring
+    except Exception:  # its backends bring libraries of their own
+        return None
+    return keyring
+
+
+def _in_keyring(variable: str) -> str:
+    """What the keyring has under this name, asked once; blank if it has nothing or cannot be asked."""
+    with _held.asking:
+        if variable not in _held.in_keyring:
+            _held.in_keyring[variable] = _asked_keyring(variable)
+        return _held.in_keyring[variable]
+
+
+def _asked_keyring(variable: str) -> str:
+    keyring = _keyring()
+    try:
+        return "" if keyring is None else str(keyring.get_password(SERVICE, variable) or "").strip()
+    except Exception:  # locked, refused, or none on this machine: all the same here
+        return ""
+
+
+def _put_in_keyring(variable: str, text: str) -> None:
+    try:
+        _keyring().set_password(SERVICE, variable, text)
+        why = "" if _in_keyring(variable) == text else "it was not there afterwards"
+    except Exception as error:
+        why = type(error).__name__  # its words may repeat the key
+    if why:
+        raise SettingsError(f"The system's keyring does not take the key ({why})", f"{variable} is kept in this kernel only")
+
+
+def _take_from_keyring(variable: str) -> bool:
+    """Whether it was there."""
+    if not _asked_keyring(variable):
+        return False
+    try:
+        _keyring().delete_password(SERVICE, variable)
+    except Exception as error:
+        why = type(error).__name__
+        raise SettingsError(f"The system's keyring does not let go of {variable} ({why})", "Delete it there") from None
+    return True
+
+
+def _parsed(text: str) -> SplitResult | None:
+    try:
+        url = urlsplit(text)
+        _ = url.port  # only now is it looked at
+    except ValueError:
+        return None
+    return url
+
+
+def _ollama_url(url: SplitResult, *, has_scheme: bool) -> str:
+    """As Ollama's own client reads it: with a scheme the port is that of the web, and every address means this machine."""
+    host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(url.hostname or "", url.hostname)
+    port = url.port or ({"http": 80, "https": 443}[url.scheme] if has_scheme else OLLAMA_PORT)
+    path = url.path.rstrip("/").removesuffix("/v1")
+    return f"{url.scheme}://{f'[{host}]' if ':' in str(host) else host}:{port}{path}/v1"

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from agentnb import settings
+
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-KEYS = ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+SDK_VARIABLES = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+"""What the SDKs read on their own."""
+KEYS = ("AGENTNB_MODEL", *settings.KEY_VARIABLES.values(), *settings.URL_VARIABLES.values(), *SDK_VARIABLES)
+
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"  # no test asks this machine's; kernels inherit it
 
 
 @pytest.fixture(autouse=True)
@@ -31,5 +38,6 @@ def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each test works in a folder of its own, without keys."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(settings, "_held", settings._Held())
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)

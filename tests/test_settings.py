@@ -1,10 +1,13 @@
-"""What is read from the environment."""
+"""What is read from the environment; `test_keys.py` has how keys are held."""
 
 from __future__ import annotations
 
 import pytest
 
 from agentnb import settings
+from agentnb.errors import SettingsError
+
+SECRET = "sk-test-0123456789abcdef"
 
 
 def test_without_the_variable_there_is_no_default_model() -> None:
@@ -33,9 +36,15 @@ def test_a_provider_has_a_key_when_its_variable_is_set(monkeypatch: pytest.Monke
     assert settings.providers_with_key() == ["anthropic", "openai", "openai-responses"]
 
 
+def test_a_provider_has_a_key_when_one_is_kept() -> None:
+    settings.keep_key("openai", SECRET)
+    assert settings.providers_with_key() == ["openai", "openai-responses"]
+
+
 def test_a_blank_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", " ")
     assert not settings.has_key("anthropic")
+    assert settings.find_key("anthropic") is None
 
 
 def test_a_provider_nobody_knows_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,12 +52,76 @@ def test_a_provider_nobody_knows_has_no_key(monkeypatch: pytest.MonkeyPatch) -> 
     assert not settings.has_key("nobody")
 
 
-def test_a_key_is_never_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
-    answers = [settings.has_key("anthropic"), settings.providers_with_key(), settings.default_model(), settings.KEY_VARIABLES]
-    assert "sk-secret" not in repr(answers)
+def test_a_key_is_never_handed_out_in_passing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    answers = [
+        settings.has_key("anthropic"),
+        settings.providers_with_key(),
+        settings.key_names(),
+        settings.find_key("anthropic"),
+    ]
+    assert SECRET not in repr(answers)
 
 
 def test_each_variable_that_is_read_is_documented() -> None:
-    for name in ("AGENTNB_MODEL", *settings.KEY_VARIABLES.values()):
+    for name in ("AGENTNB_MODEL", *settings.KEY_VARIABLES.values(), *settings.URL_VARIABLES.values()):
         assert f"``{name}``" in (settings.__doc__ or "")
+
+
+# Addresses
+
+
+@pytest.mark.parametrize("provider", [*settings.URL_VARIABLES, "simulated"])
+def test_without_variables_the_environment_says_no_address(provider: str) -> None:
+    assert settings.base_url(provider) is None
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [
+        ("anthropic", "ANTHROPIC_BASE_URL"),
+        ("openai", "OPENAI_BASE_URL"),
+        ("openai-responses", "OPENAI_BASE_URL"),
+        ("compatible", "AGENTNB_COMPATIBLE_URL"),
+    ],
+)
+def test_the_variable_of_a_provider_says_where_it_is(monkeypatch: pytest.MonkeyPatch, provider: str, variable: str) -> None:
+    monkeypatch.setenv(variable, " https://gateway.example/path/v1/ ")
+    assert settings.base_url(provider) == "https://gateway.example/path/v1"
+    monkeypatch.setenv(variable, "  ")
+    assert settings.base_url(provider) is None
+
+
+@pytest.mark.parametrize(
+    "said", ["gateway.example/v1", "localhost:8000", "ftp://x/v1", "http://", "http://x:port/v1", "http://[x"]
+)
+def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", said)
+    with pytest.raises(SettingsError, match=r"AGENTNB_COMPATIBLE_URL is no URL\. Set it to one"):
+        settings.base_url("compatible")
+
+
+@pytest.mark.parametrize(
+    ("said", "url"),
+    [
+        ("127.0.0.1:11434", "http://127.0.0.1:11434/v1"),
+        ("gpu-box", "http://gpu-box:11434/v1"),
+        ("gpu-box:9000", "http://gpu-box:9000/v1"),
+        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0:9000", "http://127.0.0.1:9000/v1"),
+        (":9000", "http://127.0.0.1:9000/v1"),
+        ("[::]:9000", "http://[::1]:9000/v1"),
+        ("http://gpu-box:9000/", "http://gpu-box:9000/v1"),
+        ("http://gpu-box", "http://gpu-box:80/v1"),
+        ("https://models.example/ollama/v1", "https://models.example:443/ollama/v1"),
+    ],
+)
+def test_the_host_of_ollama_becomes_a_url(monkeypatch: pytest.MonkeyPatch, said: str, url: str) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", said)
+    assert settings.base_url("ollama") == url
+
+
+def test_a_host_of_ollama_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", "gpu-box:many")
+    with pytest.raises(SettingsError, match="OLLAMA_HOST is no URL"):
+        settings.base_url("ollama")

@@ -10,10 +10,9 @@ from typing import Any
 
 from agentnb.agent.guidance.reminder import system_reminder
 from agentnb.core.messages import AnyPart, Message, Text
-from agentnb.core.request import Request
+from agentnb.core.request import Request, Sent
 from agentnb.core.run import Run
 from agentnb.core.tool_spec import ToolSpec
-from agentnb.core.view import View
 
 
 class Conversation:
@@ -25,6 +24,7 @@ class Conversation:
         self._settings = settings
         self._drops_text = drops_text
         self._messages: list[Message] = []
+        self._kept: dict[Any, Any] = {}
         self._taken = 0
         self._sent = 0
 
@@ -36,7 +36,8 @@ class Conversation:
                 self._add(stored[index])
         self._taken = len(stored)
         self._sent = len(self._messages)
-        messages = View(self._messages, self._sent, self._with(said_in_passing) if said_in_passing else None)
+        last = self._with(said_in_passing) if said_in_passing else None
+        messages = Sent(self._messages, self._sent, last, self._kept)
         return Request(self._system, messages, self._tools, self._settings)
 
     def _leaves_out(self, message: Message, run: Run) -> bool:
@@ -51,7 +52,7 @@ class Conversation:
         return Message(last.role, (*last.parts, Text(system_reminder(said_in_passing))))
 
     def _add(self, message: Message) -> None:
-        parts = tuple([part for part in message.parts if not (type(part) is Text and not part.text.strip())])
+        parts = tuple([part for part in message.parts if not _is_empty(part)])
         if not parts:
             return
         if len(parts) < len(message.parts):
@@ -66,11 +67,16 @@ class Conversation:
         self._messages[-1] = merged(last, message)
 
 
+def _is_empty(part: AnyPart) -> bool:
+    """Whether there is nothing in it to send; what a provider wants back is something."""
+    return type(part) is Text and not part.text.strip() and part.provider_metadata is None
+
+
 def merged(first: Message, second: Message) -> Message:
     """Two messages of one side as one: all parts in order, texts that meet joined by a blank line."""
     left, right = first.parts, second.parts
     end, start = left[-1], right[0]
-    if type(end) is Text and type(start) is Text:
+    if type(end) is Text and type(start) is Text and not (end.provider_metadata or start.provider_metadata):
         joint: tuple[AnyPart, ...] = (Text(f"{end.text}\n\n{start.text}"),)
         left, right = left[:-1], joint + right[1:]
     role = "tool" if "tool" in (first.role, second.role) else first.role

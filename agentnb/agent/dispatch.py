@@ -8,13 +8,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
+import msgspec
+
+from agentnb import settings
 from agentnb.agent import failures
 from agentnb.agent.gates import Gate, admitted
 from agentnb.agent.threads import time_limit
 from agentnb.agent.todo_check import TodoCheck
 from agentnb.core.events import CallBlocked, ToolFinished, ToolStarted
 from agentnb.core.log import EventLog
-from agentnb.core.messages import ToolCall
+from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.todos import TODO_TOOL
 from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
@@ -34,13 +37,16 @@ class Dispatch:
         call_sync: CallSync,
         gates: Sequence[Gate] = (),
         todos: TodoCheck | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
+        """``secrets``: texts that no result and no traceback may hold."""
         self._toolbox = toolbox
         self._log = log
         self._work_dir = work_dir
         self._call_sync = call_sync
         self._gates = gates
         self._todos = todos or TodoCheck(None, log)
+        self._secrets = secrets
         self._unanswered: set[str] = set()
 
     async def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
@@ -130,7 +136,17 @@ class Dispatch:
             return  # a tool that would not be cancelled, and came too late
         self._unanswered.discard(call.id)
         result = outcome.as_result(call.id, call.name)
+        if self._secrets:
+            result = _without_secrets(result, self._secrets)
+            traceback = settings.without_secrets(traceback, self._secrets)
         self._log.emit(ToolFinished, result=result, seconds=seconds, traceback=traceback)
+
+
+def _without_secrets(result: ToolResult, secrets: Sequence[str]) -> ToolResult:
+    """The result, with nothing of them in its words."""
+    spared = settings.without_secrets
+    parts = tuple([Text(spared(part.text, secrets)) if isinstance(part, Text) else part for part in result.parts])
+    return msgspec.structs.replace(result, parts=parts)
 
 
 async def _within(seconds: float | None, tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutcome:

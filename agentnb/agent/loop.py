@@ -27,7 +27,7 @@ from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.errors import AgentnbError, ModelError, StoreError
-from agentnb.models.model import Model, Reply, StreamItem
+from agentnb.models.model import Model, Reply, Retry, StreamItem
 
 
 class Loop:
@@ -140,6 +140,9 @@ class Loop:
             async for item in _items(self._model, request):
                 if isinstance(item, Reply):
                     reply = item
+                elif isinstance(item, Retry):
+                    self._log.emit(e.RetryScheduled, **_as_fields(item), heard=hearing.end())
+                    hearing = Hearing(self._log.tell, markers=self._rules.markers)
                 else:
                     hearing.take(item)
         except BaseException as error:
@@ -317,6 +320,10 @@ def _items(model: Model, request: Request) -> AsyncIterator[StreamItem]:
     if inspect.iscoroutine(stream):
         stream.close()  # nobody will await it
     raise ModelError(f"{model.name} has a stream that yields nothing", "Let it yield TextDeltas, if any, and then a Reply")
+
+
+def _as_fields(retry: Retry) -> dict[str, Any]:
+    return {"attempt": retry.attempt, "seconds": retry.seconds, "reason": encodable(retry.reason), "status": retry.status}
 
 
 def _described(error: BaseException) -> e.RunError:

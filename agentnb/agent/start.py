@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentnb import settings
 from agentnb.agent.conversation import Conversation, said_in_passing
 from agentnb.agent.dispatch import Dispatch
 from agentnb.agent.failures import cancelled
@@ -83,10 +84,12 @@ def _begun(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: Cal
     """The loop of a run, and the run it will make when it is awaited."""
     started = opening(agent, task, log.id)
     todos = TodoCheck(task.board, log)
+    model = make_model(agent.model)
+    keys = settings.secrets()  # after the model has asked for its key
     loop = Loop(
-        model=make_model(agent.model),
+        model=model,
         conversation=conversation_of(started),
-        dispatch=Dispatch(task.toolbox, log, folder_of(agent, task), call_sync, agent.rules.gates, todos),
+        dispatch=Dispatch(task.toolbox, log, folder_of(agent, task), call_sync, agent.rules.gates, todos, keys),
         rules=agent.rules,
         log=log,
         inbox=inbox,

@@ -35,6 +35,7 @@ RoundStatus: TypeAlias = Literal[
     "auto_continue_workflow",
     "todo_nudge",
     "premature_stop_nudge",
+    "narration_without_tool_call",
     "duplicate_loop_broken",
     "unexpected_empty_tools",
 ]
@@ -95,6 +96,20 @@ class GuidanceGiven(Event, frozen=True, kw_only=True, tag="guidance_given", gc=F
     """Something is said to the model with the next request, and only with that."""
 
     guidance: Guidance
+
+
+class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled", gc=False):
+    """A call of the model failed in a way that may pass, and is made again after ``seconds``.
+
+    ``attempt`` is the one that failed, counted from 1; ``reason`` says why, in one sentence; ``status`` is that of HTTP, if it
+    came to that; ``heard`` is what had come of the reply before it broke off, which the next attempt replaces.
+    """
+
+    attempt: int
+    seconds: float
+    reason: str
+    status: int | None = None
+    heard: str = ""
 
 
 class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=False):
@@ -209,6 +224,7 @@ AnyEvent: TypeAlias = (
     RunStarted
     | RoundStarted
     | GuidanceGiven
+    | RetryScheduled
     | ModelReplied
     | ToolStarted
     | ToolFinished

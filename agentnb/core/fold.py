@@ -11,7 +11,7 @@ from agentnb.core import events as e
 from agentnb.core.call_window import call_key
 from agentnb.core.guidance import judged
 from agentnb.core.messages import Message, ToolCall, user
-from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach, CallRecord, WorkflowRound
+from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach, CallRecord, Retry, WorkflowRound
 from agentnb.core.todos import has_one_in_progress, has_open, is_open, newly_blocked, newly_completed
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ STATUS_OF_REASON: dict[str, e.RoundStatus] = {
     "todo_nudge": "todo_nudge",
     "workflow_mode": "auto_continue_workflow",
     "continue_marker": "auto_continue_workflow",
+    "empty_answer": "premature_stop_nudge",
+    "claimed_call": "narration_without_tool_call",
 }
 """What a round is called after which the loop went on for this reason."""
 STATUS_OF_END: dict[str, e.RoundStatus] = {
@@ -72,6 +74,12 @@ def _guidance_given(run: Run, event: e.GuidanceGiven) -> None:
     run._rounds[-1] = replace(current, guidance=(*current.guidance, event.guidance))
 
 
+def _retry_scheduled(run: Run, event: e.RetryScheduled) -> None:
+    current = run._rounds[-1]
+    retry = Retry(event.attempt, event.seconds, event.reason, event.status, event.heard)
+    run._rounds[-1] = replace(current, retries=(*current.retries, retry))
+
+
 def _model_replied(run: Run, event: e.ModelReplied) -> None:
     message = event.message
     calls = message.calls
@@ -79,7 +87,8 @@ def _model_replied(run: Run, event: e.ModelReplied) -> None:
     run._messages.append(message)
     run._call_ids.update([call.id for call in calls])
     run._usage = event.usage if run._usage is None else run._usage + event.usage
-    run._text = message.text or run._text
+    goes_on = run._rounds[-1].reason == "reply_cut"  # with the words that were cut off
+    run._text = run._text + message.text if goes_on else message.text or run._text
     run._rounds[-1] = replace(
         run._rounds[-1],
         reply=message,
@@ -234,6 +243,7 @@ HANDLERS: dict[type[e.Event], Callable[[Run, Any], None]] = {
     e.RunStarted: _run_started,
     e.RoundStarted: _round_started,
     e.GuidanceGiven: _guidance_given,
+    e.RetryScheduled: _retry_scheduled,
     e.ModelReplied: _model_replied,
     e.ToolStarted: _tool_started,
     e.ToolFinished: _tool_finished,

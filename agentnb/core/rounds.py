@@ -68,6 +68,21 @@ class Breach(msgspec.Struct, frozen=True, gc=False):
     """The todo that was completed."""
 
 
+class Retry(msgspec.Struct, frozen=True, gc=False):
+    """An attempt to call the model that failed, and was followed by another."""
+
+    attempt: int
+    """Counted from 1."""
+    seconds: float
+    """How long was waited before the next."""
+    reason: str
+    """Why it failed, in one sentence."""
+    status: int | None = None
+    """Of HTTP, if it came to that."""
+    heard: str = ""
+    """What had come of its reply."""
+
+
 class WorkflowRound(msgspec.Struct, frozen=True):
     """One turn of the loop: a call of the model and the tools it asked for."""
 
@@ -101,6 +116,8 @@ class WorkflowRound(msgspec.Struct, frozen=True):
     """The round whose answer this one repeats, nearly or to the letter."""
     usage: Usage | None = None
     """Of this one model call."""
+    retries: tuple[Retry, ...] = ()
+    """The attempts at it that failed before the last one."""
     model_seconds: float = 0.0
     """From the request to the whole reply."""
     metadata: dict[str, Any] = {}

@@ -15,7 +15,9 @@ from agentnb.core.events import TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.errors import NotAvailable
-from agentnb.models.model import Model, Reply
+from agentnb.models.model import Model, Reply, Retry
+from agentnb.models.registry import make_model
+from agentnb.models.remote import RemoteModel
 from agentnb.models.scripted import ScriptedModel
 from agentnb.models.simulated import SimulatedModel
 
@@ -26,4 +28,16 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["Message", "Request", "Text", "TextDelta", "Model", "Reply", "ScriptedModel", "SimulatedModel"]
+__all__ = [
+    "Message",
+    "Request",
+    "Text",
+    "TextDelta",
+    "Model",
+    "RemoteModel",
+    "Reply",
+    "Retry",
+    "ScriptedModel",
+    "SimulatedModel",
+    "make_model",
+]

@@ -26,7 +26,19 @@ class Reply(msgspec.Struct, frozen=True):
     """The provider's own object, for those who look. Not kept."""
 
 
-StreamItem: TypeAlias = Delta | Reply
+class Retry(msgspec.Struct, frozen=True, gc=False):
+    """An attempt failed; another follows after ``seconds``. What was streamed of the reply so far does not count."""
+
+    attempt: int
+    """The one that failed, counted from 1."""
+    seconds: float
+    reason: str
+    """One sentence."""
+    status: int | None = None
+    """Of HTTP, if it came to that."""
+
+
+StreamItem: TypeAlias = Delta | Retry | Reply
 
 
 @runtime_checkable
@@ -38,4 +50,4 @@ class Model(Protocol):
         """``provider:model``."""
 
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Yields the deltas of a reply, if there are any, and then the `Reply`."""
+        """Yields the deltas of a reply, if there are any, and then the `Reply`; a `Retry` where it begins anew."""

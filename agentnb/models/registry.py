@@ -3,59 +3,98 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from agentnb import settings
-from agentnb.errors import MissingKey, NotAvailable, UnknownModel, near
+from agentnb.errors import MissingKey, NotAvailable, SettingsError, UnknownModel, near
+from agentnb.models import anthropic, compatible, openai, openai_responses
+from agentnb.models.connections import Endpoint
+from agentnb.models.failure import is_local
 from agentnb.models.model import Model
-from agentnb.models.personas import PERSONAS, read_options
+from agentnb.models.options import Options, read_options
+from agentnb.models.personas import PERSONAS
+from agentnb.models.personas import read_options as read_persona_options
+from agentnb.models.provider import Provider
+from agentnb.models.remote import RemoteModel
 from agentnb.models.simulated import SimulatedModel
 
 DEFAULT = "simulated:disciplined"
 """What answers when there is neither a model nor a key."""
 
+Given: TypeAlias = Sequence[tuple[str, str]]
+"""What stands behind ``?``, in order."""
 
-def _simulated(persona: str, options: dict[str, str]) -> Model:
-    numbers: dict[str, Any] = read_options(persona, options)
+REMOTE: dict[str, Provider] = {
+    provider.name: provider
+    for provider in (
+        anthropic.PROVIDER,
+        openai.PROVIDER,
+        openai_responses.PROVIDER,
+        compatible.OLLAMA,
+        compatible.COMPATIBLE,
+    )
+}
+"""The providers of language models."""
+
+
+def _simulated(persona: str, given: Given) -> Model:
+    numbers: dict[str, Any] = read_persona_options(persona, dict(given))
     return SimulatedModel(persona, **numbers)
 
 
-def _needs_object(kind: str) -> Callable[[str, dict[str, str]], Model]:
-    def make(name: str, options: dict[str, str]) -> Model:
-        raise UnknownModel(
-            f"{kind}:{name} is not made from its name",
-            "Make the object in Python, put it in a variable of the notebook and give that: -m NAME",
-        )
+def _scripted(name: str, given: Given) -> Model:
+    raise UnknownModel(
+        f"scripted:{name} is not made from its name",
+        "Make the object in Python, put it in a variable of the notebook and give that: -m NAME",
+    )
+
+
+def _recorded(name: str, given: Given) -> Model:
+    raise NotAvailable(
+        "recorded: models are not in this version of agentnb yet", f"Use -m {DEFAULT}, or a model object of your own"
+    )
+
+
+def _remote(provider: Provider) -> Callable[[str, Given], Model]:
+    def make(name: str, given: Given) -> Model:
+        return remote_model(provider, name, read_options(f"{provider.name}:{name}", given, provider.options))
 
     return make
 
 
-def _later(provider: str) -> Callable[[str, dict[str, str]], Model]:
-    def make(name: str, options: dict[str, str]) -> Model:
-        variable = settings.KEY_VARIABLES.get(provider)
-        if variable and not settings.has_key(provider):
-            raise MissingKey(
-                f"No key for {provider}: models ({variable} is not set), and this version of agentnb has no real models yet",
-                f"Until the next one use -m {DEFAULT}",
-            )
-        raise NotAvailable(
-            f"{provider}: models are not in this version of agentnb yet", f"Use -m {DEFAULT}, or a model object of your own"
-        )
-
-    return make
-
-
-LATER_PROVIDERS = ("anthropic", "openai", "openai-responses", "ollama", "compatible", "recorded")
-"""Providers that the documentation promises for a later version."""
-
-PROVIDERS: dict[str, Callable[[str, dict[str, str]], Model]] = {
+PROVIDERS: dict[str, Callable[[str, Given], Model]] = {
     "simulated": _simulated,
-    "scripted": _needs_object("scripted"),
-    **{provider: _later(provider) for provider in LATER_PROVIDERS},
+    "scripted": _scripted,
+    **{name: _remote(provider) for name, provider in REMOTE.items()},
+    "recorded": _recorded,
 }
 """How to make a model of each provider from the rest of its name and its options."""
+
+
+def remote_model(provider: Provider, name: str, options: Options) -> RemoteModel:
+    """The model of this provider. Raises `MissingKey` if it needs a key and there is none."""
+    return RemoteModel(provider, name, options, endpoint_of(provider, options))
+
+
+def endpoint_of(provider: Provider, options: Options) -> Endpoint:
+    """Where its calls go, and with which key."""
+    url = options.url or settings.base_url(provider.name) or provider.url
+    if url is None and provider is compatible.COMPATIBLE:
+        raise SettingsError(
+            "compatible: needs the URL of its server",
+            "Write compatible:NAME?url=http://localhost:8000/v1, or set AGENTNB_COMPATIBLE_URL",
+        )
+    key_name = options.key or settings.KEY_VARIABLES.get(provider.name, "")
+    key = settings.find_key(key_name) if key_name else None
+    if key is None and (options.key or provider.needs_key) and not is_local(url):
+        raise MissingKey(
+            f"No key for {provider.name}: {key_name} is not set",
+            f"Type it in: %agent key {key_name if options.key else provider.name}",
+        )
+    return Endpoint(provider.name, url, key, key_name, options.timeout)
 
 
 def names() -> list[str]:
@@ -71,10 +110,12 @@ def check_model(model: object) -> None:
         raise UnknownModel(f"{model!r} is no model", f"A model is a name such as {DEFAULT} or an object with name and stream")
 
 
-def make_model(model: str | Model) -> Model:
+def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = None) -> Model:
     """The model of this name; a model object is handed back as it is.
 
-    Raises `UnknownModel`, with the names most like it, `MissingKey` or `NotAvailable`.
+    ``output_schema``: JSON Schema (an object) of its answers, for providers of language models: the text of each reply
+    without tool calls is then JSON of that form.
+    Raises `UnknownModel`, with the names most like it, `MissingKey` or another `SettingsError`.
     """
     if not isinstance(model, str):
         return model
@@ -82,10 +123,20 @@ def make_model(model: str | Model) -> Model:
     if provider not in PROVIDERS:
         known = [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]]
         raise UnknownModel(f"There is no model {model!r}", f"{near(model, known)} Write provider:NAME")
-    if not colon or not rest:
-        raise UnknownModel(f"{model!r} names no model", f"Write {provider}:NAME")
     name, _, query = rest.partition("?")
-    return PROVIDERS[provider](name, dict(parse_qsl(query, keep_blank_values=True)))
+    if not colon or not name:
+        raise UnknownModel(f"{model!r} names no model", f"Write {provider}:NAME")
+    given = parse_qsl(query, keep_blank_values=True)
+    if output_schema is not None:
+        return _with_schema(provider, name, given, output_schema)
+    return PROVIDERS[provider](name, given)
+
+
+def _with_schema(provider: str, name: str, given: Given, schema: dict[str, Any]) -> Model:
+    if provider not in REMOTE:
+        raise SettingsError(f"{provider}: models know no output_schema", "Use one of a provider: " + ", ".join(REMOTE))
+    options = read_options(f"{provider}:{name}", given, REMOTE[provider].options)
+    return remote_model(REMOTE[provider], name, replace(options, output_schema=schema))
 
 
 def is_model(value: object) -> bool:

@@ -12,10 +12,10 @@ from agentnb import settings
 from agentnb.agent.live import LiveRun
 from agentnb.core.run import Run
 from agentnb.errors import SettingsError, near
-from agentnb.models.registry import LATER_PROVIDERS
-from agentnb.models.registry import names as model_names
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.guidance_cell import find_guidance, set_lines, set_text
+from agentnb.notebook.key_command import key_lines, key_verdict
+from agentnb.notebook.model_list import model_lines, provider_models
 from agentnb.notebook.names import find_tools, tool_names
 from agentnb.notebook.text import run_text
 from agentnb.notebook.todo_command import change_todos, todo_text
@@ -35,8 +35,9 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
     if name in LATER:
         raise SettingsError(f"%agent {name} is not in this version of agentnb yet")
     if name not in COMMANDS:
+        shown = "like this" if settings.looks_like_a_key(name) else f"%agent {name}"
         raise SettingsError(
-            f"There is no command %agent {name}", f"{near(name, COMMANDS)} A task goes into a cell that begins with %%agent"
+            f"There is no command {shown}", f"{near(name, COMMANDS)} A task goes into a cell that begins with %%agent"
         )
     if name not in VERBATIM:
         rest = shell.var_expand(rest)
@@ -98,11 +99,8 @@ def guidance(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def models(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """The model names there are, and which keys are set"""
-    print("\n".join(model_names()))
-    print(f"With a later version: {', '.join(f'{provider}:' for provider in LATER_PROVIDERS)}")
-    for provider, variable in settings.KEY_VARIABLES.items():
-        print(f"{variable} is {'set' if settings.has_key(provider) else 'not set'} ({provider}:)")
+    """[PROVIDER]: the kinds of models there are, and which keys; with a provider, what it lists"""
+    print("\n".join(provider_models(rest) if rest else model_lines()))
 
 
 def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -116,6 +114,11 @@ def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
         print(tool_text(tool.spec))
         gaps = tool.signature.gaps if isinstance(tool, FunctionTool) else ()
         print("\n".join(f"Missing: {gap}" for gap in gaps) if gaps else "The docstring says all a model needs.")
+
+
+def key(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[NAME [--keyring | --forget]]: the keys there are; with a name, ask for that key without showing it"""
+    print(key_verdict(rest.split()) if rest else "\n".join(key_lines()))
 
 
 def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -179,11 +182,12 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "guidance": guidance,
     "models": models,
     "tools": tools,
+    "key": key,
     "defaults": defaults,
     "history": history,
     "load": load,
 }
-VERBATIM = frozenset({"say", "todos"})
+VERBATIM = frozenset({"say", "todos", "key"})
 """Commands whose words are the person's own: ``{x}`` and ``$x`` in them are not replaced by variables."""
-LATER = frozenset({"recover", "mcp", "key"})
+LATER = frozenset({"recover", "mcp"})
 """Commands that the documentation promises for a later version."""

@@ -13,6 +13,7 @@ from agentnb.agent.policies.named import NAMED
 from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
 from agentnb.notebook.commands import COMMANDS
+from agentnb.notebook.key_command import OPTIONS, names_to_offer
 from agentnb.notebook.names import tool_names
 from agentnb.notebook.todo_command import CHANGES
 from agentnb.session.session import Session
@@ -62,6 +63,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
         "tools": lambda: tool_names(variables),
         "guidance": lambda: [*BUILT_IN, *session.sets],
         "todos": lambda: ["add", *CHANGES],
+        "key": lambda: [*OPTIONS] if len(before) > 1 else names_to_offer(),
         "load": lambda: session.store.ids()[::-1],
         "defaults": lambda: [f"{key}=" for key in session.defaults],
     }

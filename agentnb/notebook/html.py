@@ -114,10 +114,10 @@ def _todos(run: Run) -> str:
     return f'<div class="agentnb-todos" style="margin:4px 0">{lines}</div>' if lines else ""
 
 
-def _guidance(one: WorkflowRound) -> str:
+def _asides(one: WorkflowRound) -> str:
     return "".join(
-        f'<div style="font-size:12px;{_CARE if line.ignored else _FONT2}">{_text(line.text, 200)}</div>'
-        for line in wording.guidance_lines(one)
+        f'<div style="font-size:12px;{_CARE if line.wrong else _FONT2}">{_text(line.text, 200)}</div>'
+        for line in wording.asides(one)
     )
 
 
@@ -141,7 +141,7 @@ def _kept(one: WorkflowRound, kept: dict[int, str]) -> str:
 
 def _without_text(one: WorkflowRound) -> str:
     """What else there is to say of the round whose words are shown as the answer; usually nothing."""
-    return _round(one, "") if any(line.at_once for line in wording.guidance_lines(one)) else ""
+    return _round(one, "") if any(line.at_once for line in wording.asides(one)) else ""
 
 
 def _round(one: WorkflowRound, text: str | None = None) -> str:
@@ -150,7 +150,7 @@ def _round(one: WorkflowRound, text: str | None = None) -> str:
     calls = "".join(_call(record) for record in one.records)
     return (
         f'<div style="display:flex;margin:4px 0"><div style="flex:0 0 28px;{_FONT2}">{one.index + 1}</div>'
-        f'<div style="flex:1 1 auto;min-width:0">{_guidance(one)}{text}{calls}</div></div>'
+        f'<div style="flex:1 1 auto;min-width:0">{_asides(one)}{text}{calls}</div></div>'
     )
 
 

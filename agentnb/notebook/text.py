@@ -36,7 +36,7 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
 def round_lines(one: WorkflowRound, *, with_text: bool = True) -> Iterator[str]:
     """A round: what the model said, and its calls."""
     number = f"{one.index + 1:>3}  "
-    for line in wording.guidance_lines(one):
+    for line in wording.asides(one):
         if line.at_once:
             yield f"{number}[{line.text}]"
             number = "     "

@@ -8,12 +8,23 @@ from time import perf_counter
 from typing import Any
 
 from IPython.display import display
+from msgspec.structs import replace
 
-from agentnb.core.events import AnyEvent, Delta, Event, ModelReplied, RoundFinished, RunFinished, RunStarted, TextDelta
+from agentnb.core.events import (
+    AnyEvent,
+    Delta,
+    Event,
+    ModelReplied,
+    RetryScheduled,
+    RoundFinished,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+)
 from agentnb.core.run import Run
 from agentnb.notebook.html import run_html
 from agentnb.notebook.text import round_lines, run_text
-from agentnb.notebook.wording import chip, clean, ending, meta
+from agentnb.notebook.wording import chip, clean, ending, meta, retry_line
 
 INTERVAL = 1 / 15
 """Seconds between two updates. Telling the browser of every token can lose messages, not only time."""
@@ -39,7 +50,7 @@ class DisplayView:
             self._heard.append(item.text)
         elif isinstance(item, Event):
             self._run.apply(item)
-            if isinstance(item, ModelReplied):
+            if isinstance(item, ModelReplied | RetryScheduled):
                 self._heard.clear()
         if isinstance(item, RunStarted | RunFinished):
             if self._timer is not None:
@@ -85,10 +96,15 @@ class TerminalView:
             return
         if isinstance(item, Event):
             self._run.apply(item)
-        if isinstance(item, ModelReplied):
+        if isinstance(item, RetryScheduled):
+            self._end_line("")
+            self._write(retry_line(self._run.rounds[-1].retries[-1]) + "\n")
+            self._written = ""
+        elif isinstance(item, ModelReplied):
             self._end_line("" if self._written else clean(item.message.text))
         elif isinstance(item, RoundFinished):
-            for line in round_lines(self._run.rounds[-1], with_text=False):
+            told = replace(self._run.rounds[-1], retries=())  # these were told when they failed
+            for line in round_lines(told, with_text=False):
                 self._write(line + "\n")
         elif isinstance(item, RunFinished):
             self._end_line("")

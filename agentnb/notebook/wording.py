@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.core.guidance import CELLS, INTERVENTION, TODO_LIST, Followed, Guidance
-from agentnb.core.rounds import CallRecord, WorkflowRound, is_blocked
+from agentnb.core.rounds import CallRecord, Retry, WorkflowRound, is_blocked
 from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL, Todo, has_open, open_todos
 from agentnb.core.usage import Usage
@@ -60,7 +60,9 @@ def chip(run: Run) -> str:
     """The state in a word or two; while a tool runs, its name."""
     if run.status == "running" and run.open_round is not None:
         open_calls = [record.call.name for record in run.open_round.records if record.result is None]
-        return f"Executing {', '.join(dict.fromkeys(open_calls))}" if open_calls else "Thinking"
+        if open_calls:
+            return f"Executing {', '.join(dict.fromkeys(open_calls))}"
+        return "Retrying" if run.open_round.retries and run.open_round.reply is None else "Thinking"
     if leaves_todos(run):
         return "Done, todos open"
     return CHIPS[run.status] if run.rounds or run.status != "running" else "Starting"
@@ -178,24 +180,30 @@ def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
     return f"{what}{level}: {state} ({followed.why})"
 
 
-class GuidanceLine(NamedTuple):
-    """One thing that was said in passing, for display."""
+class Aside(NamedTuple):
+    """One thing that happened beside the reply of a round, for display."""
 
     text: str
     at_once: bool
-    """Whether it should be seen without looking for it: interventions, and what was not followed."""
-    ignored: bool
+    """Whether it should be seen without looking for it: interventions, what was not followed, failed attempts."""
+    wrong: bool
 
 
-def guidance_lines(one: WorkflowRound) -> list[GuidanceLine]:
-    """A line for each thing that was said to the model for this round."""
+def asides(one: WorkflowRound) -> list[Aside]:
+    """A line for each thing that was said to the model for this round, and for each attempt to reach it that failed."""
     verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
     lines = []
     for guidance, verdict in zip(one.guidance, verdicts, strict=True):
         ignored = verdict is not None and verdict.followed is False
         at_once = ignored or guidance.cell not in (*CELLS, TODO_LIST)
-        lines.append(GuidanceLine(clean(guidance_line(guidance, verdict)), at_once, ignored))
+        lines.append(Aside(clean(guidance_line(guidance, verdict)), at_once, ignored))
+    lines += [Aside(retry_line(retry), at_once=True, wrong=True) for retry in one.retries]
     return lines
+
+
+def retry_line(retry: Retry) -> str:
+    """An attempt to call the model that failed: ``attempt 1 failed, the next after 4.2 s: anthropic: too many requests``."""
+    return f"attempt {retry.attempt} failed, the next after {duration(retry.seconds)}: {first_line(clean(retry.reason), 300)}"
 
 
 def todo_lines(run: Run) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from agentnb.models.registry import DEFAULT, check_model
 
 NOTE = (
     f"No model named and no key set: {DEFAULT} answers, which is no language model and follows the list in your prompt. "
-    "Real models come with the next version: then set a key, such as ANTHROPIC_API_KEY, and name the model with -m."
+    "For a language model type in a key, such as %agent key anthropic, and name the model: %%agent -m anthropic:NAME"
 )
 
 
@@ -32,6 +32,6 @@ def choose_model(default: str | None) -> tuple[str, str]:
         raise SettingsError(
             f"There is a key for {keys[0]}, but no model is named",
             f"Name one: %%agent -m {keys[0]}:NAME, or once for all cells: %agent defaults model={keys[0]}:NAME. "
-            f"This version of agentnb has no real models yet: use {DEFAULT}",
+            f"%agent models {keys[0]} lists them; {DEFAULT} needs none",
         )
     return DEFAULT, NOTE

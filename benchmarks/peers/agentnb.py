@@ -44,7 +44,7 @@ class Streaming:
 
 class Adapter(c.Adapter):
     VENV, DISTS, MODULE = "agentnb", ["agentnb"], "agentnb"
-    SKIP = {"J2": "no provider in this version yet", "J4h": "no provider in this version yet"}
+    NOTES = {"J2": "agentnb: requests joined from kept fragments, sent through the client of the SDK, without its walk over them"}
 
     def _run(self, model, tools):
         agent = Agent(model, tools=tools, max_rounds=1000)
@@ -71,8 +71,18 @@ class Adapter(c.Adapter):
         calls = Reply(Message("assistant", tuple(ToolCall("nap", {"i": i}, id=f"call_{i}") for i in range(k))))
         return self._run(Fake(lambda length: calls if length == 1 else DONE), [tool(parallel_safe=True)(c.NAP[kind])])
 
+    def make_http_loop(self, n, provider, stream, url):
+        below = "/v1" if provider == "openai" else ""
+        return self._run(f"{provider}:bench-{n}-add-text?url={url}{below}{'' if stream else '&stream=no'}", [c.ADD["async"]])
+
+    def make_http_stream(self, n, on_chunk, url):
+        return self._watched(f"openai:bench-s{n}?url={url}/v1", on_chunk)
+
     def make_stream(self, n, on_chunk):
-        agent = Agent(Streaming(n))
+        return self._watched(Streaming(n), on_chunk)
+
+    def _watched(self, model, on_chunk):
+        agent = Agent(model)
 
         def watch(item):
             if type(item) is TextDelta:

@@ -13,7 +13,7 @@ _spec.loader.exec_module(_in_memory)
 
 class Adapter(_in_memory.Adapter):
     VENV, DISTS, MODULE = "agentnb", [], "agentnb"
-    NOTES = {"J1": "agentnb_log: one JSON Lines file a run, one write an event"}
+    NOTES = _in_memory.Adapter.NOTES | {"J1": "agentnb_log: one JSON Lines file a run, one write an event"}
 
     def __init__(self):
         self._store = Store(tempfile.mkdtemp(prefix="agentnb-bench-"))

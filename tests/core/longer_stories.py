@@ -81,6 +81,18 @@ class Tale(Story):
         """A round of words alone."""
         return self.begun(*guidance, reason=reason).replied(Text(text)).ended()
 
+    def delayed(self, text: str = "At last.", *waits: float, **fields: Any) -> Tale:
+        """A round of words alone, which came after the call had failed and been made again after each of these waits."""
+        self.begun().retried(*waits)
+        return self.replied(Text(text), **fields).ended()
+
+    def failed(self, *waits: float, error: str = "The provider is overloaded") -> Tale:
+        """A round whose call failed in the end, and the run with it."""
+        self.begun().retried(*waits)
+        self.add(e.ErrorRaised, error=e.RunError("ProviderTrouble", error), where="model")
+        self.ended("error").over("failed", "error")
+        return self
+
     def called(self, *names: str, guidance: tuple[Guidance, ...] = (), **how: Any) -> Tale:
         """A round in which these tools ran, without arguments."""
         calls = [self.call(name) for name in names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -87,6 +88,14 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     ),
     e.RoundStarted: _of_kind(e.RoundStarted, index=counts, reason=words, continuation=words, note=words),
     e.GuidanceGiven: _of_kind(e.GuidanceGiven, guidance=guidance),
+    e.RetryScheduled: _of_kind(
+        e.RetryScheduled,
+        attempt=st.integers(1, 9),
+        seconds=seconds,
+        reason=words,
+        status=st.none() | st.integers(400, 599),
+        heard=words,
+    ),
     e.ModelReplied: _of_kind(
         e.ModelReplied,
         message=messages,
@@ -132,10 +141,18 @@ class Story:
         self.events.append(kind(seq=seq, at=NOON.replace(second=seq % 60), run_id=self.run_id, **fields))
         return self
 
-    def round(self, index: int, *parts: Any, reason: str = "prompt", usage: Usage | None = None) -> Story:
-        """The next round begins and the model says this."""
-        self.add(e.RoundStarted, index=index, reason=reason)
+    def round(
+        self, index: int, *parts: Any, reason: str = "prompt", usage: Usage | None = None, retries: Sequence[float] = ()
+    ) -> Story:
+        """The next round begins and the model says this, at once or after so many retries."""
+        self.add(e.RoundStarted, index=index, reason=reason).retried(*retries)
         return self.add(e.ModelReplied, message=Message("assistant", parts), usage=usage or Usage())
+
+    def retried(self, *waits: float, reason: str = "The provider is overloaded", status: int | None = 529, heard: str = "") -> Story:
+        """The call of the model failed, once for each of these waits, and is made again after it."""
+        for attempt, seconds in enumerate(waits, 1):
+            self.add(e.RetryScheduled, attempt=attempt, seconds=seconds, reason=reason, status=status, heard=heard)
+        return self
 
     def answered(self, call: ToolCall, text: str = "ok", **how: Any) -> Story:
         """A call ran."""

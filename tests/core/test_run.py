@@ -9,7 +9,7 @@ from some_events import NOON, Story
 
 from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, ToolCall, user
-from agentnb.core.rounds import WorkflowRound
+from agentnb.core.rounds import Retry, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
@@ -35,6 +35,7 @@ def guided_rounds() -> Story:
         0
     )
     story.add(e.RoundStarted, index=1, reason="tool_results", note="Round 2 of 5.").add(e.GuidanceGiven, guidance=guided)
+    story.retried(4.0, 8.0, reason="Too many requests", status=429, heard="I lo")
     story.add(e.ModelReplied, message=Message("assistant", (TWO, THREE)), signals=("continue",)).answered(TWO).blocked(THREE)
     story.add(e.TodosChanged, todos=(Todo(1, "Add", "completed"),), by="model", call_id="2").round_over(1)
     return story.add(e.LoopDetected, rule="said", first=0, last=1, sentence="Again.").over("stopped", "loop_detected")
@@ -105,6 +106,26 @@ def test_each_round_keeps_what_was_said_called_and_answered() -> None:
     assert {result.call_id: result.text for result in first.results} == {"1": "3", "2": "not there"}
     assert (first.started_at, first.ended_at) == (NOON.replace(second=1), NOON.replace(second=7))
     assert (second.index, second.text, second.calls, second.usage) == (1, "Three.", (), Usage(20, 7, cost=0.5))
+
+
+@pytest.mark.req("KX.3")
+def test_each_attempt_that_failed_is_kept_with_its_round_in_order() -> None:
+    plain, hard = folded(guided_rounds()).rounds
+    assert plain.retries == ()
+    assert hard.retries == (
+        Retry(1, 4.0, "Too many requests", 429, "I lo"),
+        Retry(2, 8.0, "Too many requests", 429, "I lo"),
+    )
+    assert hard.calls == (TWO, THREE)
+
+
+def test_attempts_are_kept_while_the_call_is_still_made_again_and_change_nothing_else() -> None:
+    story = Story().add(e.RoundStarted, index=0, reason="prompt")
+    before = folded(story)
+    run = folded(story.retried(2.0, status=None))
+    assert run.open_round is not None and run.open_round.retries == (Retry(1, 2.0, "The provider is overloaded"),)
+    assert (run.messages, run.usage, run.status, run.text) == (before.messages, before.usage, "running", "")
+    assert run.open_round.reply is None
 
 
 def test_a_round_that_goes_on_in_the_persons_place_is_a_continuation() -> None:

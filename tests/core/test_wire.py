@@ -21,7 +21,7 @@ CALL = ToolCall("look", {"where": "über 😀"}, "1")
 def a_run() -> list[e.AnyEvent]:
     """A small run with characters of several bytes."""
     story = Story("Grüße, 世界 😀")
-    story.round(0, Text("I look… 👀"), CALL).answered(CALL, "näh").round_over(0)
+    story.round(0, Text("I look… 👀"), CALL, retries=(4.5, 9.0)).answered(CALL, "näh").round_over(0)
     return story.round(1, Text("fertig ✓"), reason="tool_results").round_over(1).over().events
 
 
@@ -62,6 +62,7 @@ def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
         "run_started",
         "round_started",
         "guidance_given",
+        "retry_scheduled",
         "model_replied",
         "tool_started",
         "tool_finished",

@@ -10,7 +10,18 @@ from typing import Any, ClassVar, Protocol
 from agentnb.agent.gates import BatchGuard, DuplicateGuard
 from agentnb.agent.guidance.guides import AlreadySaid, FourCells, TodoNews, where_it_stands
 from agentnb.agent.guidance.sets import GuidanceSet
-from agentnb.agent.policies.ending import natural_stop, no_call_came, person_spoke, refused, reply_cut
+from agentnb.agent.policies.ending import (
+    call_in_words,
+    empty_answer,
+    natural_stop,
+    no_call_came,
+    no_room,
+    paused,
+    person_spoke,
+    refused,
+    reply_cut,
+    two_empty_answers,
+)
 from agentnb.agent.policies.loops import OnlyBlockedCalls, SaidTooOften
 from agentnb.agent.policies.markers import Complete, GoOn, stuck
 from agentnb.agent.policies.planning import PlanningLoop
@@ -21,7 +32,7 @@ from agentnb.agent.policies.workflow import WorkflowMode
 from agentnb.errors import SettingsError, near
 
 USUAL_GUARD = DuplicateGuard()
-BROKEN_REPLIES = OnWordsAlone((refused, reply_cut, no_call_came))
+BROKEN_REPLIES = OnWordsAlone((refused, no_room, reply_cut, paused, no_call_came))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +66,14 @@ class Matrix:
         modes = (WorkflowMode(words, self.workflow_cap),) if self.workflow_mode else ()
         return Rules(
             (
-                BROKEN_REPLIES,
                 person_spoke,
+                BROKEN_REPLIES,
                 Complete(words, self.strict_todos, self.intervention_cap),
                 stuck,
                 OnlyBlockedCalls(self.blocked_rounds),
                 PlanningLoop(words, self.planning_rounds, self.intervention_cap),
-                OnWordsAlone((SaidTooOften(self.repeats), GoOn(self.workflow_cap), todos, *modes, natural_stop)),
+                OnWordsAlone((SaidTooOften(self.repeats), empty_answer, call_in_words, GoOn(self.workflow_cap))),
+                OnWordsAlone((todos, two_empty_answers, *modes, natural_stop)),
                 *limits,
             ),
             (TodoNews(words), AlreadySaid(words), FourCells(words)),
@@ -94,10 +106,11 @@ class Minimal:
         exempt = frozenset(repeatable) | (self.guard.exempt if self.guard is not None else frozenset())
         return Rules(
             (
-                BROKEN_REPLIES,
                 person_spoke,
+                BROKEN_REPLIES,
                 OnlyBlockedCalls(self.blocked_rounds),
-                OnWordsAlone((TodoNudges(words, self.todo_nudges), natural_stop)),
+                OnWordsAlone((empty_answer, call_in_words)),
+                OnWordsAlone((TodoNudges(words, self.todo_nudges), two_empty_answers, natural_stop)),
                 *limits,
             ),
             guides=(TodoNews(words),),

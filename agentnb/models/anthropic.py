@@ -1,0 +1,324 @@
+"""``anthropic:``, the Messages API.
+
+Thinking goes back as it came; the stable beginning of a conversation is marked for the provider's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from agentnb.core.events import Delta, TextDelta, ThinkingDelta
+from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.request import Request, Sent
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.usage import Usage
+from agentnb.models.model import Reply
+from agentnb.models.options import Options
+from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Said
+from agentnb.models.wire_parts import (
+    WITHOUT_RESULT,
+    arguments_of,
+    encode,
+    joined,
+    lasting,
+    made_of,
+    read_arguments,
+    safe,
+    words_for,
+)
+
+NAME = "anthropic"
+MAX_TOKENS = 32_000
+"""Of a reply, thinking included; the API wants a number."""
+MARKED = 3
+"""Messages at the end of which those of the person's side are marked for the cache: the last, which the next request will
+read, and the one before, which the last request has written. (The provider looks back only 20 blocks by itself.)"""
+CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
+_OWN_KEYS = frozenset({"type", "id", "name", "input"})
+
+
+# The request
+
+
+def body(model: str, request: Request, options: Options) -> bytes:
+    """The request as JSON. What stands in it before the messages, and each message, is made once in a conversation."""
+    head = partial(_head, model, request, options)
+    messages = request.messages
+    if isinstance(messages, Sent) and not request.settings:
+        start = messages.once((NAME, "head", model, options.stream, id(request.tools), request.system), head)
+    else:
+        start = head()
+    sees = options.images is not False
+    cached = options.cache != "no"
+    count = len(messages)
+    stable = max(0, count - MARKED) if cached else max(0, count - 1)
+    fragments = list(made_of(messages, (NAME, sees), partial(_fragment, sees=sees), stable))
+    for index in range(stable, count):
+        message = messages[index]
+        marked = len((lasting(messages) if index == count - 1 else message).parts)
+        fragments.append(_fragment(message, sees=sees, mark=_mark(options) if cached else None, marked=marked))
+    return b'%b,"messages":[%b]}' % (start[:-1], joined(fragments))
+
+
+def _head(model: str, request: Request, options: Options) -> bytes:
+    mark = _mark(options) if options.cache != "no" else None
+    fields: dict[str, Any] = {
+        "model": model,
+        "max_tokens": request.settings.get("max_tokens") or options.max_tokens or MAX_TOKENS,
+    }
+    if options.stream:
+        fields["stream"] = True
+    if request.tools:
+        fields["tools"] = _tools(request.tools, None if request.system else mark)
+        fields |= _choice(request.settings.get("tool_choice"), options.parallel)
+    if request.system:
+        fields["system"] = [_marked({"type": "text", "text": request.system}, mark)]
+    if options.stop:
+        fields["stop_sequences"] = options.stop
+    return encode(fields | _thinking(options) | _output(options))
+
+
+def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[dict[str, Any]]:
+    """Tools stand before all else in what the provider caches; they are marked where no system prompt follows."""
+    made: list[dict[str, Any]] = [
+        {"name": tool.name, "description": tool.description, "input_schema": {"type": "object", **tool.input_schema}}
+        for tool in tools
+    ]
+    made[-1] = _marked(made[-1], mark)
+    return made
+
+
+def _choice(choice: str | None, parallel: bool | None) -> dict[str, Any]:
+    if choice is None and parallel is None:
+        return {}
+    kinds = {None: "auto", "auto": "auto", "none": "none", "required": "any"}
+    made: dict[str, Any] = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
+    if parallel is not None and choice != "none":
+        made["disable_parallel_tool_use"] = not parallel
+    return {"tool_choice": made}
+
+
+def _thinking(options: Options) -> dict[str, Any]:
+    if options.thinking is None:
+        return {}
+    if options.thinking == "off":
+        return {"thinking": {"type": "disabled"}}
+    if options.thinking == "adaptive":
+        return {"thinking": {"type": "adaptive", "display": "summarized"}}
+    return {"thinking": {"type": "enabled", "budget_tokens": int(options.thinking)}}
+
+
+def _output(options: Options) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    if options.effort is not None:
+        made["effort"] = options.effort
+    if options.output_schema is not None:
+        made["format"] = {"type": "json_schema", "schema": options.output_schema}
+    return {"output_config": made} if made else {}
+
+
+def _mark(options: Options) -> dict[str, str]:
+    return {"type": "ephemeral"} if options.cache == "5m" else {"type": "ephemeral", "ttl": options.cache}
+
+
+def _marked(block: dict[str, Any], mark: Any) -> dict[str, Any]:
+    return block if mark is None else {**block, "cache_control": mark}
+
+
+def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = None, marked: int = 0) -> bytes:
+    """The message as JSON, empty if nothing of it is sent; with a mark at the end of its first ``marked`` parts."""
+    of_assistant = message.role == "assistant"
+    parts = message.parts
+    if not of_assistant and not isinstance(parts[0], ToolResult):
+        parts = tuple(sorted(parts, key=lambda part: not isinstance(part, ToolResult)))
+    blocks: list[dict[str, Any]] = []
+    for number, part in enumerate(parts, 1):
+        block = _block(part, sees)
+        if block is not None:
+            blocks.append(block)
+        if mark is not None and number == marked and blocks and not of_assistant:
+            blocks[-1] = _marked(blocks[-1], mark)
+    return encode({"role": "assistant" if of_assistant else "user", "content": blocks}) if blocks else b""
+
+
+def _block(part: AnyPart, sees: bool) -> dict[str, Any] | None:
+    if isinstance(part, ToolResult):
+        content = [block for block in (_block(one, sees) for one in part.parts) if block is not None]
+        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": safe(part.call_id)}
+        result["content"] = content or WITHOUT_RESULT
+        return {**result, "is_error": True} if part.is_error else result
+    if isinstance(part, Image):
+        if not sees:
+            return {"type": "text", "text": words_for(part)}
+        return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
+    own: Any = (part.provider_metadata or {}).get(NAME)
+    if isinstance(part, ToolCall):
+        return {"type": "tool_use", "id": safe(part.id), "name": safe(part.name), "input": arguments_of(part), **(own or {})}
+    if own is not None:
+        return dict(own)
+    return {"type": "text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
+
+
+# The reply
+
+
+class AnthropicReading:
+    """A reply of the Messages API, read off its stream."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._pieces: dict[int, list[str]] = {}
+        self._message: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+        self._end: dict[str, Any] = {}
+
+    def take(self, chunk: Any) -> Iterable[Delta]:
+        """Take in an event of the stream."""
+        kind = chunk.get("type")
+        if kind == "content_block_delta":
+            return self._delta(chunk["index"], chunk["delta"])
+        if kind == "content_block_start":
+            return self._start(chunk["index"], chunk["content_block"])
+        if kind == "message_start":
+            self._message = chunk["message"]
+            self._usage.update(_known(self._message.get("usage")))
+        elif kind == "message_delta":
+            self._end.update(_known(chunk.get("delta")))
+            self._usage.update(_known(chunk.get("usage")))
+        return ()
+
+    def _start(self, index: int, block: dict[str, Any]) -> Iterable[Delta]:
+        """A block that comes whole has its text, or input, already here."""
+        self._blocks[index] = dict(block)
+        kind = block.get("type")
+        if kind == "text" and block.get("text"):
+            self._pieces[index] = [block["text"]]
+            return (TextDelta(block["text"]),)
+        if kind == "thinking" and block.get("thinking"):
+            self._pieces[index] = [block["thinking"]]
+            return (ThinkingDelta(block["thinking"]),)
+        return ()
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[Delta]:
+        kind = delta.get("type")
+        if kind == "text_delta":
+            self._pieces.setdefault(index, []).append(delta["text"])
+            return (TextDelta(delta["text"]),) if delta["text"] else ()
+        if kind == "input_json_delta":
+            self._pieces.setdefault(index, []).append(delta["partial_json"])
+        elif kind == "thinking_delta":
+            self._pieces.setdefault(index, []).append(delta["thinking"])
+            return (ThinkingDelta(delta["thinking"]),) if delta["thinking"] else ()
+        elif kind == "signature_delta":
+            self._blocks[index]["signature"] = self._blocks[index].get("signature", "") + delta["signature"]
+        return ()
+
+    def reply(self) -> Reply:
+        """All of it."""
+        stop_reason = self._end.get("stop_reason") or self._message.get("stop_reason")
+        if not stop_reason:
+            raise CutOff
+        metadata = {key: self._message[key] for key in ("id", "model") if self._message.get(key)}
+        metadata |= {key: self._end[key] for key in ("stop_sequence", "stop_details") if self._end.get(key)}
+        parts = [part for part in map(self._part, sorted(self._blocks)) if part is not None]
+        if stop_reason in CUT and parts and isinstance(parts[-1], ToolCall) and not isinstance(parts[-1].arguments, dict):
+            metadata["cut_call"] = parts.pop().name  # type: ignore[union-attr]  # just looked
+        return Reply(Message("assistant", tuple(parts)), _read_usage(self._usage), stop_reason, metadata)
+
+    def _part(self, index: int) -> AnyPart | None:
+        block = self._blocks[index]
+        kind, told = block.get("type"), "".join(self._pieces.get(index, ()))
+        if kind == "text":
+            return Text(told) if told else None
+        if kind == "tool_use":
+            given = read_arguments(told) if told else block.get("input", {})
+            own = {key: value for key, value in block.items() if key not in _OWN_KEYS and value is not None}
+            return ToolCall(block.get("name", ""), given, block.get("id", ""), {NAME: own} if own else None)
+        if kind == "thinking":
+            return Thinking(told, {NAME: {**block, "thinking": told}})
+        if told and kind in ("server_tool_use", "mcp_tool_use"):
+            block = {**block, "input": read_arguments(told)}
+        if kind == "redacted_thinking":
+            return Thinking("", {NAME: block})
+        return Text("", {NAME: block})  # a kind we do not know goes back as it came
+
+
+def as_stream(whole: Any) -> list[Any]:
+    """A reply that came whole, as the events of a stream."""
+    blocks = enumerate(whole.get("content") or ())
+    end = {key: whole.get(key) for key in ("stop_reason", "stop_sequence", "stop_details")}
+    return [
+        {"type": "message_start", "message": whole},
+        *({"type": "content_block_start", "index": index, "content_block": block} for index, block in blocks),
+        {"type": "message_delta", "delta": end, "usage": whole.get("usage")},
+    ]
+
+
+def _known(fields: Any) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None} if isinstance(fields, dict) else {}
+
+
+def _read_usage(said: Mapping[str, Any]) -> Usage:
+    """The API counts what came from its cache, and what went there, apart from the rest of the input."""
+    read, written = said.get("cache_read_input_tokens"), said.get("cache_creation_input_tokens")
+    fresh = said.get("input_tokens")
+    details = said.get("output_tokens_details") or {}
+    return Usage(
+        input=None if fresh is None else fresh + (read or 0) + (written or 0),
+        output=said.get("output_tokens"),
+        cache_read=read,
+        cache_write=written,
+        reasoning=details.get("thinking_tokens"),
+    )
+
+
+# The library
+
+
+class AnthropicSdk:
+    """The library ``anthropic``."""
+
+    def client(self, url: str | None, key: str, timeout: float) -> Any:
+        """Its client. Servers of others may still read the header that the API had before, so they get both."""
+        import anthropic
+        import httpx2
+
+        headers = {"x-api-key": key} if url else {}
+        return anthropic.AsyncAnthropic(
+            api_key=key,
+            base_url=(url or "https://api.anthropic.com").rstrip("/").removesuffix("/v1"),
+            max_retries=0,
+            timeout=httpx2.Timeout(timeout, connect=10),
+            default_headers=headers,
+        )
+
+    def stream_class(self) -> Any:
+        """Its class of streams."""
+        import anthropic
+
+        return anthropic.AsyncStream[object]
+
+    def said(self, error: BaseException) -> Said | None:
+        """What an error of it says."""
+        import anthropic
+
+        if not isinstance(error, anthropic.APIStatusError):
+            return None
+        body = error.body if isinstance(error.body, dict) else {}
+        told = body.get("error") if isinstance(body.get("error"), dict) else {}
+        message = (told or {}).get("message") or error.message
+        return Said(error.status_code, str((told or {}).get("type") or ""), str(message), error.response.headers)
+
+
+PROVIDER = Provider(
+    name=NAME,
+    sdk=AnthropicSdk(),
+    path="/v1/messages",
+    models_path="/v1/models?limit=1000",
+    body=body,
+    reading=AnthropicReading,
+    as_stream=as_stream,
+    options=COMMON_OPTIONS | {"effort", "thinking", "parallel", "cache"},
+)

@@ -1,0 +1,164 @@
+"""What a provider's errors mean: one table for all of them, by HTTP status and by the names that stand inside streams."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from agentnb.core.messages import encodable
+from agentnb.errors import ContextOverflow, KeyRefused, ModelError, ProviderTrouble, RateLimited, RequestRefused
+from agentnb.settings import KEY_VARIABLES
+
+MOST_OF_A_MESSAGE = 500
+"""Characters of a provider's own words that an error repeats."""
+
+STATUS_OF_NAME = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""Errors inside a stream come under a name, when the status has long been 200."""
+OUT_OF_CREDIT = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached"})
+OVERFLOW_NAMES = frozenset({"context_length_exceeded", "model_context_window_exceeded"})
+OVERFLOW = re.compile(
+    r"prompt is too long|context (length|window|size)|maximum context|too many tokens"
+    r"|exceeds? the (available|model'?s?) context",
+    re.IGNORECASE,
+)
+"""How providers and local servers say that the conversation is too long."""
+PASSING = frozenset({408, 429, 529})
+"""Statuses that may pass; so may all from 500 on."""
+
+
+MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
+    "no credit": (RateLimited, "the account has no credit left", "Add some, or use another key: %agent key {key}"),
+    "wrong key": (KeyRefused, "refuses the key", "Type in another: %agent key {key}"),
+    "forbidden": (KeyRefused, "this key may not use {model}", "See %agent models {who}, or type in another: %agent key {key}"),
+    "not found": (RequestRefused, "there is no {model}", "%agent models {who} lists what there is"),
+    "overflow": (
+        ContextOverflow,
+        "the conversation is longer than {model} can take",
+        "Begin a new one (a cell without --continue), or let tools return less",
+    ),
+    "rate limit": (RateLimited, "too many requests", "Wait a while, then go on with %%agent --continue"),
+    "trouble": (ProviderTrouble, "fails", "Try again in a while: %%agent --continue"),
+    "refused": (RequestRefused, "refuses the request", ""),
+}
+"""What each kind of error becomes: the class, what is wrong, and what to type next."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why an attempt failed, and whether another may fare better."""
+
+    error: ModelError
+    passing: bool
+    status: int | None = None
+    """Of HTTP."""
+    retry_after: float | None = None
+    """Seconds that the provider asks to wait."""
+
+    @property
+    def is_rate_limit(self) -> bool:
+        """Whether it is too many requests, and not trouble of the provider."""
+        return self.status == 429
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """What a provider said instead of a reply."""
+
+    provider: str
+    model: str
+    status: int | None
+    """Of HTTP; None if the error came without one."""
+    name: str
+    """The type or code of the error, in the provider's words; empty if it gave none."""
+    message: str
+    headers: Mapping[str, str] = {}
+    key_name: str = ""
+    """The variable that holds the key."""
+
+
+def failure(said: Refusal) -> Failure:
+    """What it means."""
+    status = said.status if said.status is not None and said.status >= 400 else STATUS_OF_NAME.get(said.name)
+    passing = status is None or status in PASSING or status >= 500
+    if said.name in OUT_OF_CREDIT or said.headers.get("x-should-retry") == "false":
+        passing = False
+    return Failure(_error(said, status), passing, status, retry_after(said.headers))
+
+
+def broken_connection(provider: str, error: BaseException, url: str | None = None) -> Failure:
+    """The way to the provider failed: no connection, a time-out, a stream that was cut.
+
+    A server on this machine that does not answer at all is not running: that does not pass by waiting.
+    """
+    words = encodable(f"{type(error).__name__}: {error}".rstrip(": "))
+    if is_local(url) and type(error).__name__ == "ConnectError":
+        return Failure(
+            ProviderTrouble(f"{provider}: nothing answers at {url}", "Start the server there, or name another: url="), False
+        )
+    return Failure(ProviderTrouble(f"{provider}: the connection broke ({words})", "Try again: %%agent --continue"), True)
+
+
+def is_local(url: str | None) -> bool:
+    """Whether the server is on this machine."""
+    return url is not None and urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """The seconds a provider asks to wait, from ``retry-after-ms`` or ``Retry-After`` (seconds, or a date), or None."""
+    try:
+        if (milliseconds := headers.get("retry-after-ms")) is not None:
+            return _seconds(float(milliseconds) / 1_000)
+        value = headers.get("retry-after")
+        if value is None:
+            return None
+        if re.fullmatch(r"\s*[-+]?[\d.]+\s*", value):
+            return _seconds(float(value))
+        return _seconds((parsedate_to_datetime(value) - (now or datetime.now(UTC))).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def _seconds(value: float) -> float | None:
+    return max(0.0, value) if math.isfinite(value) else None
+
+
+def _error(said: Refusal, status: int | None) -> ModelError:
+    kind, what, hint = MEANINGS[_meaning(said, status)]
+    told = ", ".join(str(one) for one in (status, said.name) if one)
+    key = said.key_name if said.key_name and said.provider not in KEY_VARIABLES else said.provider
+    words = {"who": said.provider, "model": said.model, "key": key}
+    code = f" ({told})" if told else ""
+    return kind(f"{said.provider}: {what.format(**words)}{code}: {_words(said.message)}", hint.format(**words))
+
+
+def _meaning(said: Refusal, status: int | None) -> str:
+    if said.name in OUT_OF_CREDIT or status == 402:
+        return "no credit"
+    if said.name in OVERFLOW_NAMES or (status in (400, 413, 500) and OVERFLOW.search(said.message)):
+        return "overflow"
+    if status is None or status in (408, 529) or status >= 500:
+        return "trouble"
+    return {401: "wrong key", 403: "forbidden", 404: "not found", 429: "rate limit"}.get(status, "refused")
+
+
+def _words(message: Any) -> str:
+    text = " ".join(encodable(str(message)).split())
+    return text if len(text) <= MOST_OF_A_MESSAGE else text[:MOST_OF_A_MESSAGE].rstrip() + " …"

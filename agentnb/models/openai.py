@@ -1,0 +1,313 @@
+"""``openai:``, the Chat Completions API, which many other servers speak too (see `compatible`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from agentnb.core.events import Delta, TextDelta, ThinkingDelta
+from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.request import Request, Sent
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.usage import Usage
+from agentnb.models.model import Reply
+from agentnb.models.options import Options
+from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Said
+from agentnb.models.wire_parts import (
+    WITHOUT_RESULT,
+    arguments_of,
+    data_url,
+    encode,
+    in_words,
+    joined,
+    made_of,
+    read_arguments,
+    safe,
+    words_for,
+)
+
+NAME = "openai"
+THINKING_FIELDS = ("reasoning_content", "reasoning")
+"""Where servers put what a model thinks."""
+_OWN_KEYS = frozenset({"index", "id", "type", "function"})
+
+
+# The request
+
+
+def body(model: str, request: Request, options: Options, *, minimal: bool = False) -> bytes:
+    """The request as JSON. What stands in it before the messages, and each message, is made once in a conversation.
+
+    ``minimal``: only the fields that every server knows.
+    """
+    head = partial(_head, model, request, options, minimal)
+    messages = request.messages
+    if isinstance(messages, Sent) and not request.settings:
+        start = messages.once((NAME, "head", model, options.stream, minimal, id(request.tools), request.system), head)
+    else:
+        start = head()
+    make = partial(_fragment, sees=options.images is not False, echo=options.echo)
+    last = len(messages) - 1
+    fragments = list(made_of(messages, (NAME, options.images, options.echo), make, last))
+    system = encode({"role": "system", "content": request.system}) if request.system else b""
+    return b'%b,"messages":[%b]}' % (start[:-1], joined([system, *fragments, make(messages[last])]))
+
+
+def _head(model: str, request: Request, options: Options, minimal: bool) -> bytes:
+    fields: dict[str, Any] = {"model": model}
+    if options.stream:
+        fields |= {"stream": True, "stream_options": {"include_usage": True}}
+    if request.tools:
+        fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in request.tools]
+        choice = request.settings.get("tool_choice")
+        if choice is not None:
+            known = choice in ("auto", "none", "required")
+            fields["tool_choice"] = choice if known else {"type": "function", "function": {"name": choice}}
+        if options.parallel is not None:
+            fields["parallel_tool_calls"] = options.parallel
+    most = request.settings.get("max_tokens") or options.max_tokens
+    given = {
+        "max_tokens" if minimal else "max_completion_tokens": most,
+        "temperature": options.temperature,
+        "reasoning_effort": options.effort,
+        "stop": list(options.stop) or None,
+        "response_format": schema_format(options.output_schema),
+    }
+    return encode(fields | {key: value for key, value in given.items() if value is not None})
+
+
+def _function(tool: ToolSpec) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": {"type": "object", **tool.input_schema}}
+
+
+def schema_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What asks for answers of this JSON Schema."""
+    return None if schema is None else {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+
+
+def _fragment(message: Message, *, sees: bool, echo: bool) -> bytes:
+    """The message as JSON; several with commas between where the API wants several; empty if nothing of it is sent."""
+    if message.role == "assistant":
+        return _assistant(message, echo)
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    made: list[Any] = [
+        {"role": "tool", "tool_call_id": safe(result.call_id), "content": _result_text(result, sees)} for result in results
+    ]
+    said: list[AnyPart] = [part for part in message.parts if not isinstance(part, ToolResult)]
+    if sees:
+        said = [*_pictures(results), *said]
+    if content := [one for one in (_content(part, sees) for part in said) if one is not None]:
+        alone = len(content) == 1 and content[0]["type"] == "text"
+        made.append({"role": "user", "content": content[0]["text"] if alone else content})
+    return b",".join(map(encode, made))
+
+
+def _assistant(message: Message, echo: bool) -> bytes:
+    made: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    if message.calls:
+        made["tool_calls"] = [_call(call) for call in message.calls]
+    if echo:
+        for part in message.parts:
+            if isinstance(part, Thinking) and (field := (part.provider_metadata or {}).get(NAME)):
+                made[field] = part.text
+    return encode(made) if message.text.strip() or message.calls else b""
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": safe(call.name), "arguments": encode(arguments_of(call)).decode()}
+    own = (call.provider_metadata or {}).get(NAME) or {}
+    return {"id": safe(call.id), "type": "function", "function": function, **own}
+
+
+def _result_text(result: ToolResult, sees: bool) -> str:
+    """Results hold text only here; pictures follow in a message of the person's side."""
+    return (result.text if sees else in_words(result.parts)) or WITHOUT_RESULT
+
+
+def _pictures(results: Sequence[ToolResult]) -> list[AnyPart]:
+    made: list[AnyPart] = []
+    for result in results:
+        images = [part for part in result.parts if isinstance(part, Image)]
+        if images:
+            made += [Text(f"What {result.name} returned for {safe(result.call_id)}:"), *images]
+    return made
+
+
+def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
+    if isinstance(part, Image):
+        if sees:
+            return {"type": "image_url", "image_url": {"url": data_url(part)}}
+        return {"type": "text", "text": words_for(part)}
+    return {"type": "text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
+
+
+# The reply
+
+
+class OpenAIReading:
+    """A reply of the Chat Completions API, read off its stream; also of servers that take its format lightly."""
+
+    def __init__(self, *, needs_end: bool = True) -> None:
+        self._needs_end = needs_end
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._thinking_field = ""
+        self._calls: list[dict[str, Any]] = []
+        self._by_index: dict[Any, dict[str, Any]] = {}
+        self._usage: Any = None
+        self._finish = ""
+        self._refused = False
+        self._metadata: dict[str, Any] = {}
+
+    def take(self, chunk: Any) -> Iterable[Delta]:
+        """Take in a chunk of the stream."""
+        if chunk.get("usage"):
+            self._usage = chunk["usage"]
+        choices = chunk.get("choices")
+        if not self._metadata:
+            self._metadata = {key: chunk[key] for key in ("id", "model") if chunk.get(key)}
+        if not choices:
+            return ()
+        choice = choices[0]
+        self._finish = choice.get("finish_reason") or self._finish
+        delta = choice.get("delta")
+        return self._delta(delta) if delta else ()
+
+    def _delta(self, delta: dict[str, Any]) -> Iterable[Delta]:
+        told: list[Delta] = []
+        for field in THINKING_FIELDS:
+            if (thought := delta.get(field)) and isinstance(thought, str):
+                self._thinking_field = field
+                self._thinking.append(thought)
+                told.append(ThinkingDelta(thought))
+                break
+        for field in ("content", "refusal"):
+            if text := _plain(delta.get(field)):
+                self._refused = self._refused or field == "refusal"
+                self._text.append(text)
+                told.append(TextDelta(text))
+        for fragment in delta.get("tool_calls") or ():
+            self._call_fragment(fragment)
+        return told
+
+    def _call_fragment(self, fragment: dict[str, Any]) -> None:
+        index, call_id = fragment.get("index"), fragment.get("id")
+        function = fragment.get("function") or {}
+        call = next((one for one in self._calls if call_id and one["id"] == call_id), None)
+        if call is None and not call_id:
+            call = self._by_index.get(index) if index is not None else self._unnamed(function)
+        if call is None:
+            call = {"id": call_id or "", "name": "", "pieces": [], "given": None, "own": {}}
+            self._calls.append(call)
+        if index is not None:
+            self._by_index[index] = call
+        call["name"] = call["name"] or function.get("name") or ""
+        call["own"] |= {key: value for key, value in fragment.items() if key not in _OWN_KEYS and value is not None}
+        given = function.get("arguments")
+        if isinstance(given, str):
+            call["pieces"].append(given)
+        elif given is not None:
+            call["given"] = given
+
+    def _unnamed(self, function: dict[str, Any]) -> dict[str, Any] | None:
+        """Of a fragment with neither index nor id: with a name it begins a call, without it goes on with the last."""
+        return self._calls[-1] if self._calls and not function.get("name") else None
+
+    def reply(self) -> Reply:
+        """All of it."""
+        if not self._finish and (self._needs_end or not (self._text or self._calls)):
+            raise CutOff
+        parts: list[AnyPart] = []
+        if thought := "".join(self._thinking):
+            parts.append(Thinking(thought, {NAME: self._thinking_field}))
+        if text := "".join(self._text):
+            parts.append(Text(text))
+        calls = [_read_call(call) for call in self._calls]
+        if self._finish == "length" and calls and not isinstance(calls[-1].arguments, dict):
+            self._metadata["cut_call"] = calls.pop().name
+        message = Message("assistant", (*parts, *calls))
+        stop_reason = "refusal" if self._refused else self._finish
+        return Reply(message, read_usage(self._usage), stop_reason, self._metadata)
+
+
+def _plain(content: Any) -> str:
+    """Text that comes as text, or as a list of parts."""
+    if isinstance(content, list):
+        return "".join(part.get("text") or "" for part in content if isinstance(part, dict) and part.get("type") == "text")
+    return content if isinstance(content, str) else ""
+
+
+def _read_call(call: dict[str, Any]) -> ToolCall:
+    given = call["given"] if call["given"] is not None else read_arguments("".join(call["pieces"]))
+    return ToolCall(call["name"], given, call["id"], {NAME: call["own"]} if call["own"] else None)
+
+
+def as_stream(whole: Any) -> list[Any]:
+    """A reply that came whole, as the chunks of a stream."""
+    choices = [{**choice, "delta": choice.get("message")} for choice in whole.get("choices") or ()]
+    return [{**whole, "choices": choices}]
+
+
+def read_usage(said: Any) -> Usage:
+    """The counts of both APIs; what a server does not count is unknown."""
+    if not isinstance(said, Mapping):
+        return Usage()
+    of_input = said.get("prompt_tokens_details") or said.get("input_tokens_details") or {}
+    of_output = said.get("completion_tokens_details") or said.get("output_tokens_details") or {}
+    return Usage(
+        input=said.get("prompt_tokens", said.get("input_tokens")),
+        output=said.get("completion_tokens", said.get("output_tokens")),
+        cache_read=of_input.get("cached_tokens"),
+        cache_write=of_input.get("cache_write_tokens"),
+        reasoning=of_output.get("reasoning_tokens"),
+    )
+
+
+# The library
+
+
+class OpenAISdk:
+    """The library ``openai``."""
+
+    def client(self, url: str | None, key: str, timeout: float) -> Any:
+        """Its client."""
+        import httpx2
+        import openai
+
+        return openai.AsyncOpenAI(
+            api_key=key,
+            base_url=url or "https://api.openai.com/v1",
+            max_retries=0,
+            timeout=httpx2.Timeout(timeout, connect=10),
+        )
+
+    def stream_class(self) -> Any:
+        """Its class of streams."""
+        import openai
+
+        return openai.AsyncStream[object]
+
+    def said(self, error: BaseException) -> Said | None:
+        """What an error of it says."""
+        import openai
+
+        if not isinstance(error, openai.APIError) or isinstance(error, openai.APIConnectionError):
+            return None
+        told = error.body if isinstance(error.body, dict) else {}
+        name = str(told.get("code") or told.get("type") or error.code or error.type or "")
+        message = str(told.get("message") or error.message)
+        if not isinstance(error, openai.APIStatusError):
+            return Said(None, name, message, {})
+        return Said(error.status_code, name, message, error.response.headers)
+
+
+PROVIDER = Provider(
+    name=NAME,
+    sdk=OpenAISdk(),
+    path="/chat/completions",
+    body=body,
+    reading=OpenAIReading,
+    as_stream=as_stream,
+    options=COMMON_OPTIONS | {"effort", "temperature", "parallel"},
+)

@@ -1,0 +1,224 @@
+"""``openai-responses:``, the Responses API, without anything kept on its side: all that is needed goes along each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from agentnb.core.events import Delta, TextDelta, ThinkingDelta
+from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.request import Request, Sent
+from agentnb.models.model import Reply
+from agentnb.models.openai import OpenAISdk, read_usage
+from agentnb.models.options import Options
+from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Refused, Said
+from agentnb.models.wire_parts import (
+    WITHOUT_RESULT,
+    arguments_of,
+    data_url,
+    encode,
+    in_words,
+    joined,
+    made_of,
+    read_arguments,
+    safe,
+    words_for,
+)
+
+NAME = "openai-responses"
+TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
+THINKING_DELTAS = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
+ENDS = frozenset({"response.completed", "response.incomplete"})
+
+
+# The request
+
+
+def body(model: str, request: Request, options: Options) -> bytes:
+    """The request as JSON. What stands in it before the messages, and each message, is made once in a conversation."""
+    head = partial(_head, model, request, options)
+    messages = request.messages
+    if isinstance(messages, Sent) and not request.settings:
+        start = messages.once((NAME, "head", model, options.stream, id(request.tools), request.system), head)
+    else:
+        start = head()
+    make = partial(_fragment, sees=options.images is not False)
+    last = len(messages) - 1
+    fragments = list(made_of(messages, (NAME, options.images), make, last))
+    return b'%b,"input":[%b]}' % (start[:-1], joined([*fragments, make(messages[last])]))
+
+
+def _head(model: str, request: Request, options: Options) -> bytes:
+    fields: dict[str, Any] = {"model": model, "store": False}
+    if options.stream:
+        fields["stream"] = True
+    if request.system:
+        fields["instructions"] = request.system
+    if request.tools:
+        fields["tools"] = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": {"type": "object", **tool.input_schema},
+                "strict": False,
+            }
+            for tool in request.tools
+        ]
+        choice = request.settings.get("tool_choice")
+        if choice is not None:
+            known = choice in ("auto", "none", "required")
+            fields["tool_choice"] = choice if known else {"type": "function", "name": choice}
+        if options.parallel is not None:
+            fields["parallel_tool_calls"] = options.parallel
+    if options.thinking != "off":
+        # Without it a model that thinks would begin anew in each round.
+        fields["include"] = ["reasoning.encrypted_content"]
+    most = request.settings.get("max_tokens") or options.max_tokens
+    given = {
+        "max_output_tokens": most,
+        "temperature": options.temperature,
+        "reasoning": _reasoning(options),
+        "text": _text_format(options.output_schema),
+    }
+    return encode(fields | {key: value for key, value in given.items() if value})
+
+
+def _reasoning(options: Options) -> dict[str, str]:
+    made = {"effort": options.effort} if options.effort is not None else {}
+    return {**made, "summary": "auto"} if options.thinking == "adaptive" else made
+
+
+def _text_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if schema is None else {"format": {"type": "json_schema", "name": "answer", "schema": schema}}
+
+
+def _fragment(message: Message, *, sees: bool) -> bytes:
+    """The message as the items of the API's input, with commas between; empty if nothing of it is sent."""
+    if message.role == "assistant":
+        return b",".join(encode(item) for item in map(_said_item, message.parts) if item is not None)
+    items: list[Any] = [
+        {"type": "function_call_output", "call_id": safe(part.call_id), "output": _output(part, sees)}
+        for part in message.parts
+        if isinstance(part, ToolResult)
+    ]
+    said = [part for part in message.parts if not isinstance(part, ToolResult)]
+    if content := [one for one in (_content(part, sees) for part in said) if one is not None]:
+        items.append({"type": "message", "role": "user", "content": content})
+    return b",".join(map(encode, items))
+
+
+def _said_item(part: AnyPart) -> dict[str, Any] | None:
+    """An item of the model's own, as it comes back to it."""
+    own = getattr(part, "provider_metadata", None) or {}
+    if isinstance(part, ToolCall):
+        arguments = encode(arguments_of(part)).decode()
+        return {"type": "function_call", "call_id": safe(part.id), "name": safe(part.name), "arguments": arguments}
+    if NAME in own:
+        return dict(own[NAME])
+    if isinstance(part, Text) and part.text.strip():
+        return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": part.text}]}
+    return None
+
+
+def _output(result: ToolResult, sees: bool) -> Any:
+    if not sees or not any(isinstance(part, Image) for part in result.parts):
+        return in_words(result.parts) or WITHOUT_RESULT
+    return [one for one in (_content(part, sees) for part in result.parts) if one is not None]
+
+
+def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
+    if isinstance(part, Image):
+        if sees:
+            return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
+        return {"type": "input_text", "text": words_for(part)}
+    return {"type": "input_text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
+
+
+# The reply
+
+
+class ResponsesReading:
+    """A reply of the Responses API, read off its stream."""
+
+    def __init__(self) -> None:
+        self._items: dict[int, dict[str, Any]] = {}
+        self._response: dict[str, Any] = {}
+
+    def take(self, chunk: Any) -> Iterable[Delta]:
+        """Take in an event of the stream."""
+        kind = chunk.get("type")
+        if kind in TEXT_DELTAS:
+            return (TextDelta(chunk["delta"]),) if chunk["delta"] else ()
+        if kind in THINKING_DELTAS:
+            return (ThinkingDelta(chunk["delta"]),) if chunk["delta"] else ()
+        if kind == "response.output_item.done":
+            self._items[chunk["output_index"]] = chunk["item"]
+        elif kind in ENDS:
+            self._response = chunk["response"]
+        elif kind == "response.failed":
+            error = (chunk.get("response") or {}).get("error") or {}
+            raise Refused(Said(None, str(error.get("code") or ""), str(error.get("message") or "the reply failed"), {}))
+        elif kind == "error":
+            raise Refused(Said(None, str(chunk.get("code") or ""), str(chunk.get("message") or ""), {}))
+        return ()
+
+    def reply(self) -> Reply:
+        """All of it. Some servers leave the output out of the last event: then the items count that came before."""
+        if not self._response:
+            raise CutOff
+        items = self._response.get("output") or [self._items[index] for index in sorted(self._items)]
+        parts = tuple(part for item in items for part in _parts_of(item))
+        metadata = {key: self._response[key] for key in ("id", "model") if self._response.get(key)}
+        incomplete = (self._response.get("incomplete_details") or {}).get("reason")
+        stop_reason = incomplete or self._response.get("status") or "completed"
+        if any(content.get("type") == "refusal" for item in items for content in item.get("content") or ()):
+            stop_reason = "refusal"
+        if incomplete and parts and isinstance(parts[-1], ToolCall) and not isinstance(parts[-1].arguments, dict):
+            metadata["cut_call"] = parts[-1].name
+            parts = parts[:-1]
+        return Reply(Message("assistant", parts), read_usage(self._response.get("usage")), stop_reason, metadata)
+
+
+def _parts_of(item: dict[str, Any]) -> list[AnyPart]:
+    kind = item.get("type")
+    if kind == "message":
+        told = [content.get("text") or content.get("refusal") or "" for content in item.get("content") or ()]
+        return [Text("".join(told))] if any(told) else []
+    if kind == "function_call":
+        return [ToolCall(item.get("name") or "", read_arguments(item.get("arguments") or ""), item.get("call_id") or "")]
+    if kind == "reasoning":
+        told = [one.get("text") or "" for field in ("summary", "content") for one in item.get(field) or ()]
+        # Without its content, encrypted, the API could not find it again: nothing is kept there.
+        return [Thinking("\n\n".join(told), {NAME: _unset(item)} if item.get("encrypted_content") else None)]
+    return [Text("", {NAME: _unset(item)})]
+
+
+def _unset(item: dict[str, Any]) -> dict[str, Any]:
+    """The item as it can be sent: fields without a value, and its status, are the API's to set."""
+    return {key: value for key, value in item.items() if value is not None and key != "status"}
+
+
+def as_stream(whole: Any) -> list[Any]:
+    """A reply that came whole, as the events of a stream."""
+    events: list[Any] = []
+    for item in whole.get("output") or ():
+        for part in _parts_of(item):
+            kind = {Text: "response.output_text.delta", Thinking: "response.reasoning_summary_text.delta"}.get(type(part))
+            if kind is not None and (text := getattr(part, "text", "")):
+                events.append({"type": kind, "delta": text})
+    status = whole.get("status")
+    end = f"response.{status}" if status in ("failed", "incomplete") else "response.completed"
+    return [*events, {"type": end, "response": whole}]
+
+
+PROVIDER = Provider(
+    name=NAME,
+    sdk=OpenAISdk(),
+    path="/responses",
+    body=body,
+    reading=ResponsesReading,
+    as_stream=as_stream,
+    options=COMMON_OPTIONS - {"stop"} | {"effort", "thinking", "temperature", "parallel"},
+)

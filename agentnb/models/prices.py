@@ -1,0 +1,187 @@
+"""What a call costs, by tokens of each kind: from a price the person gave, or from the table of genai-prices.
+
+The table comes with that package and is never fetched. Reading it takes half a second: `load` does that, in a thread.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from decimal import Decimal
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from agentnb.core.usage import Usage
+from agentnb.errors import SettingsError
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
+
+IN_TABLE = {"anthropic": "anthropic", "openai": "openai", "openai-responses": "openai"}
+"""Our providers, as the table calls them. Servers of others are known by their URL, or not at all."""
+NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+MILLION = Decimal(1_000_000)
+MOST_MODELS = 256
+"""Models whose prices are kept at hand."""
+
+_loading = Lock()
+
+
+class Price(msgspec.Struct, frozen=True):
+    """US dollars for a million tokens of each kind. A kind without a price of its own costs what its whole does."""
+
+    input: Decimal
+    output: Decimal
+    cache_read: Decimal | None = None
+    """Of input that was read from a cache."""
+    cache_write: Decimal | None = None
+    """Of input that was written to a cache."""
+    reasoning: Decimal | None = None
+    """Of output that was thought and not said."""
+    call: Decimal = Decimal(0)
+    """Of the call itself, whatever its length."""
+
+    @classmethod
+    def parse(cls, text: str) -> Price:
+        """``3/15`` is input/output, ``3/15/0.3/3.75`` has reading from and writing to a cache too, ``0`` is free."""
+        parts = [part.strip() for part in text.split("/")]
+        numbers = [Decimal(part) for part in parts if NUMBER.fullmatch(part)]
+        if numbers == [0]:
+            numbers *= 2
+        if len(numbers) not in (2, 4) or len(numbers) < len(parts):
+            raise SettingsError(
+                f"price={text} is no price",
+                "Write dollars for a million tokens: input/output as in 3/15, with reading and writing a cache as in "
+                "3/15/0.3/3.75, or 0 for free",
+            )
+        return cls(*numbers)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing costs anything."""
+        return not any((self.input, self.output, self.cache_read, self.cache_write, self.reasoning, self.call))
+
+    def cost(self, usage: Usage) -> float | None:
+        """Of a call that used this much; None if it is not known how much that is, or if it cannot be."""
+        if self.is_free:
+            return 0.0
+        if usage.input is None or usage.output is None:
+            return None
+        read, written = usage.cache_read or 0, usage.cache_write or 0
+        thought = (usage.reasoning or 0) if self.reasoning is not None else 0
+        plain, said = usage.input - read - written, usage.output - thought
+        if min(read, written, thought, plain, said) < 0:
+            return None
+        tokens = (
+            plain * self.input
+            + said * self.output
+            + read * (self.input if self.cache_read is None else self.cache_read)
+            + written * (self.input if self.cache_write is None else self.cache_write)
+            + thought * (self.reasoning or 0)
+        )
+        return float(tokens / MILLION + self.call)
+
+    def __str__(self) -> str:
+        """As `parse` reads it."""
+        if self.is_free:
+            return "0"
+        numbers = [self.input, self.output]
+        if self.cache_read is not None or self.cache_write is not None:
+            numbers += [self.input if price is None else price for price in (self.cache_read, self.cache_write)]
+        return "/".join(f"{number:f}" for number in numbers)
+
+
+def priced(
+    usage: Usage,
+    provider: str,
+    model: str,
+    at: datetime,
+    price: Price | None,
+    *,
+    url: str | None = None,
+    long_cache: bool = False,
+) -> Usage:
+    """The usage with what it cost in US dollars: by ``price``, or else by the table's price of the model at this time.
+
+    The cost is None where the table has no such provider or model, or where the tokens are not known. ``url`` is that of a
+    server of another provider; ``long_cache`` says that what was written to a cache is kept there for an hour.
+    """
+    if price is None:
+        known = _model(IN_TABLE.get(provider), model, url)
+        price = known.price(at, usage.input or 0, long_cache) if known is not None else None
+    return msgspec.structs.replace(usage, cost=price.cost(usage) if price is not None else None)
+
+
+def load() -> None:
+    """Read the price table, which takes half a second the first time. From any thread."""
+    with _loading:
+        from genai_prices import data_snapshot
+
+        data_snapshot.get_snapshot()
+
+
+class _Step(NamedTuple):
+    """A price for calls with more than so many tokens of input."""
+
+    above: int
+    price: Price | None
+
+
+class _Model:
+    """A model of the table, with its prices taken apart once: the table's own way takes a tenth of a millisecond a call."""
+
+    def __init__(self, model: ModelInfo) -> None:
+        self._model = model
+        self._steps: dict[tuple[int, bool], tuple[_Step, ...]] = {}
+
+    def price(self, at: datetime, tokens: int, long_cache: bool) -> Price | None:
+        """The price at this time of a call with so many tokens of input."""
+        table = self._model.get_prices(at)
+        key = (id(table), long_cache)  # the model holds its prices for good
+        if key not in self._steps:
+            self._steps[key] = _steps(table, long_cache)
+        return next(step.price for step in self._steps[key] if tokens > step.above)
+
+
+@lru_cache(maxsize=MOST_MODELS)
+def _model(provider: str | None, model: str, url: str | None) -> _Model | None:
+    if provider is None and url is None:
+        return None
+    load()
+    from genai_prices import data_snapshot
+
+    try:
+        _, found = data_snapshot.get_snapshot().find_provider_model(model, None, provider, None if provider else url)
+    except LookupError:
+        return None
+    return _Model(found)
+
+
+def _steps(table: ModelPrice, long_cache: bool) -> tuple[_Step, ...]:
+    """The price of each size of input, the largest first; the last is for any size."""
+    from genai_prices.types import TieredPrices
+
+    tiers = {tier.start for price in table.__dict__.values() if isinstance(price, TieredPrices) for tier in price.tiers}
+    return tuple([_Step(above, _price(table, above, long_cache)) for above in sorted(tiers | {-1}, reverse=True)])
+
+
+def _price(table: ModelPrice, above: int, long_cache: bool) -> Price | None:
+    """The price of calls with more than so many tokens of input; None for a model that is not paid by tokens."""
+
+    def of(key: str) -> Decimal | None:
+        price: Decimal | TieredPrices | None = getattr(table, f"{key}_mtok")
+        if price is None or isinstance(price, Decimal):
+            return price
+        reached = [tier.price for tier in price.tiers if tier.start <= above]
+        return reached[-1] if reached else price.base
+
+    sent, said = of("input"), of("output")
+    if sent is None or said is None:
+        return None
+    written = (of("cache_write_1h") if long_cache else None) or of("cache_write")
+    thousand_calls = table.requests_kcount
+    call = thousand_calls / 1_000 if isinstance(thousand_calls, Decimal) else Decimal(0)
+    return Price(sent, said, of("cache_read"), written, of("output_reasoning"), call)

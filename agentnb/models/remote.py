@@ -1,0 +1,149 @@
+"""A model behind a provider's API: everything between a request and a reply that is not particular to the provider."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace as with_changes
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.events import Delta
+from agentnb.core.messages import Message, encodable
+from agentnb.core.request import Request
+from agentnb.errors import BrokenReply
+from agentnb.models import prices
+from agentnb.models.connections import Endpoint, client_of, limiter_of
+from agentnb.models.failure import Failure, Refusal, broken_connection, failure
+from agentnb.models.model import Reply, StreamItem
+from agentnb.models.options import Options, named
+from agentnb.models.provider import CutOff, Provider, Refused
+from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
+
+USUAL_RETRIES = RetryPolicy()
+MOST_TURNS = 10
+"""How often a reply that the provider only paused is taken up again."""
+PAUSED = "pause_turn"
+
+
+class RemoteModel:
+    """A model of a provider; made from its name by `make_model`.
+
+    Replies stream, or come whole with ``stream=no`` in the name; both give the same. Failures that may pass are tried again,
+    see `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`,
+    `ProviderTrouble` or `BrokenReply`.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        model: str,
+        options: Options,
+        endpoint: Endpoint,
+        *,
+        retries: RetryPolicy = USUAL_RETRIES,
+    ) -> None:
+        self.name = f"{provider.name}:{model}{named(options)}"
+        self.model = model
+        self.options = options
+        self.retries = retries
+        self._provider = provider
+        self._endpoint = endpoint
+        self._sent_options = options if options.images is not None else with_changes(options, images=provider.sees)
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """The reply. Where the provider paused in the middle of one, it is asked to go on: all of it is one reply."""
+        prices_ready = asyncio.get_running_loop().run_in_executor(None, prices.load)
+        limiter = limiter_of(self._endpoint)
+        before: Reply | None = None
+        for turn in range(MOST_TURNS):
+            body = self._provider.body(self.model, request, self._sent_options)
+            async with aclosing(with_retries(partial(self._attempt, body), self.retries, limiter)) as items:
+                async for item in items:
+                    if isinstance(item, Reply):
+                        reply = item
+                    else:
+                        yield item
+            before = reply if before is None else _joined(before, reply)
+            if reply.stop_reason != PAUSED or turn == MOST_TURNS - 1:
+                break
+            request = replace(request, messages=(*request.messages, reply.message))
+        assert before is not None
+        await prices_ready
+        yield replace(before, usage=self._priced(before.usage))
+
+    async def _attempt(self, body: bytes) -> AsyncGenerator[Delta | Reply]:
+        reading = self._provider.reading()
+        try:
+            async with aclosing(self._chunks(body)) as chunks:
+                async for chunk in chunks:
+                    for delta in reading.take(chunk):
+                        yield delta
+            reply = reading.reply()
+        except Exception as error:
+            raise AttemptFailed(failure_of(error, self._provider, self._endpoint, self.model)) from error
+        yield reply
+
+    async def _chunks(self, body: bytes) -> AsyncGenerator[Any]:
+        """The pieces of the reply as plain data. The library's ``create`` would walk over the whole history first."""
+        sdk, path = self._provider.sdk, self._provider.path
+        client = await client_of(self._endpoint, sdk)
+        json = {"headers": {"Content-Type": "application/json"}}
+        if not self.options.stream:
+            whole = await client.post(path, cast_to=object, content=body, options=json)
+            for chunk in self._provider.as_stream(whole):
+                yield chunk
+            return
+        stream = await client.post(path, cast_to=object, content=body, options=json, stream=True, stream_cls=sdk.stream_class())
+        async with stream:
+            async for chunk in stream:
+                yield chunk
+
+    def _priced(self, usage: Any) -> Any:
+        at, options = datetime.now(UTC), self.options
+        return prices.priced(usage, self._provider.name, self.model, at, options.price)
+
+
+async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
+    """The names of the models that the provider has for this key. Raises a `ModelError` if it does not say."""
+    client = await client_of(endpoint, provider.sdk)
+    try:
+        answer = await client.get(provider.models_path, cast_to=object)
+        return [str(one["id"]) for one in answer["data"]]
+    except Exception as error:
+        raise failure_of(error, provider, endpoint, "list of models").error from error
+
+
+def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
+    """What an exception of an attempt means; one that means nothing is a bug, and raised."""
+    import httpx2
+
+    said = error.said if isinstance(error, Refused) else provider.sdk.said(error)
+    if said is not None:
+        return failure(Refusal(provider.name, model, said.status, said.name, said.message, said.headers, endpoint.key_name))
+    if isinstance(error, CutOff):
+        return broken_connection(provider.name, ConnectionError("the stream ended before the reply did"))
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, httpx2.HTTPError | OSError):
+            return broken_connection(provider.name, cause, endpoint.url)
+        cause = cause.__cause__
+    if isinstance(error, ValueError | TypeError | KeyError | AttributeError | IndexError):
+        words = encodable(f"{type(error).__name__}: {error}")[:200]
+        what = f"{provider.name}: what came is no reply ({words})"
+        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), passing=True)
+    raise error
+
+
+def _joined(first: Reply, second: Reply) -> Reply:
+    message = Message("assistant", first.message.parts + second.message.parts)
+    return replace(
+        second,
+        message=message,
+        usage=first.usage + second.usage,
+        metadata={**first.metadata, **second.metadata},
+    )

@@ -1,0 +1,120 @@
+"""Keys, asked for without showing them: ``%agent key``. Nothing here prints one, or repeats what may be one."""
+
+from __future__ import annotations
+
+import getpass
+import warnings
+from collections.abc import Sequence
+
+from IPython.core.error import StdinNotImplementedError
+
+from agentnb import settings
+from agentnb.errors import SettingsError, near
+
+OPTIONS = ("--keyring", "--forget")
+
+SHOWN = (
+    "Delete it from the cell. IPython keeps a history of what was run: if others can read this notebook or that history, "
+    "have the provider make the key invalid and take a new one"
+)
+"""What to do about a key that was typed where everybody sees it."""
+
+
+def names_to_offer() -> list[str]:
+    """The names of keys that can be completed."""
+    return [*settings.KEY_VARIABLES, *settings.key_names()]
+
+
+def key_lines() -> list[str]:
+    """A line for each key that is known: its variable, where it comes from, and for which models it is."""
+    lines = [f"{variable:<20} {_whence(variable):<22} {_users(variable)}".rstrip() for variable in settings.key_names()]
+    return [*lines, "Give one: %agent key NAME. It is asked for without showing it"]
+
+
+def key_verdict(words: Sequence[str]) -> str:
+    """Do what the words say; what was done, in one line. `SettingsError`, which repeats none of them, if they say nothing."""
+    name, *more = [word for word in words if not word.startswith("-")] or [""]
+    options = [word for word in words if word.startswith("-")]
+    for option in options:
+        if option not in OPTIONS:
+            raise _shown() if _may_be_a_key(option) else SettingsError("%agent key has no such option", near(option, OPTIONS))
+    for word in more:
+        raise SettingsError(f"Write it so: --{word}") if f"--{word}" in OPTIONS else _shown()
+    if not name:
+        raise SettingsError("Which key?", f"Write: %agent key {next(iter(settings.KEY_VARIABLES))}")
+    try:
+        variable = settings.key_variable(name)
+    except SettingsError:
+        if _may_be_a_key(name):
+            raise _shown() from None
+        raise
+    if "--forget" in options:
+        return _forgotten(variable)
+    return _kept(name, variable, in_keyring="--keyring" in options)
+
+
+def _may_be_a_key(word: str) -> bool:
+    return "=" in word or settings.looks_like_a_key(word)
+
+
+def _shown() -> SettingsError:
+    return SettingsError("A key is never written in the line, %agent key NAME asks for it: nothing was kept", SHOWN)
+
+
+def _kept(name: str, variable: str, *, in_keyring: bool) -> str:
+    if in_keyring:
+        settings.check_keyring()  # before somebody looks for the key
+    text = _asked(name, variable)
+    if not text.strip():
+        return f"Nothing was kept: no key for {variable} was given"
+    settings.keep_key(variable, text, in_keyring)
+    where = "until it ends, and in the system's keyring" if in_keyring else "until it ends"
+    return f"{variable} is kept in this kernel {where}. {_next(variable)}"
+
+
+def _asked(name: str, variable: str) -> str:
+    what = variable if name == variable else f"{variable}, for {name}: models"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", getpass.GetPassWarning)  # it would show what is typed
+            # Looked up when it is used: a kernel puts its own there.
+            return getpass.getpass(f"The key ({what}): ")
+    except EOFError:
+        return ""
+    except KeyboardInterrupt:
+        raise SettingsError("Interrupted: nothing was kept") from None
+    except (StdinNotImplementedError, getpass.GetPassWarning):
+        raise SettingsError(
+            f"There is nobody here who could be asked for {variable} without showing it",
+            "Set that variable before Jupyter starts, or use a frontend that can ask",
+        ) from None
+
+
+def _forgotten(variable: str) -> str:
+    places = settings.forget_key(variable)
+    where = " and ".join(places)
+    still = f". It still stands in {settings.ENVIRONMENT}" if settings.has_key(variable) else ""
+    return f"{variable} was in {where}, and is forgotten{still}" if places else f"{variable} was not kept{still}"
+
+
+def _next(variable: str) -> str:
+    provider = _providers(variable)[:1]
+    if not provider:
+        return "See all: %agent key"
+    return f"Next: %%agent -m {provider[0]}:NAME (%agent models {provider[0]} lists the names)"
+
+
+def _whence(variable: str) -> str:
+    try:
+        key = settings.find_key(variable)
+    except SettingsError as error:
+        return error.what.partition(" ")[2]
+    return f"from {key.source}" if key is not None else "no key"
+
+
+def _providers(variable: str) -> list[str]:
+    return [provider for provider, known in settings.KEY_VARIABLES.items() if known == variable]
+
+
+def _users(variable: str) -> str:
+    return ", ".join(f"{provider}:" for provider in _providers(variable))

@@ -1,0 +1,60 @@
+"""Ids as the providers make them, the same each time a server is started; and seals, by which a server knows its own words again."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import json
+from typing import Any
+
+LETTERS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_KEY = b"agentnb loopback"
+_DIGEST = 24
+
+
+class Ids:
+    """Makes ids, each another one. Thread safe."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def letters(self, prefix: str, length: int) -> str:
+        """Such as ``toolu_01`` and ``length`` letters and digits."""
+        number = int.from_bytes(self._bytes(32), "big")
+        made = []
+        for _ in range(length):
+            number, index = divmod(number, len(LETTERS))
+            made.append(LETTERS[index])
+        return prefix + "".join(made)
+
+    def hexadecimal(self, prefix: str, length: int = 48) -> str:
+        """Such as ``fc_`` and ``length`` hexadecimal digits."""
+        return prefix + self._bytes(32).hex()[:length]
+
+    def _bytes(self, size: int) -> bytes:
+        # One step of a count is atomic in CPython.
+        return hashlib.blake2b(str(next(self._numbers)).encode(), digest_size=size, key=_KEY).digest()
+
+
+def sealed(content: Any) -> str:
+    """A text that holds the content and proves that this package wrote it. Any server of this package can open it."""
+    inner = canonical(content)
+    return base64.b64encode(hashlib.blake2b(inner, digest_size=_DIGEST, key=_KEY).digest() + inner).decode()
+
+
+def opened(seal: Any) -> Any:
+    """What was sealed; None if it is no seal, or a changed one."""
+    try:
+        raw = base64.b64decode(seal, validate=True)
+        inner = raw[_DIGEST:]
+        if hashlib.blake2b(inner, digest_size=_DIGEST, key=_KEY).digest() != raw[:_DIGEST]:
+            return None
+        return json.loads(inner)
+    except (TypeError, ValueError):
+        return None
+
+
+def canonical(value: Any) -> bytes:
+    """JSON that is the same for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

@@ -1,0 +1,107 @@
+"""What a script of the loopback server may hold, and the replies that are made of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from agentnb.core.messages import Text, Thinking, ToolCall
+from agentnb.core.usage import Usage
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """A content block of the Messages wire, sent as it stands here, such as ``redacted_thinking`` or ``server_tool_use``.
+
+    The other wires have no such blocks and leave it out.
+    """
+
+    block: dict[str, Any]
+
+
+AnswerPart: TypeAlias = "Text | Thinking | ToolCall | Opaque"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reply with a say in how it ends.
+
+    ``stop_reason`` in the words of any wire (``end_turn``, ``max_tokens``, ``tool_use``, ``refusal``, ``pause_turn``,
+    ``content_filter`` ...) is said in the words of the wire that asks; one that no wire knows is sent as it is.
+    ``usage`` instead of the estimate.
+    """
+
+    parts: Sequence[str | AnswerPart] = ()
+    stop_reason: str | None = None
+    usage: Usage | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(_as_part(part) for part in self.parts))
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """The parts of this kind."""
+        return [part for part in self.parts if isinstance(part, kind)]
+
+    @property
+    def text(self) -> str:
+        """All its words."""
+        return "".join(part.text for part in self.of(Text))
+
+    @property
+    def reason(self) -> str:
+        """Why it ends, in the words of the Messages wire where they are known."""
+        given = _SAME_REASON.get(self.stop_reason or "", self.stop_reason)
+        return given or ("tool_use" if self.of(ToolCall) else "end_turn")
+
+
+_SAME_REASON = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "max_output_tokens": "max_tokens"}
+
+
+def as_answer(line: Any) -> Answer:
+    """The reply that a text, a part or a list of them stands for; raises TypeError for anything else."""
+    if isinstance(line, Answer):
+        return line
+    if isinstance(line, str | Text | Thinking | ToolCall | Opaque):
+        return Answer([line])
+    if isinstance(line, Sequence):
+        return Answer(line)
+    raise TypeError(f"A script holds texts, parts of a reply, lists of them, misbehaviours and functions, not {line!r}")
+
+
+def words(text: str) -> list[str]:
+    """The text word by word."""
+    return re.findall(r"\S+\s*|\s+", text)
+
+
+def arguments_text(call: ToolCall) -> str:
+    """The arguments as JSON; a string is taken as what a careless model wrote."""
+    return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
+
+
+def fragments(text: str, length: int = 6) -> list[str]:
+    """The text in small pieces, as tool arguments stream."""
+    return [text[start : start + length] for start in range(0, len(text), length)]
+
+
+def tokens(value: Any) -> int:
+    """An estimate by length: four characters a token."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return -(-len(text) // 4)
+
+
+def output_tokens(answer: Answer) -> tuple[int, int]:
+    """Tokens of the whole reply, and those of them that were thought."""
+    thought = sum(tokens(part.text) for part in answer.of(Thinking))
+    called = sum(tokens(call.name) + tokens(arguments_text(call)) for call in answer.of(ToolCall))
+    return thought + tokens(answer.text) + called + 1, thought
+
+
+def _as_part(part: Any) -> AnswerPart:
+    if isinstance(part, str):
+        return Text(part)
+    if isinstance(part, Text | Thinking | ToolCall | Opaque):
+        return part
+    raise TypeError(f"A reply is made of texts, Thinking, ToolCall and Opaque, not {part!r}")

@@ -1,0 +1,39 @@
+"""What a server remembers of its own replies, to know them again when they come back in a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.testing.ids import canonical
+
+
+class Memory:
+    """Blocks that the server made up, and replies of the Messages wire that it only paused. Thread safe."""
+
+    def __init__(self) -> None:
+        self._blocks: set[bytes] = set()
+        self._paused: set[tuple[bytes, ...]] = set()
+
+    def sent_block(self, block: dict[str, Any]) -> None:
+        """This block, which no seal protects, went out."""
+        self._blocks.add(unmarked(block))
+
+    def knows(self, block: Any) -> bool:
+        """Whether it went out like this."""
+        return unmarked(block) in self._blocks
+
+    def paused(self, blocks: list[dict[str, Any]]) -> None:
+        """A reply of these blocks was paused."""
+        self._paused.add(tuple(unmarked(block) for block in blocks))
+
+    def was_paused(self, blocks: list[Any]) -> bool:
+        """Whether these blocks end with a reply that was paused."""
+        found = tuple(unmarked(block) for block in blocks)
+        return any(found[len(found) - len(reply) :] == reply for reply in self._paused.copy() if 0 < len(reply) <= len(found))
+
+
+def unmarked(block: Any) -> bytes:
+    """The block as canonical JSON, without what only the cache looks at and without what is not set."""
+    if not isinstance(block, dict):
+        return canonical(block)
+    return canonical({name: value for name, value in block.items() if name != "cache_control" and value is not None})

@@ -1,0 +1,292 @@
+"""What a call costs: the same as the price table says, and unknown where it is unknown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from genai_prices import Usage as TableUsage
+from genai_prices import calc_price
+from genai_prices.data_snapshot import get_snapshot
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentnb.core.usage import Usage
+from agentnb.errors import SettingsError
+from agentnb.models import prices
+from agentnb.models.prices import Price, load, priced
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+USUAL = Usage(input=30_000, output=700, cache_read=20_000, cache_write=1_500, reasoning=300)
+SIZES = (0, 1, 99_999, 100_000, 100_001, 199_999, 200_000, 200_001, 272_000, 272_001, 1_000_000)
+
+
+def table_cost(usage: Usage, model: str, at: datetime = NOW, **where: Any) -> float:
+    """What the table itself makes of it, in its own slow way."""
+    given = {
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "cache_read_tokens": usage.cache_read,
+        "cache_write_tokens": usage.cache_write,
+        "output_reasoning_tokens": usage.reasoning,
+    }
+    counts = {kind: count for kind, count in given.items() if count is not None}
+    return float(calc_price(TableUsage(**counts), model, genai_request_timestamp=at, **where).total_price)
+
+
+def cost(usage: Usage, provider: str, model: str, at: datetime = NOW, **how: Any) -> float | None:
+    return priced(usage, provider, model, at, None, **how).cost
+
+
+@pytest.mark.req("R2.14")
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("anthropic", "claude-sonnet-4-5"),
+        ("anthropic", "claude-sonnet-4-5-20250929"),
+        ("anthropic", "claude-haiku-5-5"),
+        ("anthropic", "CLAUDE-OPUS-5-5"),
+        ("openai", "o3"),
+        ("openai", "gpt-4o-mini"),
+        ("openai", "gpt-6.1-terra"),
+    ],
+)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_cost_is_what_the_table_says_for_inputs_of_every_size(provider: str, model: str, size: int) -> None:
+    usages = [
+        Usage(size, 500),
+        Usage(size, 0, cache_read=size // 2),
+        Usage(size, 7, cache_read=size // 3, cache_write=size // 4),
+        Usage(size, 500, reasoning=400),
+    ]
+    for usage in usages:
+        assert cost(usage, provider, model) == table_cost(usage, model, provider_id=provider)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_cost_is_what_the_table_says_for_every_model_of_a_provider_that_is_paid_by_tokens(provider: str) -> None:
+    compared = 0
+    for model in next(one for one in get_snapshot().providers if one.id == provider).models:
+        for usage in (USUAL, Usage(400_000, 90, cache_read=1)):
+            if (found := cost(usage, provider, model.id)) is not None:
+                assert found == table_cost(usage, model.id, provider_id=provider), model.id
+                compared += 1
+    assert compared > 20
+
+
+def test_openai_has_the_same_prices_through_both_of_its_interfaces() -> None:
+    assert cost(USUAL, "openai-responses", "o3") == cost(USUAL, "openai", "o3") is not None
+
+
+def test_a_price_is_that_of_the_day_of_the_call() -> None:
+    change = datetime(2025, 6, 10, tzinfo=UTC)
+    days = [change - timedelta(seconds=1), change]
+    before, after = [cost(USUAL, "openai", "o3", day) for day in days]
+    assert [before, after] == [table_cost(USUAL, "o3", day, provider_id="openai") for day in days]
+    assert before is not None and after is not None and before > after
+
+
+@pytest.mark.parametrize(
+    ("url", "model"),
+    [
+        ("https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
+        ("https://openrouter.ai/api/v1", "anthropic/claude-sonnet-4.5"),
+        ("https://api.mistral.ai/v1", "mistral-large-latest"),
+        ("https://api.perplexity.ai", "sonar-pro"),
+        ("https://api.perplexity.ai", "sonar-deep-research"),
+    ],
+)
+def test_models_of_other_providers_are_known_by_the_url_of_their_server(url: str, model: str) -> None:
+    assert cost(USUAL, "compatible", model, url=url) == table_cost(USUAL, model, provider_api_url=url) > 0
+
+
+def test_what_is_thought_has_its_own_price_where_the_table_has_one() -> None:
+    usages = [Usage(10, 1_000), Usage(10, 1_000, reasoning=1_000)]
+    said, thought = (cost(usage, "compatible", "sonar-deep-research", url="https://api.perplexity.ai") for usage in usages)
+    assert said is not None and thought is not None and said > thought
+
+
+def test_writing_to_a_cache_that_lasts_an_hour_has_its_own_price() -> None:
+    usage = Usage(1_000, 10, cache_write=800)
+    counts = {"input_tokens": 1_000, "output_tokens": 10, "cache_write_tokens": 800, "cache_write_1h_tokens": 800}
+    expected = calc_price(TableUsage(**counts), "claude-opus-5-5", provider_id="anthropic", genai_request_timestamp=NOW)
+    assert cost(usage, "anthropic", "claude-opus-5-5", long_cache=True) == float(expected.total_price)
+    assert cost(usage, "anthropic", "claude-opus-5-5") == table_cost(usage, "claude-opus-5-5", provider_id="anthropic")
+
+
+@pytest.mark.req("R2.14")
+@pytest.mark.parametrize(
+    ("provider", "model", "url"),
+    [
+        ("anthropic", "never-heard-of", None),
+        ("openai", "claude-sonnet-4-5", None),
+        ("nobody", "gpt-4o", None),
+        ("ollama", "gpt-oss:20b", None),
+        ("ollama", "gpt-oss:20b", "http://localhost:11434/v1"),
+        ("compatible", "gpt-4o", "http://127.0.0.1:8000/v1"),
+        ("compatible", "gpt-4o", "https://models.example.org/v1"),
+        ("compatible", "gpt-4o", None),
+        ("simulated", "disciplined", None),
+        ("openai", "gpt-live-1", None),
+    ],
+    ids=str,
+)
+def test_the_cost_of_a_model_whose_price_nobody_knows_is_unknown(provider: str, model: str, url: str | None) -> None:
+    assert cost(USUAL, provider, model, url=url) is None
+
+
+@pytest.mark.req("R2.14")
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(),
+        Usage(input=10),
+        Usage(output=10),
+        Usage(input=10, output=5, cache_read=11),
+        Usage(input=10, output=5, cache_read=6, cache_write=6),
+        Usage(input=10, output=-1),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("price", [None, Price.parse("3/15")], ids=["table", "own"])
+def test_a_cost_is_unknown_if_the_tokens_are_or_cannot_be(usage: Usage, price: Price | None) -> None:
+    assert priced(usage, "anthropic", "claude-opus-5-5", NOW, price).cost is None
+
+
+def test_only_the_cost_is_set_and_one_that_was_there_is_replaced() -> None:
+    before = Usage(30, 7, 20, 1, 3, cost=99.0, estimated=True)
+    after = priced(before, "anthropic", "never-heard-of", NOW, None)
+    assert after == Usage(30, 7, 20, 1, 3, cost=None, estimated=True)
+    assert priced(before, "x", "y", NOW, Price.parse("1/1")).cost == pytest.approx(37e-6)
+
+
+@pytest.mark.req("R2.14")
+@pytest.mark.parametrize(
+    ("text", "usage", "dollars"),
+    [
+        ("3/15", Usage(1_000_000, 0), 3.0),
+        ("3/15", Usage(0, 1_000_000), 15.0),
+        ("3/15", Usage(1_000_000, 0, cache_read=400_000, cache_write=100_000), 3.0),
+        ("3/15/0.3/3.75", Usage(1_000_000, 0, cache_read=400_000, cache_write=100_000), 1.5 + 0.12 + 0.375),
+        (" 3 / 15 ", Usage(1_000_000, 1_000_000), 18.0),
+        ("0.25/0", Usage(4, 1_000), 1e-6),
+        ("3/15", Usage(0, 1_000_000, reasoning=900_000), 15.0),
+    ],
+)
+def test_a_price_that_the_person_gave_goes_before_the_table(text: str, usage: Usage, dollars: float) -> None:
+    assert priced(usage, "anthropic", "claude-opus-5-5", NOW, Price.parse(text)).cost == pytest.approx(dollars)
+
+
+@pytest.mark.parametrize("usage", [Usage(), Usage(input=3), Usage(3, 4, 9)], ids=repr)
+@pytest.mark.parametrize("text", ["0", "0/0", "0.0", "0/0/0/0"])
+def test_what_is_free_costs_nothing_whatever_was_used(text: str, usage: Usage) -> None:
+    assert priced(usage, "ollama", "qwen", NOW, Price.parse(text)).cost == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "3",
+        "3/",
+        "/15",
+        "3/15/1",
+        "1/2/3/4/5",
+        "a/b",
+        "-1/2",
+        "nan/1",
+        "inf/1",
+        "1e3/1",
+        "1_0/1",
+        "$3/$15",
+        "3,5/15",
+        "\uff11/2",
+    ],
+)
+def test_what_is_no_price_is_refused_with_how_to_write_one(text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Price.parse(text)
+    assert caught.value.what == f"price={text} is no price"
+    assert "input/output as in 3/15" in caught.value.hint and "0 for free" in caught.value.hint
+
+
+numbers = st.decimals(0, 999_999_999, places=4)
+
+
+@given(st.tuples(numbers, numbers) | st.tuples(numbers, numbers, numbers, numbers))
+def test_a_price_is_written_as_it_is_read(given: tuple[Decimal, ...]) -> None:
+    price = Price(*given)
+    again = Price.parse(str(price))
+    assert again == price or (again.is_free and price.is_free)
+    assert "E" not in str(price)
+
+
+def test_prices_are_values() -> None:
+    assert Price.parse("3/15") == Price.parse("3.0/15.0") and hash(Price.parse("3/15")) == hash(Price.parse("3/15"))
+    assert [str(Price.parse(text)) for text in ("3/15", "0", "3/15/0.3/3.75")] == ["3/15", "0", "3/15/0.3/3.75"]
+
+
+def python(code: str) -> str:
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_table_is_read_only_when_it_is_needed() -> None:
+    code = (
+        "import sys\n"
+        "from datetime import UTC, datetime\n"
+        "from agentnb.core.usage import Usage\n"
+        "from agentnb.models import prices\n"
+        "at = datetime.now(UTC)\n"
+        "prices.priced(Usage(1, 2), 'anthropic', 'claude-opus-5-5', at, prices.Price.parse('3/15'))\n"
+        "prices.priced(Usage(1, 2), 'ollama', 'qwen', at, None)\n"
+        "print('genai_prices' in sys.modules)\n"
+        "prices.load()\n"
+        "print('genai_prices' in sys.modules, 'genai_prices.data' in sys.modules)\n"
+    )
+    assert python(code) == "False\nTrue True\n"
+
+
+def test_prices_are_never_fetched() -> None:
+    code = (
+        "import sys, threading\n"
+        "from datetime import UTC, datetime\n"
+        "def refuse(event, args):\n"
+        "    assert not event.startswith('socket.'), event\n"
+        "sys.addaudithook(refuse)\n"
+        "from agentnb.core.usage import Usage\n"
+        "from agentnb.models.prices import load, priced\n"
+        "load()\n"
+        "at = datetime.now(UTC)\n"
+        "print(priced(Usage(1, 2), 'anthropic', 'claude-opus-5-5', at, None).cost is not None)\n"
+        "print(priced(Usage(1, 2), 'anthropic', 'never-heard-of', at, None).cost, threading.active_count())\n"
+    )
+    assert python(code) == "True\nNone 1\n"
+
+
+def test_many_threads_may_load_and_ask_at_once() -> None:
+    prices._model.cache_clear()
+
+    def ask(number: int) -> float | None:
+        load()
+        return cost(USUAL, *[("anthropic", "claude-haiku-5-5"), ("openai", "o3")][number % 2])
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(ask, range(64)))
+    assert set(found[::2]) == {cost(USUAL, "anthropic", "claude-haiku-5-5")}
+    assert set(found[1::2]) == {cost(USUAL, "openai", "o3")}
+
+
+def test_a_model_is_looked_up_once() -> None:
+    prices._model.cache_clear()
+    for _ in range(5):
+        cost(USUAL, "anthropic", "claude-opus-5-5")
+        cost(USUAL, "anthropic", "never-heard-of")
+    assert prices._model.cache_info().misses == 2

@@ -1,0 +1,322 @@
+"""How keys are held: where they are looked for, and how they are kept from being seen."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.errors import KeyringLocked, PasswordDeleteError
+
+from agentnb import settings
+from agentnb.errors import SettingsError
+
+SECRET = "sk-test-0123456789abcdef"
+OTHER = "sk-other-fedcba9876543210"
+
+
+class MemoryKeyring(KeyringBackend):
+    """A keyring that ends with the test."""
+
+    priority = 0.1  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, str], str] = {}
+        self.asked: list[str] = []
+
+    def get_password(self, service: str, username: str) -> str | None:
+        self.asked.append(username)
+        return self.held.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.held[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        if (service, username) not in self.held:
+            raise PasswordDeleteError(username)
+        del self.held[service, username]
+
+
+class LockedKeyring(MemoryKeyring):
+    """One that the person does not open; it says too much about that."""
+
+    def get_password(self, service: str, username: str) -> str | None:
+        raise KeyringLocked("no")
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        raise KeyringLocked(f"{password} not taken")
+
+
+@pytest.fixture
+def memory() -> Iterator[MemoryKeyring]:
+    before = keyring.get_keyring()
+    backend = MemoryKeyring()
+    keyring.set_keyring(backend)
+    yield backend
+    keyring.set_keyring(before)
+
+
+@pytest.fixture
+def locked(memory: MemoryKeyring) -> None:
+    keyring.set_keyring(LockedKeyring())  # taken back by `memory`
+
+
+def revealed(name: str) -> str | None:
+    key = settings.find_key(name)
+    return None if key is None else key.reveal()
+
+
+# A key
+
+
+def test_a_key_shows_where_it_is_from_and_never_itself() -> None:
+    key = settings.Key("ANTHROPIC_API_KEY", SECRET, settings.ENVIRONMENT)
+    assert repr(key) == str(key) == f"{key}" == "<key ANTHROPIC_API_KEY from the environment>"
+    assert SECRET not in str({"key": key}) and not hasattr(key, "__dict__")
+    assert key.reveal() == SECRET
+
+
+@pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_key_is_neither_pickled_nor_copied(way: object) -> None:
+    with pytest.raises(TypeError, match="not pickled"):
+        way(settings.Key("ANTHROPIC_API_KEY", SECRET, settings.ENVIRONMENT))  # type: ignore[operator]
+
+
+def test_keys_of_the_same_text_are_equal() -> None:
+    first = settings.Key("ANTHROPIC_API_KEY", SECRET, settings.ENVIRONMENT)
+    second = settings.Key("ANTHROPIC_API_KEY", SECRET, settings.KERNEL)
+    third = settings.Key("ANTHROPIC_API_KEY", OTHER, settings.KERNEL)
+    assert {first: 1} == {second: 1}
+    assert first != third and first != SECRET
+    assert len({first, second, third}) == 2
+
+
+# Where a key is looked for
+
+
+def test_a_kept_key_goes_before_that_of_the_environment_and_that_before_the_keyring(
+    monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring
+) -> None:
+    memory.held["agentnb", "ANTHROPIC_API_KEY"] = "from-keyring"
+    assert revealed("anthropic") == "from-keyring"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", " from-environment\n")
+    assert revealed("anthropic") == "from-environment"
+    settings.keep_key("anthropic", "from-kernel")
+    assert revealed("anthropic") == revealed("ANTHROPIC_API_KEY") == "from-kernel"
+
+
+def test_a_key_says_where_it_is_from(monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring) -> None:
+    memory.held["agentnb", "OPENAI_API_KEY"] = SECRET
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    settings.keep_key("OPENROUTER_API_KEY", SECRET)
+    found = [settings.find_key(name) for name in ("openai", "anthropic", "OPENROUTER_API_KEY")]
+    assert [key.source for key in found if key] == ["the keyring", "the environment", "this kernel"]
+
+
+def test_the_keyring_is_asked_once_for_a_name(memory: MemoryKeyring) -> None:
+    for _ in range(3):
+        assert settings.find_key("anthropic") is None
+        assert settings.find_key("openai-responses") is settings.find_key("openai") is None
+    assert memory.asked == ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
+
+
+def test_many_threads_ask_the_keyring_once(memory: MemoryKeyring) -> None:
+    memory.held["agentnb", "ANTHROPIC_API_KEY"] = SECRET
+    together = threading.Barrier(8)
+
+    def look() -> None:
+        together.wait()
+        assert revealed("anthropic") == SECRET
+
+    threads = [threading.Thread(target=look) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert memory.asked == ["ANTHROPIC_API_KEY"]
+
+
+def test_whether_there_is_a_key_asks_no_keyring(memory: MemoryKeyring) -> None:
+    memory.held["agentnb", "ANTHROPIC_API_KEY"] = SECRET
+    assert not settings.has_key("anthropic")
+    assert settings.providers_with_key() == []
+    assert settings.secrets() == ()
+    assert memory.asked == []
+
+
+def test_a_keyring_that_fails_has_no_key(locked: None) -> None:
+    assert settings.find_key("anthropic") is None
+
+
+def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    assert settings.find_key("anthropic") is None
+    with pytest.raises(SettingsError, match=r"package keyring is not installed.*%pip install"):
+        settings.keep_key("anthropic", SECRET, in_keyring=True)
+    assert settings.find_key("anthropic") is None
+    assert settings.forget_key("anthropic") == ()
+
+
+def test_the_package_keyring_is_loaded_only_when_a_key_is_looked_for() -> None:
+    code = "import sys, agentnb.settings as s; s.has_key('anthropic'); print('keyring' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("broken", ["sk-one sk-two", "sk-one\nsk-two", "sk-täst-0123456789", "'sk-quoted-0123456789'"])
+def test_what_cannot_be_a_key_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", broken)
+    with pytest.raises(SettingsError, match="ANTHROPIC_API_KEY in the environment is no key") as found:
+        settings.find_key("anthropic")
+    with pytest.raises(SettingsError, match="no key for OPENAI_API_KEY") as kept:
+        settings.keep_key("openai", broken)
+    assert "sk-" not in repr(found.value) + repr(kept.value)
+    assert settings.find_key("openai") is None
+
+
+@pytest.mark.parametrize("blank", ["", "  \n"])
+def test_a_blank_text_is_not_kept(blank: str) -> None:
+    with pytest.raises(SettingsError, match="it is blank"):
+        settings.keep_key("anthropic", blank)
+    assert not settings.has_key("anthropic")
+
+
+def test_white_space_around_a_key_is_left_out() -> None:
+    settings.keep_key("anthropic", f" {SECRET}\n")
+    assert revealed("anthropic") == SECRET
+
+
+# Keeping and forgetting
+
+
+def test_a_key_can_be_kept_in_the_keyring_too(memory: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.keep_key("anthropic", SECRET, in_keyring=True)
+    assert memory.held == {("agentnb", "ANTHROPIC_API_KEY"): SECRET}
+    monkeypatch.setattr(settings, "_held", settings._Held())  # a new kernel
+    assert revealed("anthropic") == SECRET
+
+
+def test_a_key_is_put_in_no_keyring_unasked(memory: MemoryKeyring) -> None:
+    settings.keep_key("anthropic", SECRET)
+    assert memory.held == {}
+
+
+def test_forgetting_says_where_the_key_was(memory: MemoryKeyring) -> None:
+    assert settings.forget_key("anthropic") == ()
+    settings.keep_key("anthropic", SECRET)
+    assert settings.forget_key("anthropic") == ("this kernel",)
+    settings.keep_key("anthropic", SECRET, in_keyring=True)
+    assert settings.forget_key("ANTHROPIC_API_KEY") == ("this kernel", "the keyring")
+    assert memory.held == {}
+    assert settings.find_key("anthropic") is None
+
+
+def test_the_keyring_is_asked_again_after_something_was_kept_or_forgotten(memory: MemoryKeyring) -> None:
+    assert settings.find_key("anthropic") is None
+    memory.held["agentnb", "ANTHROPIC_API_KEY"] = SECRET
+    assert settings.find_key("anthropic") is None
+    settings.keep_key("anthropic", OTHER)
+    settings._held.kept.clear()
+    assert revealed("anthropic") == SECRET
+    settings.forget_key("anthropic")
+    assert settings.find_key("anthropic") is None
+
+
+def test_a_keyring_that_takes_nothing_is_told_and_the_kernel_keeps_the_key(locked: None) -> None:
+    with pytest.raises(SettingsError, match=r"does not take the key \(KeyringLocked\).*kept in this kernel only") as caught:
+        settings.keep_key("anthropic", SECRET, in_keyring=True)
+    assert SECRET not in repr(caught.value) and caught.value.__context__ is None
+    assert revealed("anthropic") == SECRET
+
+
+def test_a_keyring_that_loses_what_it_takes_is_told() -> None:
+    assert type(keyring.get_keyring()).__module__ == "keyring.backends.null"  # what all tests have
+    with pytest.raises(SettingsError, match="not there afterwards"):
+        settings.keep_key("anthropic", SECRET, in_keyring=True)
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("antropic", "Did you mean anthropic?"),
+        ("anthropic_api_key", "Did you mean ANTHROPIC_API_KEY?"),
+        ("", "There is anthropic, openai"),
+        ("A", "There is anthropic, openai"),
+        ("1_API_KEY", "There is anthropic, openai"),
+        ("A" * 65, "There is anthropic, openai"),
+    ],
+)
+def test_another_name_is_refused_with_those_most_like_it(name: str, advice: str) -> None:
+    for use in (settings.find_key, settings.forget_key, settings.key_variable):
+        with pytest.raises(SettingsError, match="That is no name of a key") as caught:
+            use(name)
+        assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize("typed", [SECRET, "sk-ant-api03-Ab_9-zZ", "AKIA0123456789EXAMPLE", "gsk_0123456789abcdefgh"])
+def test_a_key_in_the_place_of_its_name_is_not_repeated(typed: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings.keep_key(typed, OTHER)
+    assert typed not in repr(caught.value) and settings.looks_like_a_key(typed)
+
+
+@pytest.mark.parametrize("name", ["OPENROUTER_API_KEY", "HF_TOKEN", "AZURE_OPENAI_API_KEY_2", "TOKEN"])
+def test_any_variable_can_name_a_key(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, SECRET)
+    assert revealed(name) == SECRET and settings.has_key(name)
+    assert settings.key_names() == ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", name]
+
+
+# Secrets
+
+
+def test_secrets_are_all_keys_that_are_known_the_longest_first(monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "in-environment")
+    monkeypatch.setenv("OPENROUTER_API_KEY", "asked-for-in-environment")
+    memory.held["agentnb", "OPENAI_API_KEY"] = "in-the-keyring"
+    assert settings.secrets() == ("in-environment",)
+    settings.keep_key("anthropic", "kept-here")
+    settings.find_key("openai")
+    settings.find_key("OPENROUTER_API_KEY")
+    assert settings.secrets()[0] == "asked-for-in-environment" and settings.secrets()[-1] == "kept-here"
+    assert set(settings.secrets()[1:3]) == {"in-environment", "in-the-keyring"}
+
+
+@pytest.mark.parametrize(("text", "secrets"), [("1234567", ()), ("12345678", ("12345678",))])
+def test_a_short_text_is_no_secret(text: str, secrets: tuple[str, ...]) -> None:
+    settings.keep_key("anthropic", text)
+    assert settings.secrets() == secrets
+
+
+def test_what_was_forgotten_is_no_secret_any_more() -> None:
+    settings.keep_key("anthropic", SECRET)
+    assert settings.secrets() == (SECRET,)
+    settings.forget_key("anthropic")
+    assert settings.secrets() == ()
+
+
+def test_a_secret_that_no_key_can_be_is_taken_out_of_texts_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-one sk-two")
+    assert settings.secrets() == ("sk-one sk-two",)
+
+
+def test_each_secret_is_replaced_wherever_it_stands() -> None:
+    text = f"{SECRET}, {SECRET}{OTHER} and {SECRET[:8]}"
+    assert settings.without_secrets(text, (OTHER, SECRET)) == f"[key], [key][key] and {SECRET[:8]}"
+    assert settings.without_secrets(text, ()) is text
+    assert settings.without_secrets("nothing", (SECRET,)) == "nothing"
+
+
+def test_of_two_secrets_the_longer_is_replaced_whole() -> None:
+    settings.keep_key("anthropic", SECRET)
+    settings.keep_key("openai", SECRET + "-and-more")
+    assert settings.without_secrets(SECRET + "-and-more", settings.secrets()) == "[key]"
