@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-KEYS = ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+from agentnb import settings
+
+SDK_VARIABLES = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+"""What the SDKs read on their own."""
+KEYS = ("AGENTNB_MODEL", *settings.KEY_VARIABLES.values(), *settings.URL_VARIABLES.values(), *SDK_VARIABLES)
 HOMES = (
     "HOME",
     "USERPROFILE",
@@ -36,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         Path(os.environ[name]).mkdir()
     for name in KEYS:
         os.environ.pop(name, None)
+    os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"  # no test asks this machine's
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

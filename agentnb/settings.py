@@ -21,6 +21,7 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, NoReturn
 from urllib.parse import SplitResult, urlsplit
 
@@ -51,6 +52,10 @@ SERVICE = "agentnb"
 SHORTEST_SECRET = 8
 """What is shorter is taken out of no text: it might stand there by chance."""
 
+BEGINNING = 20
+"""So much of a secret, from its start, is known as a secret that was cut off."""
+
+MASK = "[key]"
 OLLAMA_PORT = 11434
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
@@ -184,10 +189,12 @@ def secrets() -> tuple[str, ...]:
 
 
 def without_secrets(text: str, secrets: Sequence[str]) -> str:
-    """The text with ``[key]`` in the place of each secret."""
+    """The text with ``[key]`` in the place of each secret, also of one that was cut off, as tables do with long words."""
     for secret in secrets:
-        if secret in text:
-            text = text.replace(secret, "[key]")
+        text = text.replace(secret, MASK)
+    for secret in secrets:
+        if secret[:BEGINNING] in text:
+            text = _without_beginnings(text, secret)
     return text
 
 
@@ -210,6 +217,16 @@ def check_keyring() -> None:
             "There is no way to the system's keyring: the package keyring is not installed, or does not load",
             "Install it: %pip install 'agentnb[keyring]'. Or leave out --keyring: then this kernel keeps the key until it ends",
         )
+
+
+def _without_beginnings(text: str, secret: str) -> str:
+    before, *pieces = text.split(secret[:BEGINNING])
+    rest = secret[BEGINNING:]
+    return before + "".join(MASK + piece[_length_in_common(piece, rest) :] for piece in pieces)
+
+
+def _length_in_common(one: str, other: str) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _environment(variable: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
@@ -11,11 +10,6 @@ import pytest
 from agentnb import settings
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-SDK_VARIABLES = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
-"""What the SDKs read on their own."""
-KEYS = ("AGENTNB_MODEL", *settings.KEY_VARIABLES.values(), *settings.URL_VARIABLES.values(), *SDK_VARIABLES)
-
-os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"  # no test asks this machine's; kernels inherit it
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +30,6 @@ def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each test works in a folder of its own, without keys."""
+    """Each test works in a folder of its own, without keys that another has kept."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(settings, "_held", settings._Held())
-    for name in KEYS:
-        monkeypatch.delenv(name, raising=False)

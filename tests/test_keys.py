@@ -316,6 +316,19 @@ def test_each_secret_is_replaced_wherever_it_stands() -> None:
     assert settings.without_secrets("nothing", (SECRET,)) == "nothing"
 
 
+@pytest.mark.parametrize("length", [20, 21, 23])
+def test_a_secret_that_was_cut_off_is_replaced_as_far_as_it_goes(length: int) -> None:
+    text = f"0 {SECRET[:length]}...\n1 {SECRET} {SECRET[:19]}, {SECRET[:length]}"
+    assert settings.without_secrets(text, (SECRET,)) == f"0 [key]...\n1 [key] {SECRET[:19]}, [key]"
+
+
+def test_secrets_that_begin_alike_are_each_replaced_whole() -> None:
+    first, second = SECRET + "-first", SECRET + "-second"
+    for secrets in ((first, second), (second, first)):
+        assert settings.without_secrets(f"{first} {second} {second[:-1]}", secrets).startswith("[key] [key] [key]")
+    assert settings.without_secrets(f"{second}, {first}", (first, second)) == "[key], [key]"
+
+
 def test_of_two_secrets_the_longer_is_replaced_whole() -> None:
     settings.keep_key("anthropic", SECRET)
     settings.keep_key("openai", SECRET + "-and-more")

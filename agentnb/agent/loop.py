@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -28,6 +29,7 @@ from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.errors import AgentnbError, ModelError, StoreError
 from agentnb.models.model import Model, Reply, Retry, StreamItem
+from agentnb.settings import without_secrets
 
 
 class Loop:
@@ -43,7 +45,9 @@ class Loop:
         log: EventLog,
         inbox: Inbox,
         todos: TodoCheck | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
+        """``secrets``: texts that no error may hold."""
         self._model = model
         self._conversation = conversation
         self._dispatch = dispatch
@@ -51,6 +55,7 @@ class Loop:
         self._todos = todos or TodoCheck(None, log)
         self._log = log
         self._inbox = inbox
+        self._spared = partial(without_secrets, secrets=secrets)
         self._woken = asyncio.Event()
         self._own_cancellations = 0
         self._over = False
@@ -141,7 +146,7 @@ class Loop:
                 if isinstance(item, Reply):
                     reply = item
                 elif isinstance(item, Retry):
-                    self._log.emit(e.RetryScheduled, **_as_fields(item), heard=hearing.end())
+                    self._note_retry(item, hearing.end())
                     hearing = Hearing(self._log.tell, markers=self._rules.markers)
                 else:
                     hearing.take(item)
@@ -149,8 +154,10 @@ class Loop:
             self._keep_broken_off(hearing, perf_counter() - started)
             if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self._is_cancelled(error):
                 raise
-            words = encodable(f"{type(error).__name__}: {error}")
-            raise ModelError(f"{self._model.name} failed: {words}", run=self._log.run) from error
+            said = encodable(f"{type(error).__name__}: {error}")
+            words = self._spared(said)
+            cause = error if words == said else None  # whose traceback would show it
+            raise ModelError(f"{self._model.name} failed: {words}", run=self._log.run) from cause
         if reply is None:
             self._keep_broken_off(hearing, perf_counter() - started)
             raise ModelError(f"{self._model.name} ended its stream without a reply", run=self._log.run)
@@ -167,6 +174,11 @@ class Loop:
             metadata=reply.metadata,
         )
         return message
+
+    def _note_retry(self, retry: Retry, heard: str) -> None:
+        reason = self._spared(encodable(retry.reason))
+        log, attempt = self._log, retry.attempt
+        log.emit(e.RetryScheduled, attempt=attempt, seconds=retry.seconds, reason=reason, status=retry.status, heard=heard)
 
     def _settled(self, reply: Reply) -> Reply:
         message: object = reply.message
@@ -266,6 +278,8 @@ class Loop:
         """Write down the failure, as far as the log still can; the run in memory takes it in anyhow."""
         if isinstance(error, AgentnbError):
             error.run = self._log.run
+            error.what, error.hint = self._spared(error.what), self._spared(error.hint)
+            error.args = (error.what, error.hint)
         try:
             self._write_failure(error, where)
         except StoreError:
@@ -274,7 +288,7 @@ class Loop:
     def _write_failure(self, error: BaseException, where: str) -> None:
         run = self._log.run
         if run.events and run.error is None and run.should_continue:
-            self._log.emit(e.ErrorRaised, error=_described(error), where=where)
+            self._log.emit(e.ErrorRaised, error=_described(error, self._spared), where=where)
         self._close("failed", "error", round_status="error")
 
     def _close(self, status: e.Status, stop_reason: str, round_status: e.RoundStatus = "cancelled") -> None:
@@ -322,11 +336,7 @@ def _items(model: Model, request: Request) -> AsyncIterator[StreamItem]:
     raise ModelError(f"{model.name} has a stream that yields nothing", "Let it yield TextDeltas, if any, and then a Reply")
 
 
-def _as_fields(retry: Retry) -> dict[str, Any]:
-    return {"attempt": retry.attempt, "seconds": retry.seconds, "reason": encodable(retry.reason), "status": retry.status}
-
-
-def _described(error: BaseException) -> e.RunError:
+def _described(error: BaseException, spared: Callable[[str], str]) -> e.RunError:
     if isinstance(error, AgentnbError):
         return e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint))
-    return e.RunError(type(error).__name__, encodable(str(error)) or type(error).__name__)
+    return e.RunError(type(error).__name__, spared(encodable(str(error))) or type(error).__name__)

@@ -94,6 +94,7 @@ def _begun(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: Cal
         log=log,
         inbox=inbox,
         todos=todos,
+        secrets=keys,
     )
     open_log = None if task.store is None else partial(task.store.open, log.id, nested=task.parent_id is not None)
     return loop, loop.run(started, open_log)

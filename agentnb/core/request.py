@@ -39,12 +39,12 @@ class Sent(View[Message]):
         made.extend([make(items[index]) for index in range(len(made), min(stop, len(self) - 1))])
         return made if len(made) == stop else made[:stop]
 
-    def once(self, form: Any, make: Callable[[], T]) -> T:
-        """What ``make`` makes, kept under this name for the whole conversation."""
-        if form not in self._kept:
-            self._kept[form] = make()
-        value: T = self._kept[form]
-        return value
+    def once(self, form: Any, of: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """What ``make`` makes ``of`` these, kept under the name ``form`` as long as they stay the same."""
+        found: tuple[tuple[Any, ...], T] | None = self._kept.get(form)
+        if found is None or found[0] != of:
+            found = self._kept[form] = of, make()
+        return found[1]
 
 
 class Request(msgspec.Struct, frozen=True):

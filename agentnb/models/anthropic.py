@@ -11,7 +11,7 @@ from typing import Any
 
 from agentnb.core.events import Delta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
-from agentnb.core.request import Request, Sent
+from agentnb.core.request import Request
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
@@ -20,22 +20,30 @@ from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Said
 from agentnb.models.wire_parts import (
     WITHOUT_RESULT,
     arguments_of,
+    checked,
     encode,
     joined,
     lasting,
     made_of,
+    made_once,
+    parameters,
     read_arguments,
-    safe,
+    safe_id,
+    safe_name,
+    without_half_call,
+    without_last_thoughts,
+    words,
     words_for,
 )
 
 NAME = "anthropic"
 MAX_TOKENS = 32_000
-"""Of a reply, thinking included; the API wants a number."""
+"""Of a reply; the API wants a number. What may be thought comes on top, for it counts there too."""
 MARKED = 3
 """Messages at the end of which those of the person's side are marked for the cache: the last, which the next request will
 read, and the one before, which the last request has written. (The provider looks back only 20 blocks by itself.)"""
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
+THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _OWN_KEYS = frozenset({"type", "id", "name", "input"})
 
 
@@ -44,12 +52,10 @@ _OWN_KEYS = frozenset({"type", "id", "name", "input"})
 
 def body(model: str, request: Request, options: Options) -> bytes:
     """The request as JSON. What stands in it before the messages, and each message, is made once in a conversation."""
-    head = partial(_head, model, request, options)
     messages = request.messages
-    if isinstance(messages, Sent) and not request.settings:
-        start = messages.once((NAME, "head", model, options.stream, id(request.tools), request.system), head)
-    else:
-        start = head()
+    head = partial(_head, model, request, options)
+    of = (model, options, request.system, request.tools, request.settings)
+    start = made_once(messages, (NAME, "head"), of, head)
     sees = options.images is not False
     cached = options.cache != "no"
     count = len(messages)
@@ -66,7 +72,7 @@ def _head(model: str, request: Request, options: Options) -> bytes:
     mark = _mark(options) if options.cache != "no" else None
     fields: dict[str, Any] = {
         "model": model,
-        "max_tokens": request.settings.get("max_tokens") or options.max_tokens or MAX_TOKENS,
+        "max_tokens": request.settings.get("max_tokens") or options.max_tokens or MAX_TOKENS + _budget(options),
     }
     if options.stream:
         fields["stream"] = True
@@ -83,8 +89,7 @@ def _head(model: str, request: Request, options: Options) -> bytes:
 def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[dict[str, Any]]:
     """Tools stand before all else in what the provider caches; they are marked where no system prompt follows."""
     made: list[dict[str, Any]] = [
-        {"name": tool.name, "description": tool.description, "input_schema": {"type": "object", **tool.input_schema}}
-        for tool in tools
+        {"name": tool.name, "description": tool.description, "input_schema": parameters(tool)} for tool in tools
     ]
     made[-1] = _marked(made[-1], mark)
     return made
@@ -107,7 +112,11 @@ def _thinking(options: Options) -> dict[str, Any]:
         return {"thinking": {"type": "disabled"}}
     if options.thinking == "adaptive":
         return {"thinking": {"type": "adaptive", "display": "summarized"}}
-    return {"thinking": {"type": "enabled", "budget_tokens": int(options.thinking)}}
+    return {"thinking": {"type": "enabled", "budget_tokens": _budget(options)}}
+
+
+def _budget(options: Options) -> int:
+    return int(options.thinking) if options.thinking is not None and options.thinking.isdecimal() else 0
 
 
 def _output(options: Options) -> dict[str, Any]:
@@ -130,9 +139,9 @@ def _marked(block: dict[str, Any], mark: Any) -> dict[str, Any]:
 def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = None, marked: int = 0) -> bytes:
     """The message as JSON, empty if nothing of it is sent; with a mark at the end of its first ``marked`` parts."""
     of_assistant = message.role == "assistant"
-    parts = message.parts
-    if not of_assistant and not isinstance(parts[0], ToolResult):
-        parts = tuple(sorted(parts, key=lambda part: not isinstance(part, ToolResult)))
+    parts: Sequence[AnyPart] = message.parts
+    if not of_assistant:
+        parts = sorted(parts, key=lambda part: not isinstance(part, ToolResult))
     blocks: list[dict[str, Any]] = []
     for number, part in enumerate(parts, 1):
         block = _block(part, sees)
@@ -140,13 +149,17 @@ def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = Non
             blocks.append(block)
         if mark is not None and number == marked and blocks and not of_assistant:
             blocks[-1] = _marked(blocks[-1], mark)
+    if of_assistant:
+        blocks = without_last_thoughts(blocks, THOUGHTS)
     return encode({"role": "assistant" if of_assistant else "user", "content": blocks}) if blocks else b""
 
 
 def _block(part: AnyPart, sees: bool) -> dict[str, Any] | None:
     if isinstance(part, ToolResult):
-        content = [block for block in (_block(one, sees) for one in part.parts) if block is not None]
-        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": safe(part.call_id)}
+        # The API takes no pictures in errors.
+        inside = (_block(one, sees and not part.is_error) for one in part.parts)
+        content = [block for block in inside if block is not None]
+        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": safe_id(part.call_id)}
         result["content"] = content or WITHOUT_RESULT
         return {**result, "is_error": True} if part.is_error else result
     if isinstance(part, Image):
@@ -155,7 +168,8 @@ def _block(part: AnyPart, sees: bool) -> dict[str, Any] | None:
         return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
     own: Any = (part.provider_metadata or {}).get(NAME)
     if isinstance(part, ToolCall):
-        return {"type": "tool_use", "id": safe(part.id), "name": safe(part.name), "input": arguments_of(part), **(own or {})}
+        call = {"type": "tool_use", "id": safe_id(part.id), "name": safe_name(part.name), "input": arguments_of(part)}
+        return {**call, **(own or {})}
     if own is not None:
         return dict(own)
     return {"type": "text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
@@ -194,22 +208,22 @@ class AnthropicReading:
         self._blocks[index] = dict(block)
         kind = block.get("type")
         if kind == "text" and block.get("text"):
-            self._pieces[index] = [block["text"]]
+            self._pieces[index] = [words(block["text"])]
             return (TextDelta(block["text"]),)
         if kind == "thinking" and block.get("thinking"):
-            self._pieces[index] = [block["thinking"]]
+            self._pieces[index] = [words(block["thinking"])]
             return (ThinkingDelta(block["thinking"]),)
         return ()
 
     def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[Delta]:
         kind = delta.get("type")
         if kind == "text_delta":
-            self._pieces.setdefault(index, []).append(delta["text"])
+            self._pieces.setdefault(index, []).append(words(delta["text"]))
             return (TextDelta(delta["text"]),) if delta["text"] else ()
         if kind == "input_json_delta":
             self._pieces.setdefault(index, []).append(delta["partial_json"])
         elif kind == "thinking_delta":
-            self._pieces.setdefault(index, []).append(delta["thinking"])
+            self._pieces.setdefault(index, []).append(words(delta["thinking"]))
             return (ThinkingDelta(delta["thinking"]),) if delta["thinking"] else ()
         elif kind == "signature_delta":
             self._blocks[index]["signature"] = self._blocks[index].get("signature", "") + delta["signature"]
@@ -222,10 +236,11 @@ class AnthropicReading:
             raise CutOff
         metadata = {key: self._message[key] for key in ("id", "model") if self._message.get(key)}
         metadata |= {key: self._end[key] for key in ("stop_sequence", "stop_details") if self._end.get(key)}
-        parts = [part for part in map(self._part, sorted(self._blocks)) if part is not None]
-        if stop_reason in CUT and parts and isinstance(parts[-1], ToolCall) and not isinstance(parts[-1].arguments, dict):
-            metadata["cut_call"] = parts.pop().name  # type: ignore[union-attr]  # just looked
-        return Reply(Message("assistant", tuple(parts)), _read_usage(self._usage), stop_reason, metadata)
+        parts = tuple(part for part in map(self._part, sorted(self._blocks)) if part is not None)
+        if stop_reason in CUT:
+            parts, half = without_half_call(parts)
+            metadata |= half
+        return checked(Reply(Message("assistant", parts), _read_usage(self._usage), stop_reason, metadata))
 
     def _part(self, index: int) -> AnyPart | None:
         block = self._blocks[index]
@@ -238,7 +253,7 @@ class AnthropicReading:
             return ToolCall(block.get("name", ""), given, block.get("id", ""), {NAME: own} if own else None)
         if kind == "thinking":
             return Thinking(told, {NAME: {**block, "thinking": told}})
-        if told and kind in ("server_tool_use", "mcp_tool_use"):
+        if told and "input" in block:
             block = {**block, "input": read_arguments(told)}
         if kind == "redacted_thinking":
             return Thinking("", {NAME: block})

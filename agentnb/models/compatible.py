@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from agentnb.models.openai import OpenAIReading, OpenAISdk, as_stream, body
+from agentnb.models.openai import OTHERS, OpenAIReading, OpenAISdk, as_stream, body
 from agentnb.models.provider import COMMON_OPTIONS, Provider
 
 OPTIONS = COMMON_OPTIONS | {"effort", "temperature", "echo"}
@@ -17,7 +17,7 @@ COMPATIBLE = Provider(
     sdk=OpenAISdk(),
     path="/chat/completions",
     body=partial(body, minimal=True),
-    reading=partial(OpenAIReading, needs_end=False),
+    reading=partial(OpenAIReading, own=OTHERS, needs_end=False),
     as_stream=as_stream,
     options=OPTIONS,
     needs_key=False,

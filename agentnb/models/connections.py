@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from agentnb.models.limiter import Limiter
 from agentnb.models.provider import Sdk
@@ -30,7 +29,7 @@ class Endpoint:
     timeout: float = field(default=300.0)
 
 
-_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Endpoint, tuple[Any, AsyncIterator[None]]]] = WeakKeyDictionary()
+_clients: dict[asyncio.AbstractEventLoop, dict[Endpoint, tuple[Any, AsyncIterator[None]]]] = {}
 _limiters: dict[tuple[str, str | None], Limiter] = {}
 _lock = Lock()
 
@@ -45,7 +44,11 @@ async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:
     """The client of the running event loop for this endpoint."""
     loop = asyncio.get_running_loop()
     with _lock:
-        mine = _clients.setdefault(loop, {})
+        mine = _clients.get(loop)
+        if mine is None:
+            for closed in [other for other in _clients if other.is_closed()]:
+                del _clients[closed]  # it did not end in order
+            mine = _clients[loop] = {}
     if endpoint not in mine:
         key = endpoint.key.reveal() if endpoint.key is not None else "none"
         # The first import of a library takes a second: the loop should hear a stop meanwhile.

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,11 +15,15 @@ from agentnb.core.messages import encodable
 from agentnb.errors import ContextOverflow, KeyRefused, ModelError, ProviderTrouble, RateLimited, RequestRefused
 from agentnb.settings import KEY_VARIABLES
 
+NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
 MOST_OF_A_MESSAGE = 500
 """Characters of a provider's own words that an error repeats."""
 
 STATUS_OF_NAME = {
     "invalid_request_error": 400,
+    "context_length_exceeded": 400,
+    "model_context_window_exceeded": 400,
+    "content_filter": 400,
     "authentication_error": 401,
     "billing_error": 402,
     "permission_error": 403,
@@ -33,22 +36,23 @@ STATUS_OF_NAME = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""Errors inside a stream come under a name, when the status has long been 200."""
+"""Errors inside a stream come under a name, when the status has long been 200; or under a number, as gateways have it."""
 OUT_OF_CREDIT = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached"})
 OVERFLOW_NAMES = frozenset({"context_length_exceeded", "model_context_window_exceeded"})
 OVERFLOW = re.compile(
-    r"prompt is too long|context (length|window|size)|maximum context|too many tokens"
+    r"prompt is too long|context (length|limit|window|size)|maximum context|too many tokens"
     r"|exceeds? the (available|model'?s?) context",
     re.IGNORECASE,
 )
 """How providers and local servers say that the conversation is too long."""
-PASSING = frozenset({408, 429, 529})
-"""Statuses that may pass; so may all from 500 on."""
+PASSING = frozenset({"rate limit", "trouble"})
+"""What may pass."""
 
 
 MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
     "no credit": (RateLimited, "the account has no credit left", "Add some, or use another key: %agent key {key}"),
     "wrong key": (KeyRefused, "refuses the key", "Type in another: %agent key {key}"),
+    "no key": (KeyRefused, "wants a key", "Name its variable, {who}:{model}?key=MY_KEY, and type it in: %agent key MY_KEY"),
     "forbidden": (KeyRefused, "this key may not use {model}", "See %agent models {who}, or type in another: %agent key {key}"),
     "not found": (RequestRefused, "there is no {model}", "%agent models {who} lists what there is"),
     "overflow": (
@@ -58,7 +62,11 @@ MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
     ),
     "rate limit": (RateLimited, "too many requests", "Wait a while, then go on with %%agent --continue"),
     "trouble": (ProviderTrouble, "fails", "Try again in a while: %%agent --continue"),
-    "refused": (RequestRefused, "refuses the request", ""),
+    "refused": (
+        RequestRefused,
+        "refuses the request",
+        "Look at what was asked for, %%agent --dry shows it, and at the options",
+    ),
 }
 """What each kind of error becomes: the class, what is wrong, and what to type next."""
 
@@ -96,11 +104,17 @@ class Refusal(msgspec.Struct, frozen=True):
 
 def failure(said: Refusal) -> Failure:
     """What it means."""
-    status = said.status if said.status is not None and said.status >= 400 else STATUS_OF_NAME.get(said.name)
-    passing = status is None or status in PASSING or status >= 500
-    if said.name in OUT_OF_CREDIT or said.headers.get("x-should-retry") == "false":
-        passing = False
-    return Failure(_error(said, status), passing, status, retry_after(said.headers))
+    status = said.status if said.status is not None and said.status >= 400 else _status_of(said.name)
+    meaning = _meaning(said, status)
+    passing = meaning in PASSING and said.headers.get("x-should-retry") != "false"
+    return Failure(_error(said, status, meaning), passing, status, retry_after(said.headers))
+
+
+def _status_of(name: str) -> int | None:
+    """The HTTP status that an error inside a stream stands for."""
+    if re.fullmatch("[45][0-9][0-9]", name):
+        return int(name)
+    return STATUS_OF_NAME.get(name, 400 if name.startswith("invalid_") else None)
 
 
 def broken_connection(provider: str, error: BaseException, url: str | None = None) -> Failure:
@@ -108,7 +122,7 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
 
     A server on this machine that does not answer at all is not running: that does not pass by waiting.
     """
-    words = encodable(f"{type(error).__name__}: {error}".rstrip(": "))
+    words = readable(f"{type(error).__name__}: {error}".rstrip(": "))
     if is_local(url) and type(error).__name__ == "ConnectError":
         return Failure(
             ProviderTrouble(f"{provider}: nothing answers at {url}", "Start the server there, or name another: url="), False
@@ -123,42 +137,51 @@ def is_local(url: str | None) -> bool:
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """The seconds a provider asks to wait, from ``retry-after-ms`` or ``Retry-After`` (seconds, or a date), or None."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1_000
+    value = headers.get("retry-after", "")
+    seconds = _number(value)
+    return seconds if seconds is not None else _seconds_until(value, now or datetime.now(UTC))
+
+
+def _number(text: str) -> float | None:
+    number = float(text) if NUMBER.fullmatch(text.strip()) else math.inf
+    return max(0.0, number) if math.isfinite(number) else None
+
+
+def _seconds_until(date: str, now: datetime) -> float | None:
     try:
-        if (milliseconds := headers.get("retry-after-ms")) is not None:
-            return _seconds(float(milliseconds) / 1_000)
-        value = headers.get("retry-after")
-        if value is None:
-            return None
-        if re.fullmatch(r"\s*[-+]?[\d.]+\s*", value):
-            return _seconds(float(value))
-        return _seconds((parsedate_to_datetime(value) - (now or datetime.now(UTC))).total_seconds())
-    except (ValueError, TypeError):
+        then = parsedate_to_datetime(date)
+        # A date of HTTP is in UTC, also where it does not say so.
+        return max(0.0, ((then if then.tzinfo else then.replace(tzinfo=UTC)) - now).total_seconds())
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
 
-def _seconds(value: float) -> float | None:
-    return max(0.0, value) if math.isfinite(value) else None
-
-
-def _error(said: Refusal, status: int | None) -> ModelError:
-    kind, what, hint = MEANINGS[_meaning(said, status)]
-    told = ", ".join(str(one) for one in (status, said.name) if one)
-    key = said.key_name if said.key_name and said.provider not in KEY_VARIABLES else said.provider
-    words = {"who": said.provider, "model": said.model, "key": key}
-    code = f" ({told})" if told else ""
-    return kind(f"{said.provider}: {what.format(**words)}{code}: {_words(said.message)}", hint.format(**words))
+def _error(said: Refusal, status: int | None, meaning: str) -> ModelError:
+    kind, what, hint = MEANINGS[meaning]
+    told = ", ".join(readable(str(one)) for one in (status, said.name) if one and one != str(status))
+    own = said.key_name == KEY_VARIABLES.get(said.provider)
+    words = {"who": said.provider, "model": said.model, "key": said.provider if own else said.key_name or "NAME"}
+    code, message = f" ({told})" if told else "", readable(said.message)
+    return kind(f"{said.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), hint.format(**words))
 
 
 def _meaning(said: Refusal, status: int | None) -> str:
     if said.name in OUT_OF_CREDIT or status == 402:
         return "no credit"
-    if said.name in OVERFLOW_NAMES or (status in (400, 413, 500) and OVERFLOW.search(said.message)):
+    if said.name in OVERFLOW_NAMES or (status in (None, 400, 413, 500) and OVERFLOW.search(said.message)):
         return "overflow"
+    if status == 401 and not said.key_name:
+        return "no key"
     if status is None or status in (408, 529) or status >= 500:
         return "trouble"
     return {401: "wrong key", 403: "forbidden", 404: "not found", 429: "rate limit"}.get(status, "refused")
 
 
-def _words(message: Any) -> str:
-    text = " ".join(encodable(str(message)).split())
+def readable(message: str) -> str:
+    """What somebody else has said, fit to be shown: on one line, without control characters, and not too long."""
+    beginning = encodable(message[: 10 * MOST_OF_A_MESSAGE])
+    text = " ".join("".join(one if one.isprintable() else " " for one in beginning).split())
     return text if len(text) <= MOST_OF_A_MESSAGE else text[:MOST_OF_A_MESSAGE].rstrip() + " …"

@@ -158,8 +158,8 @@ def _introduction(sight: Sight) -> str:
         "I follow a list: write one item a step, with the call in backticks and literal arguments, such as "
         '- Load the table with `load("data.csv")`. '
         f"Tools I was given: {tools}. "
-        "Real models come with the next version of agentnb: "
-        "then set a provider's key, such as ANTHROPIC_API_KEY, and name the model, such as -m anthropic:NAME."
+        "For a language model type in a key, such as %agent key anthropic, and name the model: %%agent -m anthropic:NAME. "
+        "A server on your own machine needs none: %%agent -m ollama:NAME."
     )
 
 

@@ -8,28 +8,38 @@ from typing import Any
 
 from agentnb.core.events import Delta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
-from agentnb.core.request import Request, Sent
+from agentnb.core.request import Request
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Said
+from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Refused, Said
 from agentnb.models.wire_parts import (
     WITHOUT_RESULT,
     arguments_of,
+    checked,
     data_url,
     encode,
     in_words,
     joined,
     made_of,
+    made_once,
+    parameters,
     read_arguments,
-    safe,
+    safe_id,
+    safe_name,
+    without_half_call,
+    words,
     words_for,
 )
 
 NAME = "openai"
+OTHERS = "compatible"
+"""The name under which stands what servers want back that only speak like OpenAI."""
 THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Where servers put what a model thinks."""
+SHOWN_BELOW = "(shown below)"
+"""What stands for a result that is only pictures: they follow in a message of the person's side."""
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
 
 
@@ -43,13 +53,12 @@ def body(model: str, request: Request, options: Options, *, minimal: bool = Fals
     """
     head = partial(_head, model, request, options, minimal)
     messages = request.messages
-    if isinstance(messages, Sent) and not request.settings:
-        start = messages.once((NAME, "head", model, options.stream, minimal, id(request.tools), request.system), head)
-    else:
-        start = head()
-    make = partial(_fragment, sees=options.images is not False, echo=options.echo)
+    of = (model, options, request.system, request.tools, request.settings, minimal)
+    start = made_once(messages, (NAME, "head"), of, head)
+    own, sees, echo = OTHERS if minimal else NAME, options.images is not False, options.echo
+    make = partial(_fragment, own=own, sees=sees, echo=echo)
     last = len(messages) - 1
-    fragments = list(made_of(messages, (NAME, options.images, options.echo), make, last))
+    fragments = made_of(messages, (NAME, own, sees, echo), make, last)
     system = encode({"role": "system", "content": request.system}) if request.system else b""
     return b'%b,"messages":[%b]}' % (start[:-1], joined([system, *fragments, make(messages[last])]))
 
@@ -78,7 +87,7 @@ def _head(model: str, request: Request, options: Options, minimal: bool) -> byte
 
 
 def _function(tool: ToolSpec) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "parameters": {"type": "object", **tool.input_schema}}
+    return {"name": tool.name, "description": tool.description, "parameters": parameters(tool)}
 
 
 def schema_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -86,43 +95,48 @@ def schema_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     return None if schema is None else {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
-def _fragment(message: Message, *, sees: bool, echo: bool) -> bytes:
-    """The message as JSON; several with commas between where the API wants several; empty if nothing of it is sent."""
+def _fragment(message: Message, *, own: str, sees: bool, echo: bool) -> bytes:
+    """The message as JSON; several with commas between where the API wants several; empty if nothing of it is sent.
+
+    What is only text is sent as one text: not all servers take a list, and what follows later leaves its beginning as it was.
+    """
     if message.role == "assistant":
-        return _assistant(message, echo)
+        return _assistant(message, own, echo)
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     made: list[Any] = [
-        {"role": "tool", "tool_call_id": safe(result.call_id), "content": _result_text(result, sees)} for result in results
+        {"role": "tool", "tool_call_id": safe_id(result.call_id), "content": _result_text(result, sees)} for result in results
     ]
     said: list[AnyPart] = [part for part in message.parts if not isinstance(part, ToolResult)]
     if sees:
         said = [*_pictures(results), *said]
     if content := [one for one in (_content(part, sees) for part in said) if one is not None]:
-        alone = len(content) == 1 and content[0]["type"] == "text"
-        made.append({"role": "user", "content": content[0]["text"] if alone else content})
+        only_text = all(one["type"] == "text" for one in content)
+        made.append({"role": "user", "content": "\n\n".join(one["text"] for one in content) if only_text else content})
     return b",".join(map(encode, made))
 
 
-def _assistant(message: Message, echo: bool) -> bytes:
+def _assistant(message: Message, own: str, echo: bool) -> bytes:
     made: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     if message.calls:
-        made["tool_calls"] = [_call(call) for call in message.calls]
+        made["tool_calls"] = [_call(call, own) for call in message.calls]
     if echo:
         for part in message.parts:
-            if isinstance(part, Thinking) and (field := (part.provider_metadata or {}).get(NAME)):
+            if isinstance(part, Thinking) and (field := (part.provider_metadata or {}).get(own)):
                 made[field] = part.text
     return encode(made) if message.text.strip() or message.calls else b""
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": safe(call.name), "arguments": encode(arguments_of(call)).decode()}
-    own = (call.provider_metadata or {}).get(NAME) or {}
-    return {"id": safe(call.id), "type": "function", "function": function, **own}
+def _call(call: ToolCall, own: str) -> dict[str, Any]:
+    function = {"name": safe_name(call.name), "arguments": encode(arguments_of(call)).decode()}
+    kept = (call.provider_metadata or {}).get(own) or {}
+    return {"id": safe_id(call.id), "type": "function", "function": function, **kept}
 
 
 def _result_text(result: ToolResult, sees: bool) -> str:
-    """Results hold text only here; pictures follow in a message of the person's side."""
-    return (result.text if sees else in_words(result.parts)) or WITHOUT_RESULT
+    """Results hold text only here."""
+    if not sees:
+        return in_words(result.parts) or WITHOUT_RESULT
+    return result.text or (SHOWN_BELOW if result.parts else WITHOUT_RESULT)
 
 
 def _pictures(results: Sequence[ToolResult]) -> list[AnyPart]:
@@ -130,7 +144,7 @@ def _pictures(results: Sequence[ToolResult]) -> list[AnyPart]:
     for result in results:
         images = [part for part in result.parts if isinstance(part, Image)]
         if images:
-            made += [Text(f"What {result.name} returned for {safe(result.call_id)}:"), *images]
+            made += [Text(f"What {result.name} returned for {safe_id(result.call_id)}:"), *images]
     return made
 
 
@@ -148,7 +162,8 @@ def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
 class OpenAIReading:
     """A reply of the Chat Completions API, read off its stream; also of servers that take its format lightly."""
 
-    def __init__(self, *, needs_end: bool = True) -> None:
+    def __init__(self, *, own: str = NAME, needs_end: bool = True) -> None:
+        self._own = own
         self._needs_end = needs_end
         self._text: list[str] = []
         self._thinking: list[str] = []
@@ -162,6 +177,8 @@ class OpenAIReading:
 
     def take(self, chunk: Any) -> Iterable[Delta]:
         """Take in a chunk of the stream."""
+        if chunk.get("error"):
+            raise Refused(_said(chunk["error"]))
         if chunk.get("usage"):
             self._usage = chunk["usage"]
         choices = chunk.get("choices")
@@ -194,14 +211,13 @@ class OpenAIReading:
     def _call_fragment(self, fragment: dict[str, Any]) -> None:
         index, call_id = fragment.get("index"), fragment.get("id")
         function = fragment.get("function") or {}
-        call = next((one for one in self._calls if call_id and one["id"] == call_id), None)
-        if call is None and not call_id:
-            call = self._by_index.get(index) if index is not None else self._unnamed(function)
-        if call is None:
+        call = self._begun(index, call_id, function)
+        if call is None or (function.get("name") and function.get("arguments") and _is_whole(call)):
             call = {"id": call_id or "", "name": "", "pieces": [], "given": None, "own": {}}
             self._calls.append(call)
         if index is not None:
             self._by_index[index] = call
+        call["id"] = call["id"] or call_id or ""
         call["name"] = call["name"] or function.get("name") or ""
         call["own"] |= {key: value for key, value in fragment.items() if key not in _OWN_KEYS and value is not None}
         given = function.get("arguments")
@@ -210,8 +226,15 @@ class OpenAIReading:
         elif given is not None:
             call["given"] = given
 
-    def _unnamed(self, function: dict[str, Any]) -> dict[str, Any] | None:
-        """Of a fragment with neither index nor id: with a name it begins a call, without it goes on with the last."""
+    def _begun(self, index: Any, call_id: Any, function: dict[str, Any]) -> dict[str, Any] | None:
+        """The call that this fragment may go on with. Some servers give all calls one index, or no index, or no id."""
+        if index is not None:
+            call = self._by_index.get(index)
+            if call is None or not call_id or call["id"] in ("", call_id):
+                return call
+        if call_id:
+            return next((one for one in self._calls if one["id"] == call_id), None)
+        # With neither, a name begins a call.
         return self._calls[-1] if self._calls and not function.get("name") else None
 
     def reply(self) -> Reply:
@@ -220,27 +243,37 @@ class OpenAIReading:
             raise CutOff
         parts: list[AnyPart] = []
         if thought := "".join(self._thinking):
-            parts.append(Thinking(thought, {NAME: self._thinking_field}))
+            parts.append(Thinking(thought, {self._own: self._thinking_field}))
         if text := "".join(self._text):
             parts.append(Text(text))
-        calls = [_read_call(call) for call in self._calls]
-        if self._finish == "length" and calls and not isinstance(calls[-1].arguments, dict):
-            self._metadata["cut_call"] = calls.pop().name
-        message = Message("assistant", (*parts, *calls))
+        half: dict[str, str] = {}
+        whole = (*parts, *(_read_call(call, self._own) for call in self._calls))
+        if self._finish == "length":
+            whole, half = without_half_call(whole)
         stop_reason = "refusal" if self._refused else self._finish
-        return Reply(message, read_usage(self._usage), stop_reason, self._metadata)
+        return checked(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, self._metadata | half))
 
 
 def _plain(content: Any) -> str:
     """Text that comes as text, or as a list of parts."""
     if isinstance(content, list):
-        return "".join(part.get("text") or "" for part in content if isinstance(part, dict) and part.get("type") == "text")
+        return "".join(words(part["text"]) for part in content if isinstance(part, dict) and part.get("type") == "text")
     return content if isinstance(content, str) else ""
 
 
-def _read_call(call: dict[str, Any]) -> ToolCall:
+def _said(error: Any) -> Said:
+    """What a server that has nothing else to give says in the place of a reply."""
+    told = error if isinstance(error, dict) else {"message": error}
+    return Said(None, str(told.get("code") or told.get("type") or ""), str(told.get("message") or ""), {})
+
+
+def _is_whole(call: dict[str, Any]) -> bool:
+    return call["given"] is not None or (any(call["pieces"]) and isinstance(read_arguments("".join(call["pieces"])), dict))
+
+
+def _read_call(call: dict[str, Any], own: str) -> ToolCall:
     given = call["given"] if call["given"] is not None else read_arguments("".join(call["pieces"]))
-    return ToolCall(call["name"], given, call["id"], {NAME: call["own"]} if call["own"] else None)
+    return ToolCall(call["name"], given, call["id"], {own: call["own"]} if call["own"] else None)
 
 
 def as_stream(whole: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.core.events import Delta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
-from agentnb.core.request import Request, Sent
+from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.openai import OpenAISdk, read_usage
 from agentnb.models.options import Options
@@ -16,13 +16,20 @@ from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Refused, S
 from agentnb.models.wire_parts import (
     WITHOUT_RESULT,
     arguments_of,
+    checked,
     data_url,
     encode,
     in_words,
     joined,
     made_of,
+    made_once,
+    parameters,
     read_arguments,
-    safe,
+    safe_id,
+    safe_name,
+    without_half_call,
+    without_last_thoughts,
+    words,
     words_for,
 )
 
@@ -30,6 +37,8 @@ NAME = "openai-responses"
 TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
 THINKING_DELTAS = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
 ENDS = frozenset({"response.completed", "response.incomplete"})
+BETWEEN_THOUGHTS = "\n\n"
+"""Between the parts of a summary; they come without anything between them."""
 
 
 # The request
@@ -39,13 +48,12 @@ def body(model: str, request: Request, options: Options) -> bytes:
     """The request as JSON. What stands in it before the messages, and each message, is made once in a conversation."""
     head = partial(_head, model, request, options)
     messages = request.messages
-    if isinstance(messages, Sent) and not request.settings:
-        start = messages.once((NAME, "head", model, options.stream, id(request.tools), request.system), head)
-    else:
-        start = head()
-    make = partial(_fragment, sees=options.images is not False)
+    of = (model, options, request.system, request.tools, request.settings)
+    start = made_once(messages, (NAME, "head"), of, head)
+    sees = options.images is not False
+    make = partial(_fragment, sees=sees)
     last = len(messages) - 1
-    fragments = list(made_of(messages, (NAME, options.images), make, last))
+    fragments = made_of(messages, (NAME, sees), make, last)
     return b'%b,"input":[%b]}' % (start[:-1], joined([*fragments, make(messages[last])]))
 
 
@@ -61,7 +69,7 @@ def _head(model: str, request: Request, options: Options) -> bytes:
                 "type": "function",
                 "name": tool.name,
                 "description": tool.description,
-                "parameters": {"type": "object", **tool.input_schema},
+                "parameters": parameters(tool),
                 "strict": False,
             }
             for tool in request.tools
@@ -79,10 +87,10 @@ def _head(model: str, request: Request, options: Options) -> bytes:
     given = {
         "max_output_tokens": most,
         "temperature": options.temperature,
-        "reasoning": _reasoning(options),
+        "reasoning": _reasoning(options) or None,
         "text": _text_format(options.output_schema),
     }
-    return encode(fields | {key: value for key, value in given.items() if value})
+    return encode(fields | {key: value for key, value in given.items() if value is not None})
 
 
 def _reasoning(options: Options) -> dict[str, str]:
@@ -97,16 +105,17 @@ def _text_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
 def _fragment(message: Message, *, sees: bool) -> bytes:
     """The message as the items of the API's input, with commas between; empty if nothing of it is sent."""
     if message.role == "assistant":
-        return b",".join(encode(item) for item in map(_said_item, message.parts) if item is not None)
-    items: list[Any] = [
-        {"type": "function_call_output", "call_id": safe(part.call_id), "output": _output(part, sees)}
+        said_items = [item for item in map(_said_item, message.parts) if item is not None]
+        return b",".join(map(encode, without_last_thoughts(said_items, ("reasoning",))))
+    answers: list[Any] = [
+        {"type": "function_call_output", "call_id": safe_id(part.call_id), "output": _output(part, sees)}
         for part in message.parts
         if isinstance(part, ToolResult)
     ]
     said = [part for part in message.parts if not isinstance(part, ToolResult)]
     if content := [one for one in (_content(part, sees) for part in said) if one is not None]:
-        items.append({"type": "message", "role": "user", "content": content})
-    return b",".join(map(encode, items))
+        answers.append({"type": "message", "role": "user", "content": content})
+    return b",".join(map(encode, answers))
 
 
 def _said_item(part: AnyPart) -> dict[str, Any] | None:
@@ -114,7 +123,7 @@ def _said_item(part: AnyPart) -> dict[str, Any] | None:
     own = getattr(part, "provider_metadata", None) or {}
     if isinstance(part, ToolCall):
         arguments = encode(arguments_of(part)).decode()
-        return {"type": "function_call", "call_id": safe(part.id), "name": safe(part.name), "arguments": arguments}
+        return {"type": "function_call", "call_id": safe_id(part.id), "name": safe_name(part.name), "arguments": arguments}
     if NAME in own:
         return dict(own[NAME])
     if isinstance(part, Text) and part.text.strip():
@@ -150,9 +159,11 @@ class ResponsesReading:
         """Take in an event of the stream."""
         kind = chunk.get("type")
         if kind in TEXT_DELTAS:
-            return (TextDelta(chunk["delta"]),) if chunk["delta"] else ()
+            return (TextDelta(words(chunk["delta"])),) if chunk["delta"] else ()
         if kind in THINKING_DELTAS:
-            return (ThinkingDelta(chunk["delta"]),) if chunk["delta"] else ()
+            return (ThinkingDelta(words(chunk["delta"])),) if chunk["delta"] else ()
+        if kind == "response.reasoning_summary_part.added":
+            return (ThinkingDelta(BETWEEN_THOUGHTS),) if chunk.get("summary_index") else ()
         if kind == "response.output_item.done":
             self._items[chunk["output_index"]] = chunk["item"]
         elif kind in ENDS:
@@ -173,12 +184,16 @@ class ResponsesReading:
         metadata = {key: self._response[key] for key in ("id", "model") if self._response.get(key)}
         incomplete = (self._response.get("incomplete_details") or {}).get("reason")
         stop_reason = incomplete or self._response.get("status") or "completed"
-        if any(content.get("type") == "refusal" for item in items for content in item.get("content") or ()):
+        if any(map(_refuses, items)):
             stop_reason = "refusal"
-        if incomplete and parts and isinstance(parts[-1], ToolCall) and not isinstance(parts[-1].arguments, dict):
-            metadata["cut_call"] = parts[-1].name
-            parts = parts[:-1]
-        return Reply(Message("assistant", parts), read_usage(self._response.get("usage")), stop_reason, metadata)
+        if incomplete:
+            parts, half = without_half_call(parts)
+            metadata |= half
+        return checked(Reply(Message("assistant", parts), read_usage(self._response.get("usage")), stop_reason, metadata))
+
+
+def _refuses(item: dict[str, Any]) -> bool:
+    return item.get("type") == "message" and any(content.get("type") == "refusal" for content in item.get("content") or ())
 
 
 def _parts_of(item: dict[str, Any]) -> list[AnyPart]:
@@ -191,13 +206,14 @@ def _parts_of(item: dict[str, Any]) -> list[AnyPart]:
     if kind == "reasoning":
         told = [one.get("text") or "" for field in ("summary", "content") for one in item.get(field) or ()]
         # Without its content, encrypted, the API could not find it again: nothing is kept there.
-        return [Thinking("\n\n".join(told), {NAME: _unset(item)} if item.get("encrypted_content") else None)]
-    return [Text("", {NAME: _unset(item)})]
+        own = {NAME: {key: value for key, value in _set(item).items() if key != "status"}}
+        return [Thinking(BETWEEN_THOUGHTS.join(told), own if item.get("encrypted_content") else None)]
+    return [Text("", {NAME: _set(item)})]
 
 
-def _unset(item: dict[str, Any]) -> dict[str, Any]:
-    """The item as it can be sent: fields without a value, and its status, are the API's to set."""
-    return {key: value for key, value in item.items() if value is not None and key != "status"}
+def _set(item: dict[str, Any]) -> dict[str, Any]:
+    """The item as it can be sent back: the API does not take fields without a value, nor the status of reasoning."""
+    return {key: value for key, value in item.items() if value is not None}
 
 
 def as_stream(whole: Any) -> list[Any]:

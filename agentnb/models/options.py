@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from agentnb.errors import SettingsError, UnknownModel, near
 from agentnb.models.prices import Price
+from agentnb.settings import looks_like_a_key
 
 YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+NUMBER = re.compile("[1-9][0-9]{0,8}")
+MOST_SHOWN = 80
+"""Characters of a wrong value that an error repeats."""
+PLAIN = ":/,[]@"
+"""What stands in a name as it is, beside letters and digits."""
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 
@@ -59,15 +66,17 @@ class Options:
                 "key= wants the name of a variable, not a key", "Write key=MY_KEY, and set it: %agent key MY_KEY"
             )
         if self.effort is not None and self.effort not in EFFORTS:
-            raise SettingsError(f"effort={self.effort} is unknown", f"It is one of {', '.join(EFFORTS)}")
+            raise SettingsError(f"effort={shown(self.effort)} is unknown", f"It is one of {', '.join(EFFORTS)}")
         if self.cache not in ("5m", "1h", "no"):
-            raise SettingsError(f"cache={self.cache} is unknown", "It is one of 5m, 1h, no")
-        if self.thinking is not None and self.thinking not in ("off", "adaptive") and not self.thinking.isdecimal():
-            raise SettingsError(f"thinking={self.thinking} is unknown", "It is off, adaptive, or a number of tokens")
-        for name in ("max_tokens", "timeout"):
+            raise SettingsError(f"cache={shown(self.cache)} is unknown", "It is one of 5m, 1h, no")
+        if self.thinking is not None and self.thinking not in ("off", "adaptive") and not NUMBER.fullmatch(self.thinking):
+            raise SettingsError(f"thinking={shown(self.thinking)} is unknown", "It is off, adaptive, or a number of tokens")
+        if "" in self.stop:
+            raise SettingsError("stop= is blank", "Give the text at which a reply should end")
+        for name, least in (("max_tokens", 1), ("timeout", 0.001), ("temperature", 0)):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise SettingsError(f"{name}={value} cannot be", "Give a number above 0")
+            if value is not None and not least <= value < math.inf:
+                raise SettingsError(f"{name}={value} cannot be", f"Give a number of {least} or more")
 
 
 def read_options(name: str, given: Iterable[tuple[str, str]], known: frozenset[str]) -> Options:
@@ -76,7 +85,7 @@ def read_options(name: str, given: Iterable[tuple[str, str]], known: frozenset[s
     for key, text in given:
         if key not in known:
             # Not the value: it may be a secret.
-            raise UnknownModel(f"{name} has no option {key!r}", near(key, sorted(known)))
+            raise UnknownModel(f"{name} has no option {shown(key)!r}", near(key, sorted(known)))
         values[key] = (*values.get("stop", ()), text) if key == "stop" else _read(name, key, text)
     return Options(**values)
 
@@ -90,14 +99,19 @@ def named(options: Options) -> str:
         if value == getattr(usual, field.name) or field.name == "output_schema":
             continue
         texts = value if isinstance(value, tuple) else (value,)
-        told += [f"{field.name}={_text(text)}" for text in texts]
+        told += [f"{field.name}={quote(_text(text), safe=PLAIN)}" for text in texts]
     return "?" + "&".join(told) if told else ""
+
+
+def shown(text: str) -> str:
+    """What the person has written, fit to be repeated: if it may be a key it is not."""
+    return "..." if len(text) > MOST_SHOWN or looks_like_a_key(text) else text
 
 
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _read(name: str, key: str, text: str) -> Any:
@@ -110,19 +124,27 @@ def _read(name: str, key: str, text: str) -> Any:
             return YES[text.lower()]
     except (ValueError, KeyError) as error:
         wanted = "yes or no" if isinstance(error, KeyError) else "a number"
-        raise UnknownModel(f"{key}={text} of {name} is not {wanted}") from error
-    return Price.parse(text) if key == "price" else text
+        raise UnknownModel(f"{key}={shown(text)} of {name} is not {wanted}") from None  # it repeats the text
+    if key == "price":
+        if shown(text) != text:
+            raise SettingsError("price= is no price", "Write dollars for a million tokens: input/output as in 3/15")
+        return Price.parse(text)
+    return text
 
 
 def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise SettingsError("url= is no URL", "Write url=http://localhost:8000/v1") from error
+    except ValueError:
+        raise SettingsError("url= is no URL", "Write url=http://localhost:8000/v1") from None  # it repeats the text
     if parts.username is not None or parts.password is not None:
         raise SettingsError(
             "The URL of a model must not hold a password", "Put it in a variable: url=...&key=MY_KEY, then %agent key MY_KEY"
         )
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise SettingsError(f"url={url} is no URL of a server", "Write url=http://localhost:8000/v1")
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not url.isprintable() or " " in url:
+        raise SettingsError(f"url={shown(url)} is no URL of a server", "Write url=http://localhost:8000/v1")
+    if parts.query or parts.fragment:
+        raise SettingsError(
+            "The URL of a model ends with its path: nothing can stand behind ? or # in it", "Write url=http://localhost:8000/v1"
+        )

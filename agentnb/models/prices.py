@@ -9,7 +9,7 @@ import re
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -28,6 +28,7 @@ MOST_MODELS = 256
 """Models whose prices are kept at hand."""
 
 _loading = Lock()
+_loaded = Event()
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -121,6 +122,12 @@ def load() -> None:
         from genai_prices import data_snapshot
 
         data_snapshot.get_snapshot()
+        _loaded.set()
+
+
+def loaded() -> bool:
+    """Whether the table has been read."""
+    return _loaded.is_set()
 
 
 class _Step(NamedTuple):

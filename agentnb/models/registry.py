@@ -118,18 +118,25 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
     Raises `UnknownModel`, with the names most like it, `MissingKey` or another `SettingsError`.
     """
     if not isinstance(model, str):
+        if output_schema is not None:
+            raise SettingsError("output_schema goes with the name of a model, not with an object", "Write provider:NAME")
         return model
-    provider, colon, rest = model.partition(":")
+    called, _, query = model.partition("?")
+    provider, colon, name = called.partition(":")
     if provider not in PROVIDERS:
         known = [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]]
-        raise UnknownModel(f"There is no model {model!r}", f"{near(model, known)} Write provider:NAME")
-    name, _, query = rest.partition("?")
+        raise UnknownModel(f"There is no model {_shown(called)!r}", f"{near(called, known)} Write provider:NAME")
     if not colon or not name:
-        raise UnknownModel(f"{model!r} names no model", f"Write {provider}:NAME")
+        raise UnknownModel(f"{called!r} names no model", f"Write {provider}:NAME")
     given = parse_qsl(query, keep_blank_values=True)
     if output_schema is not None:
         return _with_schema(provider, name, given, output_schema)
     return PROVIDERS[provider](name, given)
+
+
+def _shown(called: str) -> str:
+    """What is no model, without what stood behind ``?``, which may be a key, and so may be the whole."""
+    return called if ":" in called or not called.startswith("sk-") else "sk-..."
 
 
 def _with_schema(provider: str, name: str, given: Given, schema: dict[str, Any]) -> Model:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import replace as with_changes
 from datetime import UTC, datetime
@@ -12,14 +12,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.events import Delta
-from agentnb.core.messages import Message, encodable
+from agentnb.core.events import Delta, TextDelta
+from agentnb.core.messages import Message
 from agentnb.core.request import Request
-from agentnb.errors import BrokenReply
+from agentnb.core.usage import Usage
+from agentnb.errors import BrokenReply, RequestRefused
 from agentnb.models import prices
 from agentnb.models.connections import Endpoint, client_of, limiter_of
-from agentnb.models.failure import Failure, Refusal, broken_connection, failure
-from agentnb.models.model import Reply, StreamItem
+from agentnb.models.failure import Failure, Refusal, broken_connection, failure, readable
+from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.models.options import Options, named
 from agentnb.models.provider import CutOff, Provider, Refused
 from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
@@ -57,7 +58,7 @@ class RemoteModel:
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """The reply. Where the provider paused in the middle of one, it is asked to go on: all of it is one reply."""
-        prices_ready = asyncio.get_running_loop().run_in_executor(None, prices.load)
+        prices_ready = None if prices.loaded() else asyncio.get_running_loop().run_in_executor(None, prices.load)
         limiter = limiter_of(self._endpoint)
         before: Reply | None = None
         for turn in range(MOST_TURNS):
@@ -68,13 +69,16 @@ class RemoteModel:
                         reply = item
                     else:
                         yield item
+                        if isinstance(item, Retry) and before is not None and (text := before.message.text):
+                            yield TextDelta(text)  # hearing begins anew, but only this turn does
             before = reply if before is None else _joined(before, reply)
             if reply.stop_reason != PAUSED or turn == MOST_TURNS - 1:
                 break
             request = replace(request, messages=(*request.messages, reply.message))
         assert before is not None
-        await prices_ready
-        yield replace(before, usage=self._priced(before.usage))
+        if prices_ready is not None:
+            await prices_ready
+        yield replace(before, usage=self._priced(before))
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[Delta | Reply]:
         reading = self._provider.reading()
@@ -103,9 +107,18 @@ class RemoteModel:
             async for chunk in stream:
                 yield chunk
 
-    def _priced(self, usage: Any) -> Any:
+    def _priced(self, reply: Reply) -> Usage:
+        """What it cost: by the name that was asked for, or else by the one that answered, as behind a gateway's own names."""
         at, options = datetime.now(UTC), self.options
-        return prices.priced(usage, self._provider.name, self.model, at, options.price)
+        url, long_cache = self._endpoint.url, options.cache == "1h"
+        for model in (self.model, reply.metadata.get("model")):
+            if isinstance(model, str):
+                usage = prices.priced(
+                    reply.usage, self._provider.name, model, at, options.price, url=url, long_cache=long_cache
+                )
+                if usage.cost is not None:
+                    return usage
+        return reply.usage
 
 
 async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
@@ -127,16 +140,29 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
         return failure(Refusal(provider.name, model, said.status, said.name, said.message, said.headers, endpoint.key_name))
     if isinstance(error, CutOff):
         return broken_connection(provider.name, ConnectionError("the stream ended before the reply did"))
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, httpx2.HTTPError | OSError):
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError):
             return broken_connection(provider.name, cause, endpoint.url)
-        cause = cause.__cause__
-    if isinstance(error, ValueError | TypeError | KeyError | AttributeError | IndexError):
-        words = encodable(f"{type(error).__name__}: {error}")[:200]
-        what = f"{provider.name}: what came is no reply ({words})"
+    if _is_called(error, "APIConnectionError", "EndOfStream"):
+        return broken_connection(provider.name, causes[-1], endpoint.url)
+    if isinstance(error, httpx2.InvalidURL):
+        return Failure(RequestRefused(f"{provider.name}: {readable(str(error))}", "Name another URL: url="), passing=False)
+    if isinstance(error, ValueError | TypeError | KeyError | AttributeError | IndexError) or _is_called(error, "APIError"):
+        what = f"{provider.name}: what came is no reply ({readable(f'{type(error).__name__}: {error}')})"
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), passing=True)
     raise error
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _is_called(error: BaseException, *names: str) -> bool:
+    """Whether it is an error of this name, or of a kind of it: the libraries that have them are not at hand here."""
+    return any(kind.__name__ in names for kind in type(error).__mro__)
 
 
 def _joined(first: Reply, second: Reply) -> Reply:

@@ -1,33 +1,56 @@
-"""Pieces of messages that all wires share: names and ids that any provider accepts, and what stands for a picture."""
+"""Pieces of messages that all wires share: names and ids that any provider accepts, what stands for a picture, half a call."""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from agentnb.core.messages import Image, Message, Text, ToolCall
+from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall
 from agentnb.core.request import Sent
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.models.model import Reply
 
 T = TypeVar("T")
 
 encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
-SAFE = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+SAFE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 WITHOUT_RESULT = "(no value)"
 """What stands for a result in which there is nothing."""
 
 
-def safe(name: str) -> str:
-    """The name of a tool, or the id of a call, as all providers accept it: a model may have asked for a tool with any name."""
-    if SAFE.fullmatch(name):
+def safe_name(name: str) -> str:
+    """The name of a tool as all providers accept it: a model may have asked for one with any name."""
+    if SAFE_NAME.fullmatch(name):
         return name
     return _UNSAFE.sub("_", name)[:64] or "_"
+
+
+def safe_id(call_id: str) -> str:
+    """The id of a call as all providers accept it. It ends with a sum of the whole, so that no two become the same."""
+    if SAFE_ID.fullmatch(call_id):
+        return call_id
+    return f"{_UNSAFE.sub('_', call_id)[:31]}_{zlib.crc32(call_id.encode()):08x}"
+
+
+def parameters(tool: ToolSpec) -> dict[str, Any]:
+    """The JSON Schema of what a tool takes, with the keys that providers want even where a tool takes nothing."""
+    return {"type": "object", "properties": {}, **tool.input_schema}
+
+
+def words(value: Any) -> str:
+    """The text that a stream should have here; TypeError if it is something else."""
+    if not isinstance(value, str):
+        raise TypeError(f"a text was expected, not {type(value).__name__}")
+    return value
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
@@ -46,6 +69,11 @@ def read_arguments(text: str) -> Any:
         return text
 
 
+def checked(reply: Reply) -> Reply:
+    """The reply; ValueError if a server sent something else where a name, a text or a number should be."""
+    return msgspec.convert(msgspec.to_builtins(reply), Reply)
+
+
 def data_url(image: Image) -> str:
     """The picture as a ``data:`` URL."""
     return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
@@ -62,10 +90,22 @@ def in_words(parts: Sequence[Any]) -> str:
     return "\n".join(text for text in told if text)
 
 
-def kept(message: Message, provider: str) -> list[dict[str, Any]]:
-    """What this provider wants back as it was."""
-    found = [getattr(part, "provider_metadata", None) for part in message.parts]
-    return [metadata[provider] for metadata in found if metadata and provider in metadata]
+def without_last_thoughts(items: list[dict[str, Any]], kinds: Collection[str]) -> list[dict[str, Any]]:
+    """The pieces of a reply up to the last that is of none of these kinds: providers refuse what ends with thinking."""
+    while items and items[-1].get("type") in kinds:
+        items.pop()
+    return items
+
+
+def without_half_call(parts: Sequence[AnyPart]) -> tuple[tuple[AnyPart, ...], dict[str, str]]:
+    """The parts of a reply that was cut off by its length, without the call it broke off in; its name is told as metadata.
+
+    A call without arguments counts as broken off: they may have been to come.
+    """
+    last = parts[-1] if parts else None
+    if not isinstance(last, ToolCall) or (isinstance(last.arguments, dict) and last.arguments):
+        return tuple(parts), {}
+    return tuple(parts[:-1]), {"cut_call": last.name}
 
 
 def made_of(messages: Sequence[Message], form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
@@ -73,6 +113,11 @@ def made_of(messages: Sequence[Message], form: Any, make: Callable[[Message], T]
     if isinstance(messages, Sent):
         return messages.made(form, make, stop)
     return [make(message) for message in messages[:stop]]
+
+
+def made_once(messages: Sequence[Message], form: Any, of: tuple[Any, ...], make: Callable[[], T]) -> T:
+    """What ``make`` makes ``of`` these; in a conversation it is made once, as long as they stay the same."""
+    return messages.once(form, of, make) if isinstance(messages, Sent) else make()
 
 
 def lasting(messages: Sequence[Message]) -> Message:

@@ -1,20 +1,26 @@
 """A run as simple HTML that survives saving: inline styles, ``<details>``, no script, no style sheet.
 
-All text of models and tools is escaped and stripped of control characters; none of it becomes markup.
+All text of models and tools is escaped and stripped of control characters; none of it becomes markup. Pictures that a
+tool gave stand in it as data, nothing is fetched.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from html import escape
 
+from agentnb.core.messages import Image, Text, ToolResult
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.notebook import wording
 from agentnb.notebook.text import ROUNDS_WHILE_RUNNING
+from agentnb.tools.picture_files import media_type
 
 MOST_OF_A_TEXT = 20_000
 MOST_OF_A_RESULT = 4_000
+MOST_OF_PICTURES = 4_000_000
+"""Bytes of all pictures of a run, which stay in the notebook when it is saved; of more the last are shown."""
 
 _COLUMNS = re.compile(r"\S {2,}\S.*\n.*\S {2,}\S")
 """Two lines or more with gaps inside them: a table in plain text."""
@@ -52,7 +58,8 @@ def run_html(run: Run, *, streaming: str = "", last_text: bool = True, finished_
     ended = not run.should_continue
     hidden = run.rounds[-1].index if run.is_answered else -1  # the last round is the answer, and shown as such
     shown = tuple(run.rounds) if ended else run.rounds[-ROUNDS_WHILE_RUNNING:]
-    rounds = "".join(_kept(one, kept) if one.index != hidden else _without_text(one) for one in shown)
+    pictured = _pictured(run) if ended else frozenset()  # while it goes on it is drawn many times a second
+    rounds = "".join(_kept(one, kept, pictured) if one.index != hidden else _without_text(one) for one in shown)
     return (
         f'<div class="agentnb-run" style="{_BORDER};padding:6px 12px;margin:2px 0;max-width:1180px;{_UI};font-size:13px">'
         + _head(run)
@@ -131,9 +138,23 @@ def _tone(run: Run) -> str:
     return "failed" if run.status == "failed" else "limited"
 
 
-def _kept(one: WorkflowRound, kept: dict[int, str]) -> str:
-    if one.status == "running":
-        return _round(one)
+def _pictured(run: Run) -> frozenset[int]:
+    """The rounds whose pictures are shown."""
+    rounds, room = set(), MOST_OF_PICTURES
+    for one in reversed(run.rounds):
+        parts = [part for result in one.results for part in result.parts]
+        size = sum(len(part.data) for part in parts if isinstance(part, Image))
+        room -= size
+        if room < 0:
+            break
+        if size:
+            rounds.add(one.index)
+    return frozenset(rounds)
+
+
+def _kept(one: WorkflowRound, kept: dict[int, str], pictured: frozenset[int]) -> str:
+    if one.status == "running" or one.index in pictured:
+        return _round(one, pictures=one.index in pictured)
     if one.index not in kept:
         kept[one.index] = _round(one)
     return kept[one.index]
@@ -144,17 +165,17 @@ def _without_text(one: WorkflowRound) -> str:
     return _round(one, "") if any(line.at_once for line in wording.asides(one)) else ""
 
 
-def _round(one: WorkflowRound, text: str | None = None) -> str:
+def _round(one: WorkflowRound, text: str | None = None, *, pictures: bool = False) -> str:
     said = _text(one.text.strip() if text is None else text, MOST_OF_A_TEXT)
     text = f'<div style="white-space:pre-wrap;max-width:90ch">{said}</div>' if said else ""
-    calls = "".join(_call(record) for record in one.records)
+    calls = "".join(_call(record, pictures) for record in one.records)
     return (
         f'<div style="display:flex;margin:4px 0"><div style="flex:0 0 28px;{_FONT2}">{one.index + 1}</div>'
         f'<div style="flex:1 1 auto;min-width:0">{_asides(one)}{text}{calls}</div></div>'
     )
 
 
-def _call(record: CallRecord) -> str:
+def _call(record: CallRecord, pictures: bool) -> str:
     head = (
         f'<b>{_text(record.call.name, 80)}</b> <span style="{_MONO};{_FONT2}">{escape(wording.arguments(record, 120))}</span> '
         f'<span style="{_STATE[wording.state(record)]}">{escape(wording.outcome(record))}</span>'
@@ -162,8 +183,21 @@ def _call(record: CallRecord) -> str:
     frame = f"{_BORDER};padding:2px 10px;margin:3px 0"
     if record.result is None:
         return f'<div style="{frame}">{head}</div>'
-    body = _pre(record.result.text) + (_pre(record.traceback) if record.traceback else "")
+    body = _pre(record.result.text) + (_pictures(record.result) if pictures else "")
+    body += _pre(record.traceback) if record.traceback else ""
     return f'<details style="{frame}"><summary style="cursor:pointer">{head}</summary>{body}</details>'
+
+
+def _pictures(result: ToolResult) -> str:
+    """The pictures of a result, each with the words before it, where its bytes are those of a picture."""
+    html, words = "", ""
+    for part in result.parts:
+        if isinstance(part, Text):
+            words = part.text.rpartition("\n")[2]
+        elif kind := media_type(part.data):
+            source = f"data:{kind};base64,{b64encode(part.data).decode()}"
+            html += f'<img src="{source}" alt="{_text(words, 200)}" style="display:block;max-width:100%;margin:4px 0">'
+    return html
 
 
 def _pre(text: str) -> str:

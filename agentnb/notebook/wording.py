@@ -37,6 +37,8 @@ CHIPS = {
 MARKS = {"running": "…", "ok": "✓", "failed": "✗", "stopped": "■", "blocked": "⊘"}
 MOST_TODOS = 40
 """Todos of a list that are shown."""
+MOST_EXPLAINED = 300
+"""Characters of what a provider says about a refusal."""
 TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "blocked": "⊘"}
 
 
@@ -236,8 +238,16 @@ def ending(run: Run) -> str:
     if run.status == "interrupted":
         return "Its process ended before the run did. What was logged is here"
     if run.status == "stopped":
-        why = (
-            run.loops[-1].sentence if run.stop_reason == "loop_detected" and run.loops else ENDS.get(run.stop_reason or "", "")
-        )
-        return clean(f"Stopped: {why or run.stop_reason}. Go on with %%agent --continue")
+        return clean(f"Stopped: {_why_stopped(run)}. Go on with %%agent --continue")
     return ""
+
+
+def _why_stopped(run: Run) -> str:
+    """In words, with what the provider says about it."""
+    if run.stop_reason == "loop_detected" and run.loops:
+        return run.loops[-1].sentence
+    why = ENDS.get(run.stop_reason or "") or str(run.stop_reason)
+    details = run.last_round.metadata.get("stop_details") if run.stop_reason == "refusal" and run.rounds else None
+    told = [details.get(key) for key in ("category", "explanation")] if isinstance(details, dict) else []
+    said = ": ".join(first_line(one, MOST_EXPLAINED).rstrip(".") for one in told if isinstance(one, str) and one.strip())
+    return f"{why} ({said})" if said else why

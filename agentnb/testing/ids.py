@@ -1,4 +1,4 @@
-"""Ids as the providers make them, the same each time a server is started; and seals, by which a server knows its own words again."""
+"""Ids as the providers make them, the same each time a server is started; and seals, by which servers know their own words."""
 
 from __future__ import annotations
 

@@ -6,10 +6,12 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,12 @@ class Answer:
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(_as_part(part) for part in self.parts))
 
-    def of(self, kind: type[Any]) -> list[Any]:
+    @property
+    def pieces(self) -> list[AnswerPart]:
+        """The parts, texts as `Text`."""
+        return [_as_part(part) for part in self.parts]
+
+    def of(self, kind: type[T]) -> list[T]:
         """The parts of this kind."""
         return [part for part in self.parts if isinstance(part, kind)]
 

@@ -8,14 +8,17 @@ from agentnb.testing.ids import canonical
 
 
 class Memory:
-    """Blocks that the server made up, and replies of the Messages wire that it only paused. Thread safe."""
+    """Blocks that no seal protects, replies of the Messages wire that were only paused, and what was thought before an item
+    of the Responses wire. Thread safe.
+    """
 
     def __init__(self) -> None:
         self._blocks: set[bytes] = set()
         self._paused: set[tuple[bytes, ...]] = set()
+        self._thoughts: dict[str, str] = {}
 
     def sent_block(self, block: dict[str, Any]) -> None:
-        """This block, which no seal protects, went out."""
+        """The block went out."""
         self._blocks.add(unmarked(block))
 
     def knows(self, block: Any) -> bool:
@@ -30,6 +33,14 @@ class Memory:
         """Whether these blocks end with a reply that was paused."""
         found = tuple(unmarked(block) for block in blocks)
         return any(found[len(found) - len(reply) :] == reply for reply in self._paused.copy() if 0 < len(reply) <= len(found))
+
+    def thought_led_to(self, thought: str, item: str) -> None:
+        """The item with this id went out after the reasoning item with that id."""
+        self._thoughts[item] = thought
+
+    def thought_before(self, item: Any) -> str | None:
+        """The id of the reasoning item that an item of this id came after."""
+        return self._thoughts.get(item) if isinstance(item, str) else None
 
 
 def unmarked(block: Any) -> bytes:

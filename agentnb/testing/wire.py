@@ -116,7 +116,7 @@ class Wire:
         return Delivery([event.encoded() for event in events], content_type=EVENTS)
 
     def at_once(self, body: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Delivery:
-        """This body."""
+        """A body in one piece."""
         return Delivery([json.dumps(body, ensure_ascii=False).encode()], status, JSON, headers or {})
 
     def refuse(self, status: int, message: str, name: str | None = None, headers: Mapping[str, str] | None = None) -> Delivery:

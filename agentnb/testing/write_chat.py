@@ -98,11 +98,11 @@ def unknown(good: list[Sse]) -> list[Sse]:
     """The stream with a chunk, fields and a kind of event that nobody knows."""
     made = [Sse({"type": "weather_report", "sky": "clear", "choices": []}, "weather")]
     for event in good:
-        data = event.data
-        if isinstance(data, dict):
-            choices = [{**choice, "delta": {**choice["delta"], "mood": "calm"}} for choice in data["choices"]]
-            event = Sse({**data, "weather": "clear", "choices": choices})
-        made.append(event)
+        if not isinstance(event.data, dict):
+            made.append(event)
+            continue
+        choices = [{**choice, "delta": {**choice["delta"], "mood": "calm"}} for choice in event.data["choices"]]
+        made.append(Sse({**event.data, "weather": "clear", "choices": choices}))
     return made
 
 
@@ -135,12 +135,13 @@ def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
 
 def _call_pieces(answer: Answer, asked: Asked) -> list[list[dict[str, Any]]]:
     calls = [_call(call, asked) for call in answer.of(ToolCall)]
-    heads = [
-        [{"index": index, **call, "function": {**call["function"], "arguments": ""}}] for index, call in enumerate(calls)
-    ]
+    heads = [[{"index": index, **call, "function": {**call["function"], "arguments": ""}}] for index, call in enumerate(calls)]
     rows = zip_longest(*(fragments(call["function"]["arguments"]) for call in calls))
     tails = [
-        [{"index": index, "function": {"arguments": piece}}] for row in rows for index, piece in enumerate(row) if piece is not None
+        [{"index": index, "function": {"arguments": piece}}]
+        for row in rows
+        for index, piece in enumerate(row)
+        if piece is not None
     ]
     return heads + tails
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
-from agentnb.testing.lines import Answer, AnswerPart, Opaque, arguments_text, fragments, words
 from agentnb.testing.ids import Ids, sealed
+from agentnb.testing.lines import Answer, AnswerPart, Opaque, arguments_text, fragments, words
 from agentnb.testing.wire import Asked, Sse
 
 NAMES = {
@@ -21,6 +21,9 @@ NAMES = {
     529: "overloaded_error",
 }
 """What errors are called, by HTTP status."""
+HOLOGRAM = {"type": "hologram", "light": "green"}
+DARK_HOLOGRAM = {"type": "hologram", "light": ""}
+"""A block that nobody knows, and how it begins in a stream."""
 REASONS = {"content_filter": "refusal"}
 
 
@@ -35,7 +38,7 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
     usage = _usage(asked.usage(answer))
     start = {**_head(asked), "content": [], "stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 1}}
     made = [_event("message_start", message=start)]
-    for index, (part, block) in enumerate(zip(answer.parts, _blocks(answer, asked), strict=True)):
+    for index, (part, block) in enumerate(zip(answer.pieces, _blocks(answer, asked), strict=True)):
         made.append(_event("content_block_start", index=index, content_block=_empty(part, block)))
         if index == 0:
             made.append(_event("ping"))
@@ -60,7 +63,7 @@ def unknown(good: list[Sse]) -> list[Sse]:
     """The stream with an event, a block and kinds of deltas that nobody knows."""
     blocks = sum(event.event == "content_block_start" for event in good)
     strange = [
-        _event("content_block_start", index=blocks, content_block={"type": "hologram", "light": ""}),
+        _event("content_block_start", index=blocks, content_block=DARK_HOLOGRAM),
         _event("content_block_delta", index=blocks, delta={"type": "hologram_delta", "light": "green"}),
         _event("content_block_stop", index=blocks),
     ]
@@ -76,7 +79,7 @@ def unknown(good: list[Sse]) -> list[Sse]:
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
     """The reply with a field and a block that nobody knows."""
-    return {**good, "weather": "clear", "content": [*good["content"], {"type": "hologram", "light": "green"}]}
+    return {**good, "weather": "clear", "content": [*good["content"], HOLOGRAM]}
 
 
 def _event(kind: str, **fields: Any) -> Sse:
@@ -94,7 +97,7 @@ def _end(answer: Answer) -> dict[str, Any]:
 
 
 def _blocks(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
-    blocks = [_block(part, asked.ids) for part in answer.parts]
+    blocks = [_block(part, asked.ids) for part in answer.pieces]
     for part in answer.of(Opaque):
         asked.memory.sent_block(part.block)
     if answer.reason == "pause_turn":

@@ -8,11 +8,13 @@ from typing import Any
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.testing.ids import sealed
-from agentnb.testing.lines import Answer, Opaque, arguments_text, fragments, words
+from agentnb.testing.lines import Answer, arguments_text, fragments, words
 from agentnb.testing.wire import Asked, Sse
 from agentnb.testing.write_chat import AT
 
 GOOD_ENDS = frozenset({"end_turn", "tool_use", "stop_sequence", "refusal"})
+HOLOGRAM = {"type": "hologram", "id": "hg_1", "light": "green"}
+"""An item that nobody knows."""
 INCOMPLETE = {"max_tokens": "max_output_tokens", "model_context_window_exceeded": "max_output_tokens"}
 
 
@@ -25,6 +27,7 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
     """The reply as a stream, each event numbered."""
     head, items = _head(asked), _items(answer, asked)
     finished = _finished(head, answer, items, asked)
+    told: list[tuple[str, dict[str, Any]]]
     told = [("response.created", {"response": head}), ("response.in_progress", {"response": head})]
     for index, item in enumerate(items):
         told += [(kind, {"output_index": index, **fields}) for kind, fields in _item_events(item)]
@@ -55,7 +58,7 @@ def unknown(good: list[Sse]) -> list[Sse]:
     """The stream with events and an item that nobody knows."""
     last = good[-1].data
     assert isinstance(last, dict)
-    index, item = len(last["response"]["output"]), {"type": "hologram", "id": "hg_1", "light": "green"}
+    index, item = len(last["response"]["output"]), HOLOGRAM
     strange = [
         Sse({"type": "response.output_item.added", "output_index": index, "item": item}, "response.output_item.added"),
         Sse({"type": "response.hologram.delta", "output_index": index, "delta": "blue"}, "response.hologram.delta"),
@@ -68,8 +71,7 @@ def unknown(good: list[Sse]) -> list[Sse]:
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
     """The reply with a field and an item that nobody knows."""
-    item = {"type": "hologram", "id": "hg_1", "light": "green"}
-    return {**good, "weather": "clear", "output": [*good["output"], item]}
+    return {**good, "weather": "clear", "output": [*good["output"], HOLOGRAM]}
 
 
 def _head(asked: Asked) -> dict[str, Any]:
@@ -102,15 +104,20 @@ def _finished(head: dict[str, Any], answer: Answer, items: list[dict[str, Any]],
 def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
     """Texts that follow each other are one message; what was thought is sealed together with the item that follows it."""
     made: list[dict[str, Any]] = []
-    parts = [part for part in answer.parts if not isinstance(part, Opaque)]
-    for kind, group in groupby(parts, type):
+    for kind, group in groupby(answer.pieces, type):
         if kind is Text:
-            made.append(_message([part.text for part in group], answer.reason == "refusal", asked))
-        else:
-            made += [_call(part, asked) if isinstance(part, ToolCall) else _reasoning(part.text, asked) for part in group]
-    for item, following in zip(made, [*made[1:], None], strict=True):
+            made.append(_message([part.text for part in group if isinstance(part, Text)], answer.reason == "refusal", asked))
+            continue
+        for part in group:
+            if isinstance(part, ToolCall):
+                made.append(_call(part, asked))
+            elif isinstance(part, Thinking):
+                made.append(_reasoning(part.text, asked))
+    for item, following in zip(made, [*made[1:], None], strict=False):
         if item["type"] == "reasoning":
             item["encrypted_content"] = sealed([item["id"], item["summary"], following and follower(following)])
+            if following:
+                asked.memory.thought_led_to(item["id"], following["id"])
     return made
 
 
@@ -121,10 +128,18 @@ def follower(item: dict[str, Any]) -> list[Any]:
 
 def _message(texts: list[str], refused: bool, asked: Asked) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [
-        {"type": "refusal", "refusal": text} if refused else {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        {"type": "refusal", "refusal": text}
+        if refused
+        else {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
         for text in texts
     ]
-    return {"id": asked.ids.hexadecimal("msg_"), "type": "message", "status": "completed", "role": "assistant", "content": parts}
+    return {
+        "id": asked.ids.hexadecimal("msg_"),
+        "type": "message",
+        "status": "completed",
+        "role": "assistant",
+        "content": parts,
+    }
 
 
 def _reasoning(text: str, asked: Asked) -> dict[str, Any]:
@@ -144,7 +159,11 @@ def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
 
 
 def _item_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    empty = {"message": {"content": []}, "reasoning": {"summary": [], "encrypted_content": ""}, "function_call": {"arguments": ""}}
+    empty: dict[str, dict[str, Any]] = {
+        "message": {"content": []},
+        "reasoning": {"summary": [], "encrypted_content": ""},
+        "function_call": {"arguments": ""},
+    }
     start = {**item, **empty[item["type"]]}
     if item["type"] != "reasoning":
         start["status"] = "in_progress"
@@ -158,7 +177,7 @@ def _message_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     for index, part in enumerate(item["content"]):
         name, field = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
         at: dict[str, Any] = {"content_index": index}
-        extra = {} if name == "refusal" else {"logprobs": []}
+        extra: dict[str, Any] = {} if name == "refusal" else {"logprobs": []}
         made.append(("content_part.added", {**at, "part": {**part, field: ""}}))
         made += [(f"{name}.delta", {**at, "delta": word, **extra}) for word in words(part[field])]
         made.append((f"{name}.done", {**at, field: part[field], **extra}))

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.errors import InvalidTool
 from agentnb.tools.rendering import success
-from agentnb.tools.signature import ArgumentsRefused, problems, read_signature
+from agentnb.tools.signature import ArgumentsRefused, no_object, problems, read_signature
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -76,6 +76,8 @@ class FunctionTool:
         try:
             positional, keywords = self.signature.bind(arguments, context)
         except ArgumentsRefused as refused:
+            if not isinstance(arguments, dict):
+                return _refused(self.spec.name, no_object(arguments, self.signature.schema))
             found = await asyncio.to_thread(problems, arguments, self.signature.schema)
             return _refused(self.spec.name, found or [str(refused)])
         if self._is_async:

@@ -1,27 +1,45 @@
-"""What a tool returned, as a model reads it."""
+"""What a tool returned, as a model reads it: in words, and with a picture where it is one."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
 
 from agentnb.core.messages import Image, Text, encodable
+from agentnb.tools.foreign import is_of
+from agentnb.tools.frames import frame_text
+from agentnb.tools.pictures import figure_of, figure_words, picture_of
 from agentnb.tools.tool import ToolOutcome
 
-MOST_ROWS = 30
-"""Rows of a table that are shown; of a longer one the first and the last."""
-MOST_COLUMNS = 20
+MOST_ITEMS = 100
+"""Items of a list that are looked at one by one for pictures."""
+PLAIN = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
+"""What is no picture, as most of what stands in lists."""
+MOST_PICTURES = 20
+"""Pictures of one result; of more only the words are told."""
 
 
 def success(value: Any) -> ToolOutcome:
     """The outcome of a tool that returned ``value``."""
     if isinstance(value, ToolOutcome):
         return value
-    if isinstance(value, Text | Image):
-        return ToolOutcome(True, (value,), value)
-    return ToolOutcome(True, (Text(encodable(as_text(value))),), value)
+    return ToolOutcome(True, parts_of(value), value)
+
+
+def parts_of(value: Any) -> tuple[Text | Image, ...]:
+    """The value as a model gets it. A picture always comes behind words that tell of it, for those who do not see it."""
+    if isinstance(value, list | tuple) and len(value) <= MOST_ITEMS:
+        parts = _one_by_one(value)
+    elif isinstance(value, Text):
+        parts = (value,)
+    else:
+        picture = picture_of(value)
+        parts = picture.parts(as_text(value) if picture.words is None else "") if picture is not None else ()
+    return tuple(map(_encodable, parts)) or (Text(encodable(as_text(value))),)
 
 
 def as_text(value: Any) -> str:
@@ -30,13 +48,52 @@ def as_text(value: Any) -> str:
         return value
     if value is None:
         return "(no value)"
-    special = _special(value)
+    try:
+        special = _special(value)
+    except Exception:  # an odd table or figure is no reason for a tool to have failed
+        return _repr(value)
     if special is not None:
         return special
     try:
         return _as_json(value)
     except (TypeError, ValueError, RecursionError, OverflowError):
         return _repr(value)
+
+
+def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
+    """The items in their order, each figure once; nothing if none of them is a picture."""
+    if all(type(item) in PLAIN for item in items):
+        return ()
+    parts: list[Text | Image] = []
+    seen: list[object] = []
+    for item in items:
+        if isinstance(item, Text):
+            parts.append(item)
+            continue
+        figure = figure_of(item)
+        if figure is not None and any(figure is one for one in seen):
+            continue
+        picture = picture_of(item) if len(seen) < MOST_PICTURES else None
+        if picture is None:
+            parts.append(Text(as_text(item)))
+        else:
+            seen.append(picture.source)
+            parts += picture.parts(as_text(item) if picture.words is None else "")
+    return tuple(_joined(parts)) if seen else ()
+
+
+def _joined(parts: Sequence[Text | Image]) -> list[Text | Image]:
+    """Texts that follow each other as one."""
+    joined: list[Text | Image] = []
+    for _, group in groupby(parts, type):
+        alike = list(group)
+        texts = [part.text for part in alike if isinstance(part, Text)]
+        joined += [Text("\n".join(texts))] if len(texts) > 1 else alike
+    return joined
+
+
+def _encodable(part: Text | Image) -> Text | Image:
+    return Text(encodable(part.text), part.provider_metadata) if isinstance(part, Text) else part
 
 
 def _repr(value: Any) -> str:
@@ -55,22 +112,16 @@ def _as_json(value: Any) -> str:
 
 def _special(value: Any) -> str | None:
     """Values of libraries that are known by name, so that none of them need be imported."""
-    library, kind = type(value).__module__.partition(".")[0], type(value).__name__
-    if library == "pandas" and kind in ("DataFrame", "Series"):
-        size = " x ".join(str(length) for length in value.shape)
-        columns = {"max_cols": MOST_COLUMNS} if kind == "DataFrame" else {}
-        name = f" {value.name}" if kind == "Series" and value.name is not None else ""
-        return f"{kind}{name}, {size}\n{value.to_string(max_rows=MOST_ROWS, **columns)}"
-    if library == "matplotlib":
-        figure = getattr(value, "figure", None) or value
-        if hasattr(figure, "get_size_inches"):
-            width, height = figure.get_size_inches() * figure.dpi
-            return f"a figure of {width:.0f} x {height:.0f} pixels"
-    if library == "numpy" and bool(getattr(value, "ndim", 0)):
-        return str(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return f"{len(value)} bytes"
-    return None
+    if type(value).__module__ == "builtins":
+        return None
+    if (frame := frame_text(value)) is not None:
+        return frame
+    figure = figure_of(value)
+    if figure is not None:
+        return figure_words(figure)
+    return str(value) if is_of(value, "numpy", "ndarray") and bool(value.ndim) else None
 
 
 def _plain(value: Any) -> Any:

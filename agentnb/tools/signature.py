@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ import msgspec
 
 from agentnb.errors import InvalidTool, near
 from agentnb.tools.tool import ToolContext
+
+MOST_SHOWN = 200
+"""Characters that a model is shown of arguments that are none."""
 
 
 class ArgumentsRefused(Exception):
@@ -213,3 +217,39 @@ def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
         else:
             found.append(f"{where}: {error.message}" if where else error.message)
     return found
+
+
+def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
+    """What is wrong with arguments that are no object, what came, and what to send.
+
+    Arguments that are no JSON arrive as the text that came.
+    """
+    if isinstance(arguments, str):
+        came = arguments
+        problem, place = _text_problem(came)
+    else:
+        came = msgspec.json.encode(arguments).decode()
+        kind = {list: "a list", int: "a number", float: "a number"}.get(type(arguments), came)
+        problem, place = f"they must be an object, not {kind}", 0
+    start = max(0, place - MOST_SHOWN // 2)
+    end = start + MOST_SHOWN
+    shown = f"{'… ' if start else ''}{came[start:end]}{' …' if len(came) > end else ''}"
+    names = ", ".join(schema.get("properties", {}))
+    return [problem, f"what came: {shown}", f"send one JSON object with {names}" if names else "send {}, it has no arguments"]
+
+
+def _text_problem(text: str) -> tuple[str, int]:
+    """Why the text is no JSON, and where; of text that is, that it should be no text."""
+    try:
+        json.loads(text, parse_constant=_no_constant, parse_int=str)
+    except json.JSONDecodeError as error:
+        return f"they are not JSON: {error.msg} at character {error.pos}", error.pos
+    except ValueError as error:
+        return f"they are not JSON: {error}", 0
+    except RecursionError:
+        return "they are nested too deep", 0
+    return "they must be an object, not a text", 0
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"there is no {name} in it")

@@ -1,13 +1,19 @@
-"""Replies that are cut, refused, empty or do not hold what they announce: each has its own end, and none spins."""
+"""Replies that end a run: cut, refused, paused for ever, or without the calls they announce. None spins."""
 
 from __future__ import annotations
 
 import pytest
-from runs_by_hand import assert_closed, bare, kinds, reply, results
+from runs_by_hand import assert_closed, kinds, reply, results
 
 from agentnb.agent.agent import Agent
-from agentnb.core.messages import Text, ToolCall
-from agentnb.models.scripted import ScriptedModel
+from agentnb.agent.policies import Matrix, Minimal
+from agentnb.core.messages import Text, Thinking, ToolCall
+from agentnb.core.run import Run
+from agentnb.models.scripted import Line, ScriptedModel
+from agentnb.notebook import wording
+
+CUT = ["max_tokens", "length", "max_output_tokens"]
+BOTH = pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])
 
 
 def add(a: int, b: int) -> int:
@@ -18,15 +24,64 @@ def add(a: int, b: int) -> int:
 ADD = ToolCall("add", {"a": 1, "b": 2})
 
 
-@pytest.mark.req("R2.9", "K2.1")
-@pytest.mark.parametrize("stop_reason", ["max_tokens", "length", "max_output_tokens", "model_context_window_exceeded"])
-def test_a_reply_that_was_cut_fails_the_run_and_keeps_the_part_that_came(stop_reason: str) -> None:
-    model = ScriptedModel([reply(Text("The answer is"), stop_reason=stop_reason)])
-    run = Agent(model).run_sync("go")
+def cut(text: str, stop_reason: str = "max_tokens") -> Line:
+    return reply(Text(text), stop_reason=stop_reason)
+
+
+def reasons(run: Run) -> list[str]:
+    return [one.reason for one in run.rounds]
+
+
+# Cut off
+
+
+@pytest.mark.req("K2.1", "R2.9")
+@pytest.mark.parametrize("stop_reason", CUT)
+@BOTH
+def test_the_words_of_a_cut_reply_are_gone_on_with_and_both_pieces_are_the_text(stop_reason: str, policy: Matrix) -> None:
+    model = ScriptedModel([cut("The answer is for", stop_reason), "ty-two."])
+    run = Agent(model, tools=[add], policy=policy).run_sync("go")
+    assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "The answer is forty-two.")
+    assert reasons(run) == ["prompt", "reply_cut"]
+    assert not run.warnings
+    assert [message.role for message in model.requests[1].messages] == ["user", "assistant", "user"]
+    assert "Go on exactly where it ended" in model.requests[1].messages[-1].text
+    assert [message.text for message in run.messages if message.role == "assistant"] == ["The answer is for", "ty-two."]
+    assert Run.from_events(run.events) == run
+
+
+@pytest.mark.req("K2.1", "R2.9")
+@pytest.mark.parametrize("stop_reason", CUT)
+@BOTH
+def test_a_second_cut_in_a_row_fails_the_run_and_keeps_both_parts_that_came(stop_reason: str, policy: Matrix) -> None:
+    model = ScriptedModel([cut("The answer", stop_reason), cut(" is", stop_reason)])
+    run = Agent(model, policy=policy).run_sync("go")
     assert (run.status, run.stop_reason, run.text) == ("failed", "reply_cut", "The answer is")
-    assert run.error is not None and "max tokens reached" in str(run.error)
+    assert run.error is not None and "max tokens reached" in str(run.error) and "Raise the limit" in run.error.hint
     assert kinds(run)[-2:] == ["ErrorRaised", "RunFinished"]
+    assert len(model.requests) == 2
+    assert_closed(run)
+
+
+@pytest.mark.req("K2.1")
+@pytest.mark.parametrize("parts", [(), (Text(" \n"),), (Thinking("Let me think about th"),)])
+def test_a_cut_reply_without_a_word_fails_the_run_at_once(parts: tuple[Text, ...]) -> None:
+    model = ScriptedModel([reply(*parts, stop_reason="max_tokens")])
+    run = Agent(model).run_sync("go")
+    assert (run.status, run.stop_reason) == ("failed", "reply_cut")
     assert len(model.requests) == 1
+
+
+@pytest.mark.req("K2.1")
+def test_after_a_call_a_cut_reply_may_be_gone_on_with_again() -> None:
+    run = Agent(ScriptedModel([cut("I a"), ["dd.", ADD], cut("It i"), "s 3."]), tools=[add]).run_sync("go")
+    assert (run.status, run.text) == ("completed", "It is 3.")
+    assert reasons(run) == ["prompt", "reply_cut", "tool_results", "reply_cut"]
+
+
+def test_the_text_of_a_reply_that_was_not_cut_is_not_joined_to_the_next() -> None:
+    run = Agent(ScriptedModel([["I add.", ADD], "It is 3."]), tools=[add]).run_sync("go")
+    assert run.text == "It is 3."
 
 
 @pytest.mark.req("R2.9")
@@ -38,17 +93,132 @@ def test_a_cut_reply_that_holds_calls_runs_them_and_goes_on() -> None:
 
 
 @pytest.mark.req("K2.1")
+@pytest.mark.parametrize("stop_reason", ["model_context_window_exceeded", "model_length"])
+@BOTH
+def test_a_reply_that_filled_the_context_window_is_not_gone_on_with(stop_reason: str, policy: Matrix) -> None:
+    model = ScriptedModel([cut("The answer is", stop_reason)])
+    run = Agent(model, policy=policy).run_sync("go")
+    assert (run.status, run.stop_reason, run.text) == ("failed", "reply_cut", "The answer is")
+    assert run.error is not None and "context window" in run.error.message and "without --continue" in run.error.hint
+    assert len(model.requests) == 1
+
+
+# Refused
+
+
+@pytest.mark.req("K2.1")
 @pytest.mark.parametrize("stop_reason", ["refusal", "content_filter"])
-def test_a_refusal_stops_the_run_with_that_reason(stop_reason: str) -> None:
-    run = Agent(ScriptedModel([reply(Text("I will not."), stop_reason=stop_reason)])).run_sync("go")
+@BOTH
+def test_a_refusal_stops_the_run_with_that_reason(stop_reason: str, policy: Matrix) -> None:
+    run = Agent(ScriptedModel([cut("I will not.", stop_reason)]), policy=policy).run_sync("go")
     assert (run.status, run.stop_reason, run.text) == ("stopped", "refusal", "I will not.")
+    assert wording.ending(run) == "Stopped: the model declined to answer. Go on with %%agent --continue"
+
+
+@pytest.mark.req("K2.1")
+@pytest.mark.parametrize(
+    ("details", "told"),
+    [
+        ({"category": "cyber", "explanation": "It may do harm.\x1b[31m"}, "(cyber: It may do harm.\ufffd[31m)"),
+        ({"category": None, "explanation": "It may do harm."}, "(It may do harm)"),
+        ({"category": "cyber"}, "(cyber)"),
+        ({"explanation": "x" * 1000}, f"({'x' * 299}…)"),
+        ({"explanation": ["no", "text"]}, "answer."),
+        ({"explanation": "  "}, "answer."),
+        ("no details", "answer."),
+        (None, "answer."),
+    ],
+)
+def test_what_the_provider_says_of_a_refusal_is_told(details: object, told: str) -> None:
+    model = ScriptedModel([reply(stop_reason="refusal", metadata={"stop_details": details})])
+    ending = wording.ending(Agent(model).run_sync("go"))
+    assert told in ending
+    assert "\x1b" not in ending
+
+
+# Paused
+
+
+@pytest.mark.req("K2.1")
+@BOTH
+def test_a_reply_that_the_provider_paused_is_gone_on_with(policy: Matrix) -> None:
+    run = Agent(ScriptedModel([cut("I search.", "pause_turn"), "Found."]), policy=policy).run_sync("go")
+    assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "Found.")
+    assert reasons(run) == ["prompt", "pause_turn"]
+
+
+@pytest.mark.req("K2.1")
+@pytest.mark.parametrize("words", [(), (Text("I search."),)])
+@BOTH
+def test_a_reply_that_is_paused_again_and_again_fails_the_run(words: tuple[Text, ...], policy: Matrix) -> None:
+    model = ScriptedModel([reply(*words, stop_reason="pause_turn")] * 9)
+    run = Agent(model, policy=policy).run_sync("go")
+    assert (run.status, run.stop_reason) == ("failed", "error")
+    assert run.error is not None and "pause_turn" in run.error.message and run.error.hint
+    assert len(model.requests) == 4
+    assert_closed(run)
+
+
+@pytest.mark.req("K2.1")
+def test_a_paused_reply_with_calls_runs_them() -> None:
+    run = Agent(ScriptedModel([reply(ADD, stop_reason="pause_turn"), "It is 3."]), tools=[add]).run_sync("go")
+    assert (run.text, [result.text for result in results(run)]) == ("It is 3.", ["3"])
+
+
+# Whole, and known or not
+
+
+@pytest.mark.req("K2.1")
+@pytest.mark.parametrize("stop_reason", ["", "end_turn", "stop", "stop_sequence", "completed", "tool_use", "tool_calls", "eos"])
+@BOTH
+def test_a_known_reason_to_stop_is_a_natural_end_without_a_word_about_it(stop_reason: str, policy: Matrix) -> None:
+    run = Agent(ScriptedModel([cut("Done.", stop_reason)]), tools=[add], policy=policy).run_sync("go")
+    assert (run.status, run.stop_reason, run.rounds[0].stop_reason) == ("completed", "natural", stop_reason)
+    assert not run.warnings
+
+
+@pytest.mark.req("K2.1")
+@BOTH
+def test_an_unknown_reason_to_stop_is_a_natural_end_with_a_warning_that_names_it(policy: Matrix) -> None:
+    model = ScriptedModel([cut("Done.", "never_heard_of")])
+    run = Agent(model, policy=policy).run_sync("go")
+    assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "Done.")
+    assert [warning for warning in run.warnings if "'never_heard_of'" in warning] == list(run.warnings) != []
+    assert len(model.requests) == 1
+
+
+@pytest.mark.req("K2.1")
+def test_an_unknown_reason_is_told_in_a_few_characters() -> None:
+    run = Agent(ScriptedModel([cut("Done.", "x" * 10_000)])).run_sync("go")
+    assert len(run.warnings[0]) < 200
+
+
+@pytest.mark.req("K2.1", "R0.80")
+def test_where_todos_are_left_open_these_are_the_warning() -> None:
+    replies = [ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "One"}]}), *["Hm."] * 3]
+    run = Agent(ScriptedModel([*replies, cut("Done.", "never_heard_of")]), tools=[add], policy="minimal").run_sync("go")
+    assert [warning.partition(":")[0] for warning in run.warnings] == ["1 todo is still open"]
+
+
+@pytest.mark.req("R0.4", "K2.1")
+def test_calls_beside_an_unknown_reason_are_run() -> None:
+    run = Agent(ScriptedModel([reply(ADD, stop_reason="never_heard_of"), "It is 3."]), tools=[add]).run_sync("go")
+    assert (run.status, run.text) == ("completed", "It is 3.")
+    assert not run.warnings
+
+
+# Calls that were announced
 
 
 @pytest.mark.req("R0.4", "K0.3")
 @pytest.mark.parametrize("stop_reason", ["tool_use", "tool_calls"])
-def test_announced_calls_that_did_not_come_fail_the_run_instead_of_asking_again(stop_reason: str) -> None:
-    model = ScriptedModel([reply(stop_reason=stop_reason), "never asked for"])
-    run = Agent(model, tools=[add]).run_sync("go")
+@pytest.mark.parametrize("parts", [(), (Thinking("I should add."),)])
+@BOTH
+def test_announced_calls_that_did_not_come_fail_the_run_instead_of_asking_again(
+    stop_reason: str, parts: tuple[Thinking, ...], policy: Matrix
+) -> None:
+    model = ScriptedModel([reply(*parts, stop_reason=stop_reason), "never asked for"])
+    run = Agent(model, tools=[add], policy=policy).run_sync("go")
     assert (run.status, run.stop_reason) == ("failed", "error")
     assert run.rounds[-1].status == "unexpected_empty_tools"
     assert run.error is not None and "announced" in str(run.error)
@@ -56,23 +226,7 @@ def test_announced_calls_that_did_not_come_fail_the_run_instead_of_asking_again(
     assert_closed(run)
 
 
-@pytest.mark.req("K2.1")
-@pytest.mark.parametrize("parts", [(), (Text(""),), (Text(" \n "),)])
-def test_an_empty_reply_ends_the_run_at_once(parts: tuple[Text, ...]) -> None:
-    model = ScriptedModel([reply(*parts), "never asked for"])
-    run = Agent(model).run_sync("go")
-    assert (run.status, run.stop_reason, run.text.strip()) == ("completed", "natural", "")
-    assert len(model.requests) == 1
-
-
-@pytest.mark.req("R0.9")
-def test_after_an_empty_last_reply_the_text_of_the_run_is_what_was_said_before() -> None:
-    run = Agent(ScriptedModel([["It will be 3.", ADD], reply()]), tools=[add]).run_sync("go")
-    assert (run.status, run.text) == ("completed", "It will be 3.")
-
-
-def test_an_empty_reply_leaves_no_empty_message_in_the_next_request() -> None:
-    first = bare(ScriptedModel([reply()])).run_sync("one")
-    model = ScriptedModel(["Two."])
-    bare(model).run_sync("two", continue_from=first)
-    assert [(m.role, m.text) for m in model.requests[0].messages] == [("user", "one\n\ntwo")]
+@pytest.mark.req("R0.4", "R0.33")
+def test_a_marker_beside_announced_calls_that_did_not_come_counts() -> None:
+    run = Agent(ScriptedModel([reply(Text("[WORKFLOW_COMPLETE]"), stop_reason="tool_use")]), tools=[add]).run_sync("go")
+    assert (run.status, run.stop_reason) == ("completed", "workflow_complete")

@@ -1,23 +1,25 @@
-"""A tool that sees a key does not bring it into the run: not into an event, the log, a table or what the model is sent."""
+"""A key that a tool or a model's error holds does not come into the run: not into an event, the log, a table, a request."""
 
 from __future__ import annotations
 
 import os
+import traceback
 from pathlib import Path
 
 import pytest
 
 from agentnb import settings, tables
 from agentnb.agent.agent import Agent
+from agentnb.agent.conversation import Conversation
 from agentnb.core.messages import Image, Text, ToolCall
 from agentnb.core.run import Run
 from agentnb.core.wire import encode
+from agentnb.errors import ModelError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.tools.function import tool
+from agentnb.tools.tool import ToolOutcome
 from agentnb.traces.store import Store
 
 SECRET = "sk-test-0123456789abcdef"
-OTHER = "sk-other-fedcba9876543210"
 
 
 @pytest.fixture(autouse=True)
@@ -25,51 +27,107 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
 
 
-def environment() -> dict[str, str]:
+def returns() -> dict[str, str]:
     """Read the environment."""
     return {name: value for name, value in os.environ.items() if name.endswith("_KEY")}
 
 
-def broken() -> str:
+async def returns_parts() -> ToolOutcome:
+    """Give a text and a picture."""
+    return ToolOutcome(True, (Text(f"key: {os.environ['ANTHROPIC_API_KEY']}"), Image("image/png", b"1")))
+
+
+def raises() -> str:
     """Fail with a key in the words."""
     raise RuntimeError(f"401 for {os.environ['ANTHROPIC_API_KEY']}")
 
 
-def broken_below() -> str:
+def raises_from() -> str:
     """Fail with a key in the words of the cause."""
     try:
-        return broken()
+        return raises()
     except RuntimeError as error:
         raise ValueError("no luck") from error
 
 
-@tool
-async def parts() -> object:
-    """Give several parts."""
-    return (Text(os.environ["ANTHROPIC_API_KEY"]), Image("image/png", b"1"))
-
-
-def run_with(function: object, name: str, store: Store | None = None) -> tuple[Run, ScriptedModel, list[object]]:
-    told: list[object] = []
-    model = ScriptedModel([ToolCall(name), "Done."])
-    agent = Agent(model, tools=[function])
-    run = agent.run_sync("go", store=store)
-    return run, model, told
-
-
-def everything(run: Run) -> str:
-    return "\n".join([*(encode(event).decode() for event in run.events), repr(list(run.events)), repr(run.messages)])
-
-
-@pytest.mark.parametrize("function", [environment, broken, broken_below, parts])
-def test_what_a_tool_says_of_a_key_is_nowhere(tmp_path: Path, function: object) -> None:
-    name = getattr(function, "__name__", "parts")
-    run, model, _ = run_with(function, name, store=Store(tmp_path / "runs"))
+def run_with(*tools: object, store: Store | None = None, call: str = "") -> tuple[Run, ScriptedModel]:
+    model = ScriptedModel([ToolCall(call or tools[0].__name__), "Done."])  # type: ignore[attr-defined]
+    run = Agent(model, tools=tools).run_sync("go", store=store)
     assert run.status == "completed"
-    shown = [tables.tool_calls(run), tables.messages(run), tables.rounds(run), tables.events(run)]
+    return run, model
+
+
+def events_of(run: Run) -> str:
+    return "\n".join(encode(event).decode() for event in run.events)
+
+
+@pytest.mark.parametrize("function", [returns, returns_parts, raises, raises_from])
+def test_what_a_tool_says_of_a_key_is_nowhere(tmp_path: Path, function: object) -> None:
+    run, model = run_with(function, store=Store(tmp_path / "runs"))
+    shown = [table(run).to_csv() for table in (tables.tool_calls, tables.messages, tables.rounds, tables.runs)]
     files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert SECRET not in everything(run)
-    assert SECRET not in "".join(table.to_csv() for table in shown)
+    assert "[key]" in events_of(run) and b"[key]" in files
+    assert SECRET not in events_of(run) + "".join(shown)
+    assert SECRET.encode() not in files
     assert SECRET not in repr([(request.system, list(request.messages)) for request in model.requests])
-    assert files and SECRET.encode() not in files
-    assert b"[key]" in files and "[key]" in everything(run)
+
+
+def test_the_rest_of_a_result_stays_as_it_is() -> None:
+    run, _ = run_with(returns_parts)
+    assert run.rounds[0].results[0].parts == (Text("key: [key]"), Image("image/png", b"1"))
+
+
+def test_a_tool_that_is_not_there_does_not_bring_its_name_into_the_result() -> None:
+    run, _ = run_with(returns, call=SECRET)
+    assert SECRET not in run.rounds[0].results[0].text
+
+
+def test_all_keys_that_are_known_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "or-0123456789")
+    settings.find_key("OPENROUTER_API_KEY")
+    settings.keep_key("openai", "kept-0123456789")
+
+    def tell() -> str:
+        return f"{SECRET} or-0123456789 kept-0123456789"
+
+    run, _ = run_with(tell)
+    assert run.rounds[0].results[0].text == "[key] [key] [key]"
+
+
+def test_without_keys_a_result_is_as_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+
+    def tell() -> str:
+        return SECRET
+
+    assert run_with(tell)[0].rounds[0].results[0].text == SECRET
+
+
+ERRORS = [RuntimeError(f"illegal header {SECRET}"), ModelError(f"no {SECRET}", f"take {SECRET}")]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_of_the_model_in_the_first_round_does_not_show_a_key(error: Exception) -> None:
+    with pytest.raises(ModelError) as caught:
+        Agent(ScriptedModel([error])).run_sync("go")
+    told = str(caught.value) + repr(caught.value) + "".join(traceback.format_exception(caught.value))
+    assert "[key]" in str(caught.value) and SECRET not in told
+    assert caught.value.run is not None and SECRET not in events_of(caught.value.run)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_of_the_model_later_does_not_bring_a_key_into_the_run(error: Exception) -> None:
+    run = Agent(ScriptedModel([ToolCall("returns"), error]), tools=[returns]).run_sync("go")
+    assert run.status == "failed"
+    assert "[key]" in str(run.error) and SECRET not in str(run.error) + events_of(run)
+
+
+def test_an_error_of_our_own_does_not_bring_a_key_into_the_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(*given: object) -> None:
+        raise RuntimeError(f"a bug with {SECRET}")
+
+    monkeypatch.setattr(Conversation, "request", broken)
+    with pytest.raises(RuntimeError):
+        Agent(ScriptedModel(["Done."])).run_sync("go", store=Store(tmp_path / "runs"))
+    files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"a bug with [key]" in files and SECRET.encode() not in files

@@ -12,6 +12,7 @@ from agentnb.agent.policies import (
     decide,
     natural_stop,
     no_call_came,
+    no_room,
     refused,
     reply_cut,
 )
@@ -42,15 +43,29 @@ def test_there_is_no_natural_end_while_something_said_is_unread() -> None:
     assert natural_stop(run_of(*a_round(0, "Done."), said("One more thing."))) is None
 
 
-@pytest.mark.req("R2.9")
-@pytest.mark.parametrize("stop_reason", ["max_tokens", "length", "max_output_tokens", "model_context_window_exceeded"])
-def test_a_cut_reply_fails_unless_a_call_came_through(stop_reason: str) -> None:
-    verdict = reply_cut(with_stop_reason(stop_reason))
+@pytest.mark.req("R2.9", "K2.1")
+@pytest.mark.parametrize("stop_reason", ["max_tokens", "length", "max_output_tokens"])
+def test_a_cut_reply_is_gone_on_with_once_and_then_fails_unless_a_call_came_through(stop_reason: str) -> None:
+    first = a_round(0, "Some words.", stop_reason=stop_reason)
+    go_on = reply_cut(run_of(*first))
+    assert isinstance(go_on, Continue) and go_on.reason == "reply_cut" and go_on.message
+    verdict = reply_cut(run_of(*first, *a_round(1, "More.", stop_reason=stop_reason, reason="reply_cut")))
     assert isinstance(verdict, Stop)
     assert (verdict.stop_reason, verdict.status) == ("reply_cut", "failed")
     assert "max tokens reached" in verdict.problem
     assert verdict.hint
+    assert isinstance(reply_cut(with_stop_reason(stop_reason, " ")), Stop)
     assert reply_cut(with_stop_reason(stop_reason, called("look", "a"))) is None
+
+
+@pytest.mark.req("K2.1")
+def test_a_reply_that_filled_the_context_window_fails_unless_a_call_came_through() -> None:
+    verdict = no_room(with_stop_reason("model_context_window_exceeded"))
+    assert isinstance(verdict, Stop)
+    assert (verdict.stop_reason, verdict.status) == ("reply_cut", "failed")
+    assert reply_cut(with_stop_reason("model_context_window_exceeded")) is None
+    assert no_room(with_stop_reason("model_context_window_exceeded", called("look", "a"))) is None
+    assert no_room(ANSWERED) is None
 
 
 def test_a_whole_reply_is_not_cut() -> None:

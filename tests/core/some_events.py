@@ -148,7 +148,9 @@ class Story:
         self.add(e.RoundStarted, index=index, reason=reason).retried(*retries)
         return self.add(e.ModelReplied, message=Message("assistant", parts), usage=usage or Usage())
 
-    def retried(self, *waits: float, reason: str = "The provider is overloaded", status: int | None = 529, heard: str = "") -> Story:
+    def retried(
+        self, *waits: float, reason: str = "The provider is overloaded", status: int | None = 529, heard: str = ""
+    ) -> Story:
         """The call of the model failed, once for each of these waits, and is made again after it."""
         for attempt, seconds in enumerate(waits, 1):
             self.add(e.RetryScheduled, attempt=attempt, seconds=seconds, reason=reason, status=status, heard=heard)

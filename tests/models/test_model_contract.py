@@ -1,32 +1,39 @@
-"""What holds for every model: one suite over all implementations."""
+"""What holds for every model, scripted, simulated or of a provider: one suite over all of them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from every_model import KINDS, PROMPT, End, Kind, Overheard, Whole, kind_of
 from msgspec.structs import replace
 
 from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core import events as e
-from agentnb.core.messages import Message, Text, Thinking, ToolResult
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolResult, user
 from agentnb.core.request import Request
-from agentnb.models import Model, Reply, ScriptedModel, SimulatedModel
+from agentnb.models import Model, Reply
 
 SCRIPT = [
     [
+        Thinking("hm, hm"),
         "Zuerst  addieren:\n\n- 1 und 2 👀 ",
-        Thinking("hm"),
         ToolCall("add", {"a": 1, "b": 2}),
         ToolCall("add", {"a": 3, "b": 4}),
     ],
     ToolCall("fail", {"why": "because"}),
-    ["", ToolCall("nothing_of_the_kind")],
-    "  It is\n3.\t✓ ",
+    ["Hm. ", ToolCall("nothing_of_the_kind")],
+    "  It is\n3.\t✓ \u202e\u0007 עִבְרִית 漢字 ",
 ]
-PROMPT = "Please:\n\n- add `add(1, 2)` and `add(a=3, b=4)`\n- fail `fail('because')`\n"
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360000002000001"
+    "e221bc330000000049454e44ae426082"
+)
+CALL_REASONS = {"tool_use", "tool_calls", "completed"}
+END_REASONS = {"end_turn", "stop", "completed"}
 
 
 def add(a: int, b: int) -> int:
@@ -39,61 +46,44 @@ def fail(why: str) -> str:
     raise RuntimeError(why)
 
 
-class Whole:
-    """Another model without its deltas."""
-
-    def __init__(self, model: Model) -> None:
-        self.name = model.name
-        self._model = model
-
-    async def stream(self, request: Request) -> AsyncIterator[Any]:
-        async for item in self._model.stream(request):
-            if isinstance(item, Reply):
-                yield item
+def look(what: str) -> Image:
+    """Looks at something."""
+    return Image("image/png", PNG)
 
 
-class Overheard:
-    """Another model, of which all is kept that it yields."""
-
-    def __init__(self, model: Model) -> None:
-        self.name = model.name
-        self.streams: list[list[Any]] = []
-        self._model = model
-
-    async def stream(self, request: Request) -> AsyncIterator[Any]:
-        items: list[Any] = []
-        self.streams.append(items)
-        async for item in self._model.stream(request):
-            items.append(item)
-            yield item
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Iterator[Kind]:
+    with kind_of(request.param) as made:
+        yield made
 
 
-MODELS: dict[str, Callable[[], Model]] = {
-    "scripted, streamed": lambda: ScriptedModel(SCRIPT),
-    "scripted, whole": lambda: ScriptedModel(SCRIPT, stream=False),
-    "simulated": SimulatedModel,
-    "simulated, slowly": lambda: SimulatedModel(delay=0.0001),
-}
-every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
+@pytest.fixture(params=[name for name in KINDS if "simulated" not in name])
+def scriptable(request: pytest.FixtureRequest) -> Iterator[Kind]:
+    """The kinds that say what a test wants; the simulated model says what it wants."""
+    with kind_of(request.param) as made:
+        yield made
 
 
-def do(model: Model, **where: Any) -> Run:
-    return asyncio.run(Agent(model, tools=[add, fail]).run(PROMPT, **where))
+def do(model: Model, prompt: str | Message = PROMPT, **where: Any) -> Run:
+    return asyncio.run(Agent(model, tools=[add, fail, look]).run(prompt, **where))
 
 
 def shape(run: Run) -> list[Any]:
-    """Rounds and messages without what differs from run to run: times, and the ids that the loop gave."""
+    """Rounds and messages without what differs from run to run: times, and the ids that calls and replies were given."""
     order = {record.call.id: str(number) for number, record in enumerate(r for one in run.rounds for r in one.records)}
 
     def plain(part: Any) -> Any:
         if isinstance(part, ToolCall):
             return replace(part, id=order[part.id])
+        if isinstance(part, Thinking):
+            return Thinking(part.text)
         return replace(part, call_id=order[part.call_id]) if isinstance(part, ToolResult) else part
 
     messages = [Message(message.role, tuple(map(plain, message.parts))) for message in run.messages]
     rounds = [
         [
-            *(one.index, one.reason, one.status, one.text, one.stop_reason, one.usage, one.metadata),
+            *(one.index, one.reason, one.status, one.text, one.stop_reason, one.usage),
+            {key: value for key, value in one.metadata.items() if key != "id"},
             *((plain(record.call), plain(record.result)) for record in one.records),
         ]
         for one in run.rounds
@@ -101,15 +91,19 @@ def shape(run: Run) -> list[Any]:
     return [messages, rounds, run.status, run.stop_reason, run.text, run.usage]
 
 
-@every_model
-def test_a_model_has_a_name_and_a_stream(make: Callable[[], Model]) -> None:
-    assert isinstance(make(), Model)
-    assert make().name.partition(":")[0] in ("scripted", "simulated") and make().name.partition(":")[2]
+def refusals(kind: Kind) -> list[str]:
+    """What the strict server had to say against our requests."""
+    return [problem for server in kind.servers for received in server.requests for problem in received.problems]
 
 
-@every_model
-def test_the_last_that_a_stream_yields_is_its_only_reply(make: Callable[[], Model]) -> None:
-    model = Overheard(make())
+def test_a_model_has_a_name_and_a_stream(kind: Kind) -> None:
+    model = kind.model(SCRIPT)
+    assert isinstance(model, Model)
+    assert model.name.partition(":")[0] and model.name.partition(":")[2]
+
+
+def test_the_last_that_a_stream_yields_is_its_only_reply(kind: Kind) -> None:
+    model = Overheard(kind.model(SCRIPT))
     do(model)
     assert len(model.streams) >= 3
     for items in model.streams:
@@ -117,62 +111,131 @@ def test_the_last_that_a_stream_yields_is_its_only_reply(make: Callable[[], Mode
         assert {type(item) for item in items[:-1]} <= {e.TextDelta, e.ThinkingDelta}
 
 
-@every_model
-def test_the_deltas_joined_are_the_text_of_the_reply(make: Callable[[], Model]) -> None:
-    model = Overheard(make())
+def test_the_deltas_joined_are_the_text_of_the_reply(kind: Kind) -> None:
+    model = Overheard(kind.model(SCRIPT))
     do(model)
-    streamed = [items for items in model.streams if len(items) > 1]
-    assert bool(streamed) is (make != MODELS["scripted, whole"])
-    for items in streamed:
-        assert "".join(item.text for item in items[:-1] if isinstance(item, e.TextDelta)) == items[-1].message.text
+    for items in (items for items in model.streams if len(items) > 1):
+        reply = items[-1].message
+        assert "".join(item.text for item in items[:-1] if isinstance(item, e.TextDelta)) == reply.text
         assert all(item.text for item in items[:-1])
+        thought = "".join(part.text for part in reply.parts if isinstance(part, Thinking))
+        if any(isinstance(item, e.ThinkingDelta) for item in items):
+            assert "".join(item.text for item in items if isinstance(item, e.ThinkingDelta)) == thought
 
 
-@every_model
-def test_a_reply_is_a_message_of_the_assistant(make: Callable[[], Model]) -> None:
-    model = Overheard(make())
+def test_a_reply_is_a_message_of_the_assistant_and_says_why_it_ended(kind: Kind) -> None:
+    model = Overheard(kind.model(SCRIPT))
     do(model)
     for items in model.streams:
         assert items[-1].message.role == "assistant"
-        assert items[-1].stop_reason == ("tool_use" if items[-1].message.calls else "end_turn")
+        assert items[-1].stop_reason in (CALL_REASONS if items[-1].message.calls else END_REASONS)
+
+
+@pytest.mark.req("R0.10")
+def test_text_thinking_and_several_calls_arrive_as_they_were_said(scriptable: Kind) -> None:
+    run = do(scriptable.model(SCRIPT))
+    assert refusals(scriptable) == []
+    assert [one.text for one in run.rounds] == [SCRIPT[0][1], "", "Hm. ", SCRIPT[3]]
+    assert [(call.name, call.arguments) for call in run.rounds[0].calls] == [
+        ("add", {"a": 1, "b": 2}),
+        ("add", {"a": 3, "b": 4}),
+    ]
+    assert [result.text for result in run.rounds[0].results] == ["3", "7"]
+    assert [part.text for part in run.rounds[0].reply.parts if isinstance(part, Thinking)] == ["hm, hm"]
+    assert [one.records[0].result.error_code for one in run.rounds[1:3]] == ["tool_error", "unknown_tool"]
+    assert run.status == "completed" and run.text == SCRIPT[3]
 
 
 @pytest.mark.req("R0.11")
-@every_model
-def test_streamed_and_whole_give_the_same_rounds_and_messages(make: Callable[[], Model]) -> None:
-    streamed, whole = do(make()), do(Whole(make()))
+def test_streamed_and_whole_give_the_same_rounds_and_messages(kind: Kind) -> None:
+    streamed, whole = do(kind.model(SCRIPT)), do(Whole(kind.model(SCRIPT)))
     assert shape(streamed) == shape(whole)
     assert streamed.status == "completed" and len(streamed.rounds) >= 3
 
 
-@pytest.mark.req("R0.11")
-def test_a_script_gives_the_same_streamed_and_whole() -> None:
-    assert shape(do(ScriptedModel(SCRIPT))) == shape(do(ScriptedModel(SCRIPT, stream=False)))
+@pytest.mark.req("R0.11", "R0.10")
+@pytest.mark.parametrize("name", [name for name in KINDS if f"{name}, whole" in KINDS])
+def test_a_reply_that_comes_whole_is_the_one_that_streams(name: str) -> None:
+    with kind_of(name) as streaming, kind_of(f"{name}, whole") as whole:
+        assert shape(do(streaming.model(SCRIPT))) == shape(do(whole.model(SCRIPT)))
 
 
-@every_model
-def test_a_run_of_any_model_is_the_one_its_log_tells(make: Callable[[], Model], tmp_path: Any) -> None:
+@pytest.mark.req("R0.10")
+def test_every_model_that_follows_a_script_makes_the_same_run_of_it() -> None:
+    shapes = {}
+    for name in KINDS:
+        with kind_of(name) as kind:
+            if kind.follows_scripts:
+                run = do(kind.model(SCRIPT))
+                calls = [(r.call.name, r.call.arguments, r.result.text) for one in run.rounds for r in one.records]
+                shapes[name] = [run.text, run.status, run.stop_reason, calls, [one.text for one in run.rounds]]
+    assert len(shapes) == 12
+    assert all(shape == shapes["scripted"] for shape in shapes.values())
+
+
+def test_a_run_of_any_model_is_the_one_its_log_tells(kind: Kind, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    run = do(make(), store=store)
+    run = do(kind.model(SCRIPT), store=store)
     assert store.load(run.id) == run == Run.from_events(run.events)
 
 
-@every_model
-def test_a_model_can_be_asked_by_many_runs_at_once(make: Callable[[], Model]) -> None:
+def test_a_model_can_be_asked_by_many_runs_at_once(kind: Kind) -> None:
     async def several() -> list[Run]:
-        return await asyncio.gather(*(Agent(make(), tools=[add, fail]).run(PROMPT) for _ in range(8)))
+        return await asyncio.gather(*(Agent(kind.model(SCRIPT), tools=[add, fail]).run(PROMPT) for _ in range(8)))
 
     runs = asyncio.run(several())
     assert all(shape(run) == shape(runs[0]) for run in runs) and len({run.id for run in runs}) == 8
 
 
-@every_model
-def test_a_stream_that_is_left_early_leaves_nothing_behind(make: Callable[[], Model]) -> None:
+def test_a_stream_that_is_left_early_leaves_nothing_behind(kind: Kind) -> None:
     async def first_item() -> Any:
-        request = Request("", [Message("user", (Text(PROMPT),))], ())
-        stream = make().stream(request)
+        request = Request("", [user(PROMPT)], ())
+        stream = kind.model(SCRIPT).stream(request)
         item = await anext(stream)
         await stream.aclose()  # type: ignore[attr-defined]
         return item
 
     assert asyncio.run(first_item()) is not None
+
+
+def test_pictures_reach_the_model_in_the_prompt_and_in_results(scriptable: Kind) -> None:
+    prompt = Message("user", (Text("What is this?"), Image("image/png", PNG)))
+    model = Overheard(scriptable.model([ToolCall("look", {"what": "it"}), "A dot."]))
+    run = do(model, prompt)
+    assert refusals(scriptable) == [] and run.text == "A dot."
+    assert Image("image/png", PNG) in model.requests[0].messages[0].parts
+    assert Image("image/png", PNG) in run.rounds[0].results[0].parts
+    for server in scriptable.servers:
+        sent = [received.raw.decode().count("iVBORw0KGgo") for received in server.requests]
+        assert sent == [1, 2], "the picture of the prompt, then that and the one of the result"
+
+
+def test_an_empty_answer_has_no_parts(scriptable: Kind) -> None:
+    model = Overheard(scriptable.model([[], "Now I say something."]))
+    run = do(model)
+    assert refusals(scriptable) == []
+    assert model.streams[0][-1].message.text == "" and not model.streams[0][-1].message.calls
+    assert run.text == "Now I say something." and run.status == "completed"
+
+
+@pytest.mark.req("K2.1")
+def test_an_answer_that_is_cut_off_by_length_is_taken_up_once(scriptable: Kind) -> None:
+    run = do(scriptable.model([End(["It is half a sen"], "cut"), "tence."]))
+    assert refusals(scriptable) == []
+    assert run.rounds[0].stop_reason in ("max_tokens", "length", "max_output_tokens")
+    assert run.text == "It is half a sentence." and run.status == "completed"
+
+
+@pytest.mark.req("K2.1")
+def test_an_answer_that_is_refused_stops_the_run_and_says_so(scriptable: Kind) -> None:
+    run = do(scriptable.model([End(["I would rather not."], "refused")]))
+    assert (run.status, run.stop_reason, len(run.rounds)) == ("stopped", "refusal", 1)
+
+
+def test_a_conversation_goes_on_with_any_other_model(scriptable: Kind) -> None:
+    for name in KINDS:
+        with kind_of(name) as other:
+            first = do(other.model(SCRIPT))
+            again = Agent(scriptable.model(["And that was all."]), tools=[add, fail, look])
+            second = asyncio.run(again.run("What was it?", continue_from=first))
+            assert refusals(scriptable) == [] and second.text == "And that was all."

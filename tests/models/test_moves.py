@@ -168,6 +168,11 @@ def test_words_without_a_list_after_the_answer_get_the_introduction() -> None:
     assert "no language model" in one.message.text
 
 
+def test_the_introduction_says_how_a_language_model_is_used() -> None:
+    told = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1]).message.text
+    assert "%agent key anthropic" in told and "%%agent -m anthropic:NAME" in told and "%%agent -m ollama:NAME" in told
+
+
 def test_asked_to_go_on_while_todos_are_open_it_reads_the_list_first() -> None:
     one = ask(MODEL, *after_the_answer(OPEN), tools=conversation(0)[1])
     assert one.message.calls == (ToolCall(TODO_TOOL, {"operation": "read"}),)

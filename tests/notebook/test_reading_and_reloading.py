@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from conftest import TOOLS, Kernel
+from real_kernel import TOOLS, Kernel
 
 PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
 BACKGROUND = "%%agent --background -t add -m simulated:disciplined?delay=0.05\n- first `add(1)` and many more words to say\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -187,6 +188,71 @@ def test_a_problem_deep_inside_is_told_with_its_place() -> None:
     def f(points: list[Point]) -> None: ...
 
     assert "points.1.x: 'no' is not of type 'integer'" in refused(f, points=[{"x": 1}, {"x": "no"}])
+
+
+def sent(arguments: Any) -> str:
+    """What a model is told that sends this instead of an object."""
+
+    def add(a: int, b: int) -> None: ...
+
+    outcome = asyncio.run(FunctionTool(add).run(arguments, CONTEXT))
+    assert (outcome.ok, outcome.error_code) == (False, "invalid_arguments")
+    return outcome.text
+
+
+@pytest.mark.req("R2.10")
+def test_arguments_that_are_no_json_are_told_with_the_place_what_came_and_what_to_send() -> None:
+    assert sent('{"a": 1, "b": 2 and so on}').splitlines() == [
+        "The arguments do not fit add, which was not run:",
+        "- they are not JSON: Expecting ',' delimiter at character 16",
+        '- what came: {"a": 1, "b": 2 and so on}',
+        "- send one JSON object with a, b",
+        "Call it again with these put right.",
+    ]
+    assert "there is no NaN in it" in sent('{"a": NaN, "b": 2}')
+    assert "Expecting value at character 0" in sent("")
+
+
+@pytest.mark.req("R2.10")
+def test_of_long_arguments_that_are_no_json_the_part_around_the_place_is_shown() -> None:
+    text = '{"a": 1, "b": "' + "x" * 5000 + '", here ' + "y" * 5000
+    told = sent(text)
+    assert "at character 5018" in told
+    assert "… xxx" in told and 'x", here yyy' in told and "yyy …" in told
+    assert len(told) < 500
+
+
+@pytest.mark.req("R2.10")
+@pytest.mark.parametrize("text", ["[" * 100_000, "1" * 100_000, '{"a":' * 50_000])
+def test_arguments_that_are_hostile_text_are_refused_in_a_few_words(text: str) -> None:
+    assert len(sent(text)) < 500
+
+
+@pytest.mark.req("R2.10")
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        ([1, 2], "a list"),
+        (7, "a number"),
+        (0.5, "a number"),
+        (None, "null"),
+        (True, "true"),
+        ('{"a": 1, "b": 2}', "a text"),
+        ('"a"', "a text"),
+    ],
+)
+def test_arguments_that_are_no_object_are_told_so_with_what_came(arguments: Any, kind: str) -> None:
+    told = sent(arguments)
+    assert f"- they must be an object, not {kind}\n" in told
+    assert f"- what came: {arguments if isinstance(arguments, str) else json.dumps(arguments, separators=(',', ':'))}\n" in told
+
+
+@pytest.mark.req("R2.10")
+def test_a_tool_without_arguments_asks_for_an_empty_object() -> None:
+    def now() -> None: ...
+
+    outcome = asyncio.run(FunctionTool(now).run([], CONTEXT))
+    assert "send {}, it has no arguments" in outcome.text
 
 
 @pytest.mark.req("R2.3")

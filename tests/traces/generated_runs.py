@@ -18,8 +18,8 @@ from agentnb.core.messages import Message, Text, Thinking, user
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import AgentnbError
-from agentnb.models import Reply, ScriptedModel
-from agentnb.models.model import StreamItem
+from agentnb.models import Reply, ScriptedModel, TextDelta
+from agentnb.models.model import Retry, StreamItem
 
 words = st.text(st.characters(), max_size=12)  # half characters too
 numbers = st.integers(-100, 100)
@@ -98,7 +98,7 @@ calls = st.one_of(
     st.builds(ToolCall, st.sampled_from(["add", "echo", "boom", "nap", "hang", "gone", "think"]), arguments, ids),
 )
 usages = st.builds(Usage, st.none() | st.integers(0, 99), st.none() | st.integers(0, 99), cost=st.none() | st.floats(0, 1))
-stop_reasons = st.sampled_from(["end_turn", "tool_use", "max_tokens", "refusal", "tool_calls", "never_heard_of"])
+stop_reasons = st.sampled_from(["end_turn", "tool_use", "max_tokens", "refusal", "tool_calls", "pause_turn", "never_heard_of"])
 
 
 def _reply(parts: list[Any], usage: Usage, stop_reason: str) -> Reply:
@@ -124,15 +124,19 @@ stubborn = st.builds(lambda line, times: (line,) * times, lines, st.integers(2, 
 
 
 class Breaking(ScriptedModel):
-    """A scripted model of which one stream breaks off after so many items."""
+    """A scripted model of which one stream breaks off after so many items, and some calls are made again."""
 
-    def __init__(self, replies: tuple[Any, ...], stream: bool, cut: tuple[int, int] | None) -> None:
+    def __init__(self, replies: tuple[Any, ...], stream: bool, cut: tuple[int, int] | None, retried: tuple[int, ...]) -> None:
         super().__init__(replies, stream=stream)
         self._cut = cut
+        self._retried = retried
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         here = self._cut is not None and self._cut[0] == len(self.requests)
         count = 0
+        for attempt in range(1, 1 + self._retried.count(len(self.requests))):
+            yield TextDelta("half a wo")
+            yield Retry(attempt, 2.0**attempt, "overloaded \ud83d", 529)
         async for item in super().stream(request):
             if here and self._cut is not None and count == self._cut[1]:
                 raise ConnectionError("cut off")
@@ -151,6 +155,8 @@ class Plan:
     policy: Matrix | Minimal
     stream: bool
     cut: tuple[int, int] | None
+    retried: tuple[int, ...]
+    """The calls that fail before they go well, by their number; one that stands here twice fails twice."""
     disturbances: tuple[tuple[int, tuple[tuple[str, str], ...]], ...]
 
 
@@ -177,12 +183,13 @@ plans = st.builds(
     policy=st.sampled_from(POLICIES),
     stream=st.booleans(),
     cut=st.none() | st.none() | st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    retried=st.just(()) | st.lists(st.integers(0, 3), max_size=3).map(tuple),
     disturbances=st.lists(st.tuples(st.integers(0, 25), wishes), max_size=2, unique_by=lambda pair: pair[0]).map(tuple),
 )
 
 
 def _stubborn(policy: Matrix | Minimal, *replies: Any) -> Plan:
-    return Plan(replies, ("Once more.",), 7, "matrix", policy, True, None, ())
+    return Plan(replies, ("Once more.",), 7, "matrix", policy, True, None, (), ())
 
 
 ECHO = ToolCall("echo", {"text": "again"})
@@ -196,6 +203,7 @@ BY_HAND = [
     _stubborn(Matrix(), "[CONTINUE]", WRITE, "Done.\n[WORKFLOW_COMPLETE]"),
     _stubborn(Minimal(), WRITE, *["Well, well."] * 6),
     _stubborn(Minimal(), *[[ECHO, READ]] * 6),
+    _stubborn(Matrix(), *['echo(text="again")'] * 6),
 ]
 """What chance brings about too rarely: loops, open todos that the model passes over, markers."""
 
@@ -209,7 +217,7 @@ def with_those_by_hand(test: Any) -> Any:
 
 async def _do(plan: Plan, replies: tuple[Any, ...], store: Store, before: Run | None) -> Run:
     agent = Agent(
-        Breaking((*replies, "Done, I think."), plan.stream, plan.cut),
+        Breaking((*replies, "Done, I think."), plan.stream, plan.cut, plan.retried),
         tools=TOOLS,
         guidance=plan.guidance,
         policy=plan.policy,
@@ -229,7 +237,7 @@ async def _do(plan: Plan, replies: tuple[Any, ...], store: Store, before: Run | 
                 inbox.put(cast(CommandName, name), text)
         heard += 1
 
-    task = Task(user("Go, \ud83d go"), before, None, None, store, (watch,), board, toolbox_of(agent, board))
+    task = Task(user("Go, \ud83d go"), before, None, None, store, (watch,), board, toolbox=toolbox_of(agent, board))
     try:
         return await run_task(agent, task, new_log(task), inbox, call_in_thread)
     except AgentnbError as error:

@@ -28,6 +28,8 @@ ROUND_STATUSES = {
     "auto_continue_todos",
     "auto_continue_workflow",
     "todo_nudge",
+    "premature_stop_nudge",
+    "narration_without_tool_call",
     "duplicate_loop_broken",
     "unexpected_empty_tools",
 }

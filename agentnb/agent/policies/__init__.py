@@ -1,6 +1,17 @@
 """What to do when a round is over: pure functions of the run so far, asked in order; the first verdict wins."""
 
-from agentnb.agent.policies.ending import natural_stop, no_call_came, person_spoke, refused, reply_cut
+from agentnb.agent.policies.ending import (
+    call_in_words,
+    empty_answer,
+    natural_stop,
+    no_call_came,
+    no_room,
+    paused,
+    person_spoke,
+    refused,
+    reply_cut,
+    two_empty_answers,
+)
 from agentnb.agent.policies.limits import MaxRounds
 from agentnb.agent.policies.loops import OnlyBlockedCalls, SaidTooOften
 from agentnb.agent.policies.markers import Complete, GoOn, stuck
@@ -31,14 +42,19 @@ __all__ = [
     "TodoNudges",
     "Verdict",
     "WorkflowMode",
+    "call_in_words",
     "decide",
+    "empty_answer",
     "find_policy",
     "in_workflow_mode",
     "natural_stop",
     "no_call_came",
+    "no_room",
+    "paused",
     "person_spoke",
     "refused",
     "reply_cut",
     "settings_of",
     "stuck",
+    "two_empty_answers",
 ]

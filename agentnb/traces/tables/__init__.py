@@ -11,5 +11,6 @@ from agentnb.traces.tables.rounds import rounds
 from agentnb.traces.tables.runs import runs
 from agentnb.traces.tables.todos import todos
 from agentnb.traces.tables.tool_calls import tool_calls
+from agentnb.traces.tables.usage import usage
 
-__all__ = ["guidance", "loops", "messages", "rounds", "runs", "todos", "tool_calls"]
+__all__ = ["guidance", "loops", "messages", "rounds", "runs", "todos", "tool_calls", "usage"]

@@ -30,6 +30,7 @@ COLUMNS: list[Column[Row]] = [
     Column("status", "str", lambda row: row.round.status),
     Column("stop_reason", "str", lambda row: row.round.stop_reason),
     Column("text", "str", lambda row: row.round.text),
+    Column("attempts", "int64", lambda row: 1 + len(row.round.retries)),
     Column("tool_calls", "int64", lambda row: len(row.round.records)),
     Column("tool_errors", "int64", lambda row: sum(result.is_error for result in row.round.results)),
     Column("metadata", "str", lambda row: msgspec.json.encode(row.round.metadata).decode() if row.round.metadata else None),
@@ -45,7 +46,8 @@ COLUMNS: list[Column[Row]] = [
 def rounds(source: RunSource) -> pd.DataFrame:
     """One row a round (a call of the model with the tools it asked for), failed ones included.
 
-    ``metadata``: what the model had kept with its reply, as JSON; of a simulated persona its fault, and whether it heeded.
+    ``attempts``: calls of the model it took, 1 if it went well at once. ``metadata``: what the model had kept with its reply,
+    as JSON; of a simulated persona its fault, and whether it heeded.
     """
     return table(
         (Row(run.id, one, one.usage or Usage()) for run in load_traces(source) for one in run.rounds),

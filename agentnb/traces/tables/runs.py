@@ -24,6 +24,7 @@ COLUMNS: list[Column[Run]] = [
     Column("status", "str", lambda run: run.status),
     Column("stop_reason", "str", lambda run: run.stop_reason),
     Column("rounds", "int64", lambda run: len(run.rounds)),
+    Column("retries", "int64", lambda run: sum(len(one.retries) for one in run.rounds)),
     Column("tool_calls", "int64", lambda run: sum(len(one.records) for one in run.rounds)),
     Column("tool_errors", "int64", lambda run: sum(result.is_error for one in run.rounds for result in one.results)),
     Column("calls_blocked", "int64", lambda run: sum(is_blocked(record) for one in run.rounds for record in one.records)),
@@ -53,7 +54,7 @@ COLUMNS: list[Column[Run]] = [
 def runs(source: RunSource) -> pd.DataFrame:
     """One row a run: what it was asked, how it ended, what it took. ``cost`` in US dollars, ``seconds`` of wall time.
 
-    ``todos_completed`` of ``todos`` is its completion rate, ``all_completed`` is missing where it kept no list; ``breaches``
-    are those of `tables.todos`.
+    ``retries`` are calls of the model that failed and were made again. ``todos_completed`` of ``todos`` is its completion
+    rate, ``all_completed`` is missing where it kept no list; ``breaches`` are those of `tables.todos`.
     """
     return table(load_traces(source), COLUMNS)

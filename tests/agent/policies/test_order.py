@@ -146,7 +146,7 @@ ENDS: dict[str, tuple[str, list[Line], dict[str, Any]]] = {
     "loop_detected": ("stopped", [LONG_ANSWER] * 4, {"policy": WORKFLOW}),
     "max_rounds": ("limited", [do(1), do(2), do(3)], {"max_rounds": 3}),
     "refusal": ("stopped", [do(1), reply(Text("No."), stop_reason="refusal")], {}),
-    "reply_cut": ("failed", [do(1), reply(Text("The first"), stop_reason="max_tokens")], {}),
+    "reply_cut": ("failed", [do(1), *[reply(Text("The first"), stop_reason="max_tokens")] * 2], {}),
     "error": ("failed", [do(1), RuntimeError("the line broke")], {}),
 }
 

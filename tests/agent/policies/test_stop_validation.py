@@ -54,7 +54,7 @@ SCRIPTS: dict[str, tuple[list[Line], dict[str, Any]]] = {
     "loop_detected": ([LONG_ANSWER] * 4, {}),
     "max_rounds": ([do(1), do(2)], {"max_rounds": 3}),
     "refusal": ([reply(Text("No."), stop_reason="refusal")], {}),
-    "reply_cut": ([reply(Text("The first"), stop_reason="max_tokens")], {}),
+    "reply_cut": ([reply(Text("The first"), stop_reason="max_tokens")] * 2, {}),
 }
 
 

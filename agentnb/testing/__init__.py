@@ -1,0 +1,42 @@
+"""For testing agents on the wire, without a provider: `LoopbackServer`, what its script may hold, and what can go wrong."""
+
+from __future__ import annotations
+
+from agentnb.testing.lines import Answer, Opaque
+from agentnb.testing.misbehaviour import (
+    BrokenJson,
+    Cut,
+    EmptyReply,
+    EndEarly,
+    ErrorInStream,
+    Misbehaviour,
+    NotJson,
+    Overflow,
+    Sloppy,
+    Stall,
+    Status,
+    UnknownEvent,
+    overflow,
+)
+from agentnb.testing.received import Received
+from agentnb.testing.server import LoopbackServer
+
+__all__ = [
+    "LoopbackServer",
+    "Received",
+    "Answer",
+    "Opaque",
+    "Misbehaviour",
+    "Status",
+    "Overflow",
+    "overflow",
+    "ErrorInStream",
+    "Stall",
+    "Cut",
+    "EndEarly",
+    "BrokenJson",
+    "UnknownEvent",
+    "Sloppy",
+    "NotJson",
+    "EmptyReply",
+]

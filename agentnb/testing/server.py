@@ -1,0 +1,137 @@
+"""A server on this machine that answers as the providers do, and is as strict."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlencode
+
+from agentnb.testing.cache import PromptCache
+from agentnb.testing.connection import Listener
+from agentnb.testing.ids import Ids
+from agentnb.testing.lines import Answer
+from agentnb.testing.listing import models_body
+from agentnb.testing.memory import Memory
+from agentnb.testing.received import Received, without_keys
+from agentnb.testing.rules import key_problem, problems
+from agentnb.testing.script import Line, Script, said
+from agentnb.testing.wire import Asked, Delivery, Wire
+from agentnb.testing.wires import CHAT, MESSAGES, WIRES
+
+MODEL = "loopback"
+"""The model it has; any other name is answered too."""
+
+
+class LoopbackServer:
+    """Speaks the wires of Anthropic's Messages, of Chat Completions and of Responses on a port of this machine.
+
+        with LoopbackServer(["Hello", ToolCall("add", {"a": 1, "b": 2}), Status(429, retry_after=1), "done"]) as server:
+            agent = Agent(server.model("anthropic"), tools=[add])
+
+    Each request takes one line of the script, whatever wire it comes on: what a `ScriptedModel` takes, an `Answer`, a
+    `Misbehaviour`, or a function of the request's body. A function instead of a list answers every request; it may be called
+    from several threads at once. Requests that a provider would refuse are refused in the provider's words and take no line;
+    so are those after the last line, unless ``repeat`` starts the script again.
+
+    ``key`` is the only one accepted (otherwise any is). ``minimal=True`` makes it a small compatible server: it refuses what
+    is not in the minimal list of fields, and wants a key only if one was given here. ``requests`` holds what was received.
+    """
+
+    def __init__(
+        self,
+        script: Iterable[Line] | Callable[[dict[str, Any]], Line] = (),
+        *,
+        repeat: bool = False,
+        key: str | None = None,
+        minimal: bool = False,
+    ) -> None:
+        self.requests: list[Received] = []
+        self.minimal = minimal
+        self._script = Script(script, repeat)
+        self._key = key
+        self._ids = Ids()
+        self._memory = Memory()
+        self._cache = PromptCache()
+        self._lock = threading.Lock()
+        self._listener: Listener | None = None
+
+    def __enter__(self) -> LoopbackServer:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        """Where it listens, such as ``http://127.0.0.1:40123``."""
+        if self._listener is None:
+            raise RuntimeError("The server does not listen: write `with LoopbackServer(...) as server:`, or call start()")
+        return f"http://127.0.0.1:{self._listener.port}"
+
+    def start(self) -> LoopbackServer:
+        """Begin to listen; ``with`` does it, and closes too."""
+        if self._listener is None:
+            self._listener = Listener(self._answer, self._get)
+            self._listener.start()
+        return self
+
+    def close(self) -> None:
+        """Stop answering, and close all connections. What was received stays."""
+        if self._listener is not None:
+            self._listener.close()
+
+    def model(self, provider: str, **options: str | float) -> str:
+        """The name of its model for this provider, with options if given: ``server.model("openai", stream="no")``."""
+        url = self.url if provider == "anthropic" else f"{self.url}/v1"
+        return f"{provider}:{MODEL}?{urlencode({'url': url, **options}, safe=':/')}"
+
+    def _answer(self, path: str, raw: bytes, headers: dict[str, str]) -> tuple[Received | None, Delivery]:
+        wire = WIRES.get(path)
+        if wire is None:
+            return None, CHAT.refuse(404, f"Unknown request URL: POST {path}.", "unknown_url")
+        received = Received(wire.name, raw, without_keys(headers))
+        with self._lock:
+            self.requests.append(received)
+        delivery = self._judge(wire, received, headers)
+        received.answered = None if delivery.ending != "good" and not delivery.chunks else delivery.status
+        return received, self._with_id(wire, delivery)
+
+    def _judge(self, wire: Wire, received: Received, headers: dict[str, str]) -> Delivery:
+        if problem := key_problem(wire, headers, self._key, self.minimal):
+            return wire.refuse(401, problem)
+        try:
+            body = json.loads(received.raw)
+        except ValueError:
+            return wire.refuse(400, "The request body is not valid JSON.")
+        if not isinstance(body, dict):
+            return wire.refuse(400, "The request body is not an object.")
+        received.body = body
+        received.problems = tuple(problems(wire, body, headers, self._memory, self.minimal))
+        if received.problems:
+            return wire.refuse(400, received.problems[0])
+        count = self._cache.of_messages(body) if wire is MESSAGES else self._cache.automatic(body)
+        asked = Asked(body, self._ids, self._memory, count.usage, self.minimal)
+        try:
+            line = self._script.line(body)
+            delivery = wire.deliver(line, asked) if isinstance(line, Answer) else line.deliver(wire, asked)
+            if delivery.status == 200:
+                self._cache.keep(count)
+            return delivery
+        except Exception as error:  # of the script: whoever reads the refusal should learn of it
+            return wire.refuse(400, said(error))
+
+    def _get(self, path: str, headers: dict[str, str]) -> Delivery:
+        wire = MESSAGES if "anthropic-version" in headers else CHAT
+        if problem := key_problem(wire, headers, self._key, self.minimal):
+            return wire.refuse(401, problem)
+        if path != "/v1/models":
+            return wire.refuse(404, f"Unknown request URL: GET {path}.")
+        return wire.at_once(models_body(MODEL, wire is MESSAGES))
+
+    def _with_id(self, wire: Wire, delivery: Delivery) -> Delivery:
+        name = "request-id" if wire is MESSAGES else "x-request-id"
+        return replace(delivery, headers={name: self._ids.letters("req_011", 21), **delivery.headers})

@@ -1,0 +1,188 @@
+"""Values that are pictures, or can draw themselves: as the bytes of a file and the words that tell of it.
+
+The person's figures stay as they are: drawing one changes neither its canvas nor what pyplot takes for the current figure.
+"""
+
+from __future__ import annotations
+
+import binascii
+import sys
+from io import BytesIO
+from threading import Lock
+from typing import Any, NamedTuple
+
+from agentnb.core.messages import Image, Text
+from agentnb.tools.foreign import is_of
+from agentnb.tools.picture_files import media_type, size_of
+
+LONGEST = 1_568
+"""Pixels of the longer side of what is drawn here: models see no more of a picture."""
+LONGEST_TAKEN = 8_000
+"""Pixels of the longer side of a finished file; providers refuse the request for more."""
+MOST_BYTES = 3_750_000
+"""Of a picture: five million as base64, and providers refuse the request for little more."""
+MOST_AS_PNG = 3_000_000
+"""Bytes of a picture that is kept without loss; a larger one without transparency becomes a JPEG."""
+PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
+
+_drawing = Lock()
+"""Drawing changes a figure for the time it takes: not two threads at once."""
+
+
+class Picture(NamedTuple):
+    """What there is to see and to say of a value."""
+
+    source: object
+    """What is drawn: the figure, where the value is a part of it."""
+    words: str | None
+    """None where the value has words of its own."""
+    data: bytes = b""
+    kind: str = ""
+    """The media type."""
+    problem: str = ""
+    """Why there is nothing to see."""
+
+    def parts(self, own_words: str) -> tuple[Text | Image, ...]:
+        """The words, always, and the picture if there is one."""
+        words = own_words if self.words is None else self.words
+        problem = self.problem or _too_large(self.data)
+        if problem:
+            return (Text(f"{words} ({problem})"),)
+        return (Text(words), Image(self.kind, self.data)) if self.data else (Text(words),)
+
+
+def picture_of(value: Any) -> Picture | None:
+    """The picture that this value is, or draws; None if it is none."""
+    if isinstance(value, Image):
+        return Picture(value, _described(value.data, value.media_type), value.data, value.media_type)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _of_file(value, bytes(value))
+    if type(value).__module__ == "builtins":
+        return None
+    figure = figure_of(value)
+    if figure is not None:
+        return _of_figure(figure)
+    if is_of(value, "PIL", "Image"):
+        return _of_pil(value)
+    return _of_ipython(value) if is_of(value, "IPython", "Image") else _drawn_by_itself(value)
+
+
+def figure_of(value: Any) -> Any:
+    """The matplotlib figure that this is, or that it is drawn in; None without one."""
+    if "matplotlib" not in sys.modules or type(value).__module__ == "builtins":
+        return None
+    if is_of(value, "numpy", "ndarray"):
+        value = value.flat[0] if value.dtype == object and value.size else None
+    for _ in range(3):  # from a line to its axes' part of a figure, to the whole
+        if value is None or is_of(value, "matplotlib", "Figure"):
+            return value
+        try:
+            value = value.figure
+        except Exception:  # it has none, or makes one that fails
+            return None
+    return None
+
+
+def figure_words(figure: Any) -> str:
+    """How large a figure is."""
+    width, height = figure.get_size_inches() * figure.dpi
+    return f"a figure of {width:.0f} x {height:.0f} pixels"
+
+
+def _of_figure(figure: Any) -> Picture:
+    words = figure_words(figure)
+    try:
+        with _drawing:
+            data = _drawn(figure)
+    except Exception as error:
+        return Picture(figure, words, problem=_why(error))
+    return Picture(figure, words + _shown_as(data, longest=max(figure.get_size_inches()) * figure.dpi), data, "image/png")
+
+
+def _drawn(figure: Any) -> bytes:
+    """The figure as PNG. What hangs over its edge may make it larger than it says: then it is drawn again, smaller."""
+    share = min(1.0, LONGEST / (max(figure.get_size_inches()) * figure.dpi))
+    for _ in range(2):
+        file = BytesIO()
+        figure.savefig(file, format="png", dpi=figure.dpi * share, backend="agg")
+        width, height = size_of(file.getvalue()) or (0, 0)
+        if max(width, height) <= LONGEST:
+            break
+        share *= LONGEST / max(width, height)
+    return file.getvalue()
+
+
+def _of_pil(image: Any) -> Picture:
+    words = f"a picture of {image.width} x {image.height} pixels"
+    try:
+        kind, data = _saved(image)
+    except Exception as error:
+        return Picture(image, words, problem=_why(error))
+    return Picture(image, words + _shown_as(data, longest=max(image.size)), data, kind)
+
+
+def _saved(image: Any) -> tuple[str, bytes]:
+    """Small enough, as PNG; as JPEG where that would be much, and nothing shows through."""
+    if image.mode not in PNG_MODES:
+        image = image.convert("RGBA" if image.mode in ("PA", "La", "RGBa") else "RGB")
+    if max(image.size) > LONGEST:
+        image = image.convert("RGBA") if image.mode == "P" else image.copy()
+        image.thumbnail((LONGEST, LONGEST))
+    file = BytesIO()
+    image.save(file, "PNG")
+    if file.tell() <= MOST_AS_PNG or (image.has_transparency_data and image.getextrema()[-1] != (255, 255)):
+        return "image/png", file.getvalue()
+    file = BytesIO()
+    image.convert("RGB").save(file, "JPEG", quality=90)
+    return "image/jpeg", file.getvalue()
+
+
+def _of_ipython(image: Any) -> Picture | None:
+    if isinstance(image.data, bytes):
+        return _of_file(image, image.data)
+    if isinstance(image.url, str):
+        return Picture(image, f"a picture at {image.url[:300]}")
+    return None
+
+
+def _drawn_by_itself(value: Any) -> Picture | None:
+    """What it shows in a notebook, if that is a picture."""
+    try:
+        # Looked up on the class, as Python does with such names: there are objects that have every attribute.
+        # Not _repr_mimebundle_: what that does may take seconds, or start a browser.
+        methods = (getattr(type(value), name, None) for name in ("_repr_png_", "_repr_jpeg_"))
+        for shown in (method(value) for method in methods if callable(method)):
+            data = shown[0] if isinstance(shown, tuple) and shown else shown
+            data = binascii.a2b_base64(data) if isinstance(data, str) else data
+            kind = media_type(data) if isinstance(data, bytes) else None
+            if kind:
+                return Picture(value, None, data, kind)
+    except Exception as error:
+        return Picture(value, None, problem=_why(error))
+    return None
+
+
+def _of_file(source: object, data: bytes) -> Picture | None:
+    kind = media_type(data)
+    return Picture(source, _described(data, kind), data, kind) if kind else None
+
+
+def _described(data: bytes, kind: str) -> str:
+    size = size_of(data)
+    return f"a picture of {size[0]} x {size[1]} pixels" if size else f"a picture ({kind}, {len(data):,} bytes)"
+
+
+def _shown_as(data: bytes, longest: float) -> str:
+    """In what size it is shown, if that is less than its own."""
+    size = size_of(data)
+    return f", shown as {size[0]} x {size[1]}" if size and longest > LONGEST else ""
+
+
+def _too_large(data: bytes) -> str:
+    if len(data) > MOST_BYTES:
+        return f"left out: {len(data) / 1_000_000:.1f} MB"
+    return "left out: too many pixels" if max(size_of(data) or (0,)) > LONGEST_TAKEN else ""
+
+
+def _why(error: Exception) -> str:
+    return f"its picture could not be made: {type(error).__name__}: {error}"

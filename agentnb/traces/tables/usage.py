@@ -1,0 +1,99 @@
+"""One row a call of a model: what was asked, how often it took, what it used and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.core.rounds import Retry, WorkflowRound
+from agentnb.core.run import Run
+from agentnb.core.usage import Usage
+from agentnb.traces.files import RunSource, load_traces
+from agentnb.traces.tables.columns import TIME, Column, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHAT = "chat"
+"""The operation of the loop's own calls, by its name in OpenTelemetry."""
+BROKEN_OFF = "broken_off"
+"""The stop reason of what is kept of a reply that did not come to its end."""
+
+
+class Call(NamedTuple):
+    """A call of a model, whatever it was made for."""
+
+    run: Run
+    round: int | None
+    operation: str
+    started_at: datetime
+    replied: bool
+    """Whether a reply came, be it a part of one."""
+    failed: bool
+    """Whether it came to no whole reply."""
+    retries: tuple[Retry, ...]
+    usage: Usage
+    seconds: float
+    stop_reason: str
+    metadata: dict[str, Any]
+
+
+COLUMNS: list[Column[Call]] = [
+    Column("run_id", "str", lambda call: call.run.id),
+    Column("round", "Int64", lambda call: call.round),
+    Column("operation", "str", lambda call: call.operation),
+    Column("model", "str", lambda call: call.run.model),
+    Column("answered_by", "str", lambda call: _answered_by(call.metadata)),
+    Column("attempts", "int64", lambda call: 1 + len(call.retries)),
+    Column("waited", "float64", lambda call: sum(retry.seconds for retry in call.retries)),
+    Column("seconds", "float64", lambda call: call.seconds if call.replied else None),
+    Column("input_tokens", "Int64", lambda call: call.usage.input),
+    Column("output_tokens", "Int64", lambda call: call.usage.output),
+    Column("cache_read_tokens", "Int64", lambda call: call.usage.cache_read),
+    Column("cache_write_tokens", "Int64", lambda call: call.usage.cache_write),
+    Column("reasoning_tokens", "Int64", lambda call: call.usage.reasoning),
+    Column("estimated", "bool", lambda call: call.usage.estimated),
+    Column("cost", "float64", lambda call: call.usage.cost),
+    Column("stop_reason", "str", lambda call: call.stop_reason if call.replied else None),
+    Column("error", "str", lambda call: str(call.run.error) if call.failed and call.run.error else None),
+    Column("started_at", TIME, lambda call: call.started_at),
+]
+
+
+def usage(source: RunSource) -> pd.DataFrame:
+    """One row a call of a model, in order, failed ones included.
+
+    ``operation``: what the call was for; ``chat`` are those of the loop. ``answered_by``: the model as its provider reported
+    it. ``attempts``: 1 if it went well at once; ``waited``: seconds between them, all of them within ``seconds``. Tokens read
+    from and written to a cache are among ``input_tokens``, those of reasoning among ``output_tokens``; ``cost`` is in US
+    dollars. What is unknown is missing, such as all that a call used that failed; ``error`` is why it did.
+    """
+    return table((call for run in load_traces(source) for call in _calls(run)), COLUMNS)
+
+
+def _calls(run: Run) -> Iterator[Call]:
+    """All calls of models that a run made: the one place that knows of them."""
+    for one in run.rounds:
+        yield _of_round(run, one)
+
+
+def _of_round(run: Run, one: WorkflowRound) -> Call:
+    return Call(
+        run,
+        one.index,
+        CHAT,
+        one.started_at,
+        replied=one.reply is not None,
+        failed=one.reply is None or one.stop_reason == BROKEN_OFF,
+        retries=one.retries,
+        usage=one.usage or Usage(),
+        seconds=one.model_seconds,
+        stop_reason=one.stop_reason,
+        metadata=one.metadata,
+    )
+
+
+def _answered_by(metadata: dict[str, Any]) -> str | None:
+    name = metadata.get("model")
+    return name if isinstance(name, str) and name else None

@@ -1,0 +1,338 @@
+"""Replies that are no use: empty, or calls written as text, unknown or with arguments that are none. Each comes to an end."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, codes, reply, results
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.live import LiveRun
+from agentnb.agent.policies import Matrix, Minimal
+from agentnb.core.messages import Image, Text, Thinking, ToolCall
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.models.scripted import Line, ScriptedModel
+from agentnb.models.simulated import SimulatedModel
+
+BOTH = pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])
+EMPTY: dict[str, Line] = {
+    "nothing": reply(),
+    "no characters": reply(Text("")),
+    "blanks": reply(Text(" \n ")),
+    "thoughts": reply(Thinking("I am done.", {"signature": "s"})),
+    "an unknown stop reason": reply(stop_reason="never_heard_of"),
+    "a stop sequence": reply(stop_reason="stop_sequence"),
+}
+CLAIM = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
+ADD = ToolCall("add", {"a": 1, "b": 2})
+OPEN = ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "One"}]})
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def reasons(run: Run) -> list[str]:
+    return [one.reason for one in run.rounds]
+
+
+def statuses(run: Run) -> list[str]:
+    return [one.status for one in run.rounds]
+
+
+def ran(*replies: Line, prompt: str = "go", **settings: Any) -> tuple[Run, ScriptedModel]:
+    """The run of this script, which must be asked for to its end; equal to the one folded from its events."""
+    model = ScriptedModel(replies)
+    run = Agent(model, **{"tools": [add], **settings}).run_sync(prompt)
+    assert len(model.requests) == len(replies), run
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert Run.from_events(run.events) == run
+    return run, model
+
+
+# Empty answers
+
+
+@pytest.mark.req("K2.1", "R0.70")
+@pytest.mark.parametrize("kind", EMPTY)
+@BOTH
+def test_after_an_empty_answer_the_model_is_told_so_and_goes_on(kind: str, policy: Matrix) -> None:
+    run, model = ran(EMPTY[kind], "It is done.", policy=policy)
+    assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "It is done.")
+    assert reasons(run) == ["prompt", "empty_answer"]
+    assert statuses(run) == ["premature_stop_nudge", "natural_completion"]
+    assert "Your last message was empty" in model.requests[1].messages[-1].text
+    assert not run.warnings
+
+
+@pytest.mark.req("K2.1")
+@pytest.mark.parametrize("kind", EMPTY)
+@BOTH
+def test_a_second_empty_answer_in_a_row_fails_the_run(kind: str, policy: Matrix) -> None:
+    run, _ = ran(EMPTY[kind], EMPTY[kind], policy=policy)
+    assert (run.status, run.stop_reason) == ("failed", "error")
+    assert run.error is not None and run.error.message == "The model gave two empty answers in a row" and run.error.hint
+    assert statuses(run) == ["premature_stop_nudge", "success"]
+
+
+@pytest.mark.req("K2.1")
+@BOTH
+def test_a_model_without_tools_that_says_nothing_is_told_so_too(policy: Matrix) -> None:
+    model = ScriptedModel([reply(), "Two."])
+    run = bare(model, policy=policy).run_sync("one and one?")
+    assert (run.status, run.text) == ("completed", "Two.")
+    assert [message.role for message in model.requests[1].messages] == ["user"]
+
+
+@pytest.mark.req("K2.1")
+def test_an_empty_answer_after_a_call_is_told_and_after_the_next_call_again() -> None:
+    run, model = ran(["I add.", ADD], reply(), ADD, reply(), "It is 3.")
+    assert (run.status, run.text) == ("completed", "It is 3.")
+    assert reasons(run) == ["prompt", "tool_results", "empty_answer", "tool_results", "empty_answer"]
+    assert model.requests[2].messages[-1].role == "tool"
+
+
+@pytest.mark.req("R0.9", "K2.1")
+def test_after_two_empty_answers_the_text_of_the_run_is_what_was_said_before() -> None:
+    run, _ = ran(["It will be 3.", ADD], reply(), reply())
+    assert (run.status, run.text) == ("failed", "It will be 3.")
+
+
+@pytest.mark.req("R0.33")
+def test_a_marker_alone_is_no_empty_answer() -> None:
+    run, _ = ran("[WORKFLOW_COMPLETE]")
+    assert (run.status, run.stop_reason) == ("completed", "workflow_complete")
+    run, _ = ran("[CONTINUE]", "Done.")
+    assert reasons(run) == ["prompt", "continue_marker"]
+
+
+def test_a_picture_alone_is_no_empty_answer() -> None:
+    run, _ = ran(reply(Image("image/png", b"png")))
+    assert (run.status, run.stop_reason) == ("completed", "natural")
+
+
+@pytest.mark.req("K2.1", "R0.36")
+def test_while_todos_are_open_an_empty_answer_is_told_once_and_then_the_todos_have_their_turn() -> None:
+    run, _ = ran(OPEN, *[reply()] * 7)
+    assert reasons(run) == ["prompt", "tool_results", "empty_answer", *["open_todos"] * 5]
+    assert (run.status, run.stop_reason) == ("stopped", "todo_intervention_exhausted")
+
+
+@pytest.mark.req("K2.1", "R0.36")
+def test_with_minimal_too_and_after_the_nudges_the_run_fails() -> None:
+    run, _ = ran(OPEN, *[reply()] * 5, policy="minimal")
+    assert reasons(run) == ["prompt", "tool_results", "empty_answer", *["todo_nudge"] * 3]
+    assert (run.status, run.stop_reason) == ("failed", "error")
+    assert run.error is not None and "two empty answers" in run.error.message
+
+
+@pytest.mark.req("K2.1", "K0.7")
+def test_in_workflow_mode_two_empty_answers_in_a_row_fail_the_run_and_one_between_words_does_not() -> None:
+    run, _ = ran(reply(), reply(), policy=Matrix(workflow_mode=True))
+    assert (run.status, run.stop_reason) == ("failed", "error")
+    run, _ = ran(reply(), "Hm.", reply(), "[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
+    assert reasons(run) == ["prompt", "empty_answer", "workflow_mode", "empty_answer"]
+    assert (run.status, run.stop_reason) == ("completed", "workflow_complete")
+
+
+@pytest.mark.req("R0.87", "K2.1")
+@pytest.mark.parametrize("bad", [reply(), reply(stop_reason="refusal"), reply(Text("Th"), stop_reason="length"), CLAIM])
+@BOTH
+def test_what_the_person_says_goes_before_whatever_the_reply_is(bad: Line, policy: Matrix) -> None:
+    begun, handle = threading.Event(), list[LiveRun]()
+
+    def said_meanwhile(request: Request) -> Line:
+        assert begun.wait(30)
+        handle[0].say("And now?")
+        return bad
+
+    handle.append(Agent(ScriptedModel([said_meanwhile, "Now this."]), tools=[add], policy=policy).start("go"))
+    begun.set()
+    run = handle[0].result(30)
+    assert reasons(run) == ["prompt", "said"]
+    assert (run.status, run.text) == ("completed", "Now this.")
+
+
+def test_an_empty_reply_leaves_no_empty_message_in_the_next_request() -> None:
+    _, model = ran(reply(), "One.", prompt="one", guidance="off", todos=False)
+    assert [(m.role, m.text.partition(":")[0]) for m in model.requests[1].messages] == [
+        ("user", "one\n\nYour last message was empty")
+    ]
+
+
+# Calls written as text
+
+
+@pytest.mark.req("R0.70", "R0.81")
+@BOTH
+def test_a_model_that_writes_a_call_as_text_is_told_that_nothing_was_run(policy: Matrix) -> None:
+    run, model = ran(CLAIM, ADD, "It is 3.", policy=policy)
+    assert (run.status, run.text) == ("completed", "It is 3.")
+    assert reasons(run) == ["prompt", "claimed_call", "tool_results"]
+    assert statuses(run) == ["narration_without_tool_call", "success", "natural_completion"]
+    told = model.requests[1].messages[-1].text
+    assert "a call of add" in told and "Call add through the tool interface" in told and "{{" not in told
+    assert not run.warnings
+
+
+@pytest.mark.req("R0.70", "R0.81")
+@BOTH
+def test_a_second_call_written_as_text_is_the_answer_with_a_warning(policy: Matrix) -> None:
+    run, _ = ran(CLAIM, "add(1, 2)", policy=policy)
+    assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "add(1, 2)")
+    assert list(run.warnings) == ["The answer holds a call of add written as text, which was not run"]
+
+
+@pytest.mark.req("R0.81")
+def test_both_oddities_of_an_answer_are_told() -> None:
+    run, _ = ran(CLAIM, reply(Text(CLAIM), stop_reason="never_heard_of"))
+    assert "never_heard_of" in run.warnings[0] and "a call of add" in run.warnings[0]
+
+
+@pytest.mark.req("R0.81")
+def test_where_there_are_no_tools_such_text_is_an_answer() -> None:
+    run = bare(ScriptedModel([CLAIM])).run_sync("How does a model call add?")
+    assert (run.status, run.stop_reason, run.text) == ("completed", "natural", CLAIM)
+    assert not run.warnings
+
+
+@pytest.mark.req("R0.81")
+def test_beside_a_real_call_such_text_is_only_text() -> None:
+    run, _ = ran([CLAIM, ADD], "It is 3.")
+    assert reasons(run) == ["prompt", "tool_results"]
+
+
+@pytest.mark.req("R0.81", "R0.34")
+def test_a_marker_that_ends_the_run_goes_before_it_and_one_that_goes_on_after() -> None:
+    run, _ = ran(f"{CLAIM}\n[WORKFLOW_COMPLETE]")
+    assert (run.status, run.stop_reason) == ("completed", "workflow_complete")
+    run, _ = ran(f"{CLAIM}\n[CONTINUE]", "Done.")
+    assert reasons(run) == ["prompt", "claimed_call"]
+
+
+@pytest.mark.req("R0.81")
+@pytest.mark.parametrize("persona", ["disciplined", "forgetful", "chatty", "looping", "planner", "early-stopper", "mixed"])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_persona_of_the_simulated_model_gives_such_replies(persona: str, seed: int) -> None:
+    prompt = "- First `add(1, 2)`\n- Then `add(3, 4)`, please\n- `add(5, 6)`"
+    for asked in (prompt, "add(1, 2)", "Hello"):
+        run = Agent(SimulatedModel(persona, seed=seed), tools=[add]).run_sync(asked)
+        assert not {"empty_answer", "reply_cut", "claimed_call", "pause_turn"} & set(reasons(run))
+        assert not any("written as text" in warning for warning in run.warnings)
+
+
+# Without end
+
+BAD: dict[str, Line] = {
+    "empty": reply(),
+    "cut": reply(Text("And so"), stop_reason="length"),
+    "paused": reply(Text("Well"), stop_reason="pause_turn"),
+    "claimed": CLAIM,
+}
+ROWS = [row for length in (2, 3) for row in itertools.permutations(BAD, length)]
+
+
+@pytest.mark.req("K2.1")
+@pytest.mark.parametrize("row", ROWS, ids="-".join)
+@BOTH
+def test_replies_that_are_bad_in_turn_come_to_an_end(row: tuple[str, ...], policy: Matrix) -> None:
+    replies = [BAD[name] for name in itertools.islice(itertools.cycle(row), 40)]
+    run = Agent(ScriptedModel(replies), tools=[add], policy=policy).run_sync("go")
+    assert run.stop_reason in ("error", "reply_cut", "natural")
+    assert len(run.rounds) <= 8
+    assert_closed(run)
+
+
+@pytest.mark.req("K2.1")
+@pytest.mark.parametrize("row", [(name,) for name in BAD] + ROWS, ids="-".join)
+@pytest.mark.parametrize("policy", [Matrix(workflow_mode=True), Matrix(), Minimal()], ids=["workflow", "matrix", "minimal"])
+def test_with_open_todos_and_in_workflow_mode_they_do_too(row: tuple[str, ...], policy: Matrix) -> None:
+    replies = [OPEN, *[BAD[name] for name in itertools.islice(itertools.cycle(row), 60)]]
+    run = Agent(ScriptedModel(replies), tools=[add], policy=policy).run_sync("go")
+    assert run.stop_reason != "max_rounds"
+    assert len(run.rounds) <= 30
+    assert_closed(run)
+
+
+# Unknown tools
+
+
+@pytest.mark.req("R2.6")
+def test_a_model_that_asks_for_one_unknown_tool_for_ever_is_told_of_near_ones_and_stopped() -> None:
+    model = ScriptedModel([ToolCall("ad", {"a": 1, "b": 2})] * 50)
+    run = Agent(model, tools=[add]).run_sync("go")
+    assert (run.status, run.stop_reason) == ("stopped", "loop_detected")
+    assert "tool not found: ad. Did you mean add?" in results(run)[0].text
+    assert set(codes(run)) == {"unknown_tool", "duplicate_call_blocked"}
+    assert len(run.rounds) < 10
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.req("R2.6", "R0.7")
+def test_a_model_that_asks_for_ever_other_unknown_tools_is_ended_by_the_limit() -> None:
+    model = ScriptedModel([ToolCall(f"tool_{number}") for number in range(50)])
+    run = Agent(model, tools=[add], max_rounds=12).run_sync("go")
+    assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_rounds", 12)
+    assert set(codes(run)) == {"unknown_tool"}
+
+
+@pytest.mark.req("R2.6")
+def test_without_any_tool_a_call_is_answered_with_the_advice_to_use_words() -> None:
+    run = bare(ScriptedModel([ADD, "It is 3."])).run_sync("go")
+    assert (run.text, codes(run)) == ("It is 3.", ["unknown_tool"])
+    assert "answer in words" in results(run)[0].text
+
+
+# Arguments that are none
+
+
+@pytest.mark.req("R2.10")
+def test_arguments_that_are_no_json_are_told_with_their_place_and_the_model_may_try_again() -> None:
+    broken = '{"a": 1, "b": 2 and so on}'
+    run, _ = ran(reply(ToolCall("add", broken, "x")), ADD, "It is 3.")
+    assert (codes(run), run.text) == (["invalid_arguments", None], "It is 3.")
+    told = results(run)[0].text
+    assert "not JSON: Expecting ',' delimiter at character 16" in told
+    assert f"what came: {broken}" in told
+    assert run.rounds[0].calls[0].arguments == broken
+
+
+@pytest.mark.req("R2.10")
+@pytest.mark.parametrize("arguments", ["{", "", [1, 2], 7, None, '{"a": 1, "b": 2}', {"a": "one", "c": 3}])
+def test_a_model_that_sends_them_for_ever_is_stopped(arguments: Any) -> None:
+    model = ScriptedModel([reply(ToolCall("add", arguments))] * 50)
+    run = Agent(model, tools=[add]).run_sync("go")
+    assert (run.status, run.stop_reason) == ("stopped", "loop_detected")
+    assert codes(run)[0] == "invalid_arguments"
+    assert len(run.rounds) < 10
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.req("R2.10", "R0.7")
+def test_a_model_that_sends_others_each_time_is_ended_by_the_limit() -> None:
+    texts: Iterator[int] = itertools.count()
+    model = ScriptedModel([lambda request: reply(ToolCall("add", "{" * next(texts)))] * 50)
+    run = Agent(model, tools=[add], max_rounds=9).run_sync("go")
+    assert (run.status, run.stop_reason, set(codes(run))) == ("limited", "max_rounds", {"invalid_arguments"})
+
+
+# Ids
+
+
+@pytest.mark.req("R2.11")
+def test_one_id_for_every_call_of_a_run_becomes_one_for_each() -> None:
+    call = ToolCall("add", {"a": 1, "b": 2}, "call_0")
+    other = ToolCall("gone", "{", "call_0")
+    run, model = ran([call, other, call], [other, call], "Done.")
+    ids = [made.id for one in run.rounds for made in one.calls]
+    assert len(set(ids)) == 5 and ids.count("call_0") == 1
+    assert [result.call_id for result in results(run)] == ids
+    sent = [part.id for message in model.requests[-1].messages for part in message.parts if isinstance(part, ToolCall)]
+    assert sent == ids

@@ -1,0 +1,393 @@
+"""``anthropic:`` as two pure functions: request to wire, stream to deltas and reply."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from wire_by_hand import (
+    ADD,
+    ANTHROPIC,
+    NOW,
+    ODD,
+    PNG,
+    assistant,
+    call,
+    joined,
+    read,
+    reply,
+    requests_of_a_run,
+    result,
+    results,
+    sent,
+    user,
+)
+
+from agentnb.core.events import TextDelta, ThinkingDelta
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.usage import Usage
+from agentnb.models.anthropic import MAX_TOKENS, as_stream
+from agentnb.models.provider import CutOff
+from agentnb.models.wire_parts import words_for
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig=="}
+REDACTED = {"type": "redacted_thinking", "data": "EqkE"}
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"q": "x"}}
+
+
+def wire(*messages: Message, **given: Any) -> Any:
+    return sent(ANTHROPIC, *messages, **given)
+
+
+def contents(*messages: Message, **given: Any) -> list[Any]:
+    return [message["content"] for message in wire(*messages, cache="no", **given)["messages"]]
+
+
+# The request
+
+
+def test_the_smallest_request() -> None:
+    assert wire(user("Hi"), cache="no", stream=False) == {
+        "model": "m",
+        "max_tokens": MAX_TOKENS,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
+    }
+
+
+def test_system_and_tools_stand_before_the_messages() -> None:
+    body = wire(system="Be.", tools=(ADD, NOW), cache="no")
+    assert list(body) == ["model", "max_tokens", "stream", "tools", "system", "messages"]
+    assert body["system"] == [{"type": "text", "text": "Be."}]
+    assert body["tools"][0] == {"name": "add", "description": "Adds.", "input_schema": ADD.input_schema}
+    assert body["tools"][1]["input_schema"] == {"type": "object", "properties": {}}
+
+
+@pytest.mark.req("R0.31")
+def test_all_results_of_a_round_stand_first_in_one_message_of_the_user() -> None:
+    messages = (
+        user("Go"),
+        assistant(call(1), call(2)),
+        results("Said meanwhile", result(1, "3"), "and more", result(2, "5", error=True)),
+        assistant("Done"),
+    )
+    body = wire(*messages, cache="no")
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user", "assistant"]
+    assert body["messages"][2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "call_1", "content": [{"type": "text", "text": "3"}]},
+        {"type": "tool_result", "tool_use_id": "call_2", "content": [{"type": "text", "text": "5"}], "is_error": True},
+        {"type": "text", "text": "Said meanwhile"},
+        {"type": "text", "text": "and more"},
+    ]
+
+
+def test_what_is_said_in_passing_stands_at_the_very_end() -> None:
+    for request in requests_of_a_run():
+        last = sent(ANTHROPIC, *request.messages)["messages"][-1]["content"]
+        assert last[-1]["text"].startswith("<system-reminder>")
+        assert not any("<system-reminder>" in str(block) for block in last[:-1])
+
+
+def test_text_calls_and_thinking_of_a_reply_keep_their_order() -> None:
+    said = assistant(Thinking("hm", {"anthropic": THOUGHT}), "First", call(1, a=1), "Then")
+    assert contents(user("Go"), said, results(result(1, "1")))[1] == [
+        THOUGHT,
+        {"type": "text", "text": "First"},
+        {"type": "tool_use", "id": "call_1", "name": "add", "input": {"a": 1}},
+        {"type": "text", "text": "Then"},
+    ]
+
+
+@pytest.mark.parametrize("block", [THOUGHT, {**THOUGHT, "thinking": ""}, REDACTED, SEARCH, {"type": "new", "x": [{"y": None}]}])
+def test_thinking_and_blocks_of_unknown_kinds_go_back_as_they_came(block: dict[str, Any]) -> None:
+    chunks = as_stream({"content": [block, {"type": "text", "text": "So."}], "stop_reason": "end_turn"})
+    said = reply(ANTHROPIC, *chunks).message
+    assert contents(user("Hi"), said, user("On"))[1] == [block, {"type": "text", "text": "So."}]
+
+
+@pytest.mark.parametrize("last", [THOUGHT, REDACTED])
+@pytest.mark.parametrize("blank", [(), ("  ",)])
+def test_a_reply_that_ends_with_thinking_goes_back_without_that_end(last: dict[str, Any], blank: tuple[str, ...]) -> None:
+    """The API refuses it; it comes so when a reply was cut off, or is nothing but thinking."""
+    thought = Thinking("", {"anthropic": last})
+    said = assistant(thought, "So", thought, thought, *blank)
+    assert contents(user("Go"), said, user("On"))[1] == [last, {"type": "text", "text": "So"}]
+    assert len(contents(user("Go"), assistant(thought, thought, *blank), user("On"))) == 2
+
+
+@pytest.mark.parametrize("metadata", [None, {"openai": "reasoning"}, {"openai-responses": {"type": "reasoning"}}])
+def test_thinking_of_another_provider_is_not_sent_here(metadata: Any) -> None:
+    other = ToolCall("web.search", {"q": "x"}, "functions.web:0", {"compatible": {"extra_content": 1}})
+    said = assistant(Thinking("hm", metadata), Text("", metadata), other)
+    content = contents(user("Go"), said, results(ToolResult("functions.web:0", "web.search")))
+    assert [block["type"] for block in content[1]] == ["tool_use"]
+    assert set(content[1][0]) == {"type", "id", "name", "input"}
+    assert content[1][0]["name"] == "web_search"
+    assert content[1][0]["id"] == content[2][0]["tool_use_id"] != "functions.web:0"
+
+
+@pytest.mark.parametrize("arguments", ["{", [1], None, 5])
+def test_arguments_that_were_no_object_are_sent_as_one(arguments: Any) -> None:
+    content = contents(user("Go"), assistant(ToolCall("add", arguments, "1")), results(ToolResult("1", "add")))
+    assert content[1][0]["input"] == {"arguments": arguments}
+
+
+def test_what_a_call_came_with_goes_back_with_it() -> None:
+    block = {"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 1}, "caller": {"type": "direct"}}
+    said = reply(ANTHROPIC, *as_stream({"content": [block], "stop_reason": "tool_use"})).message
+    assert contents(user("Go"), said, results(ToolResult("t1", "add")))[1] == [block]
+
+
+def test_pictures_stand_in_prompts_and_in_results() -> None:
+    block = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(PNG.data).decode()},
+    }
+    messages = (user("See", PNG), assistant(call(1)), results(result(1, "plot", PNG), PNG))
+    content = contents(*messages)
+    assert content[0] == [{"type": "text", "text": "See"}, block]
+    assert content[2][0]["content"] == [{"type": "text", "text": "plot"}, block] and content[2][1] == block
+    blind = contents(*messages, images=False)
+    told = {"type": "text", "text": words_for(PNG)}
+    assert blind[0][1] == told and blind[2][0]["content"][1] == told and blind[2][1] == told
+
+
+def test_pictures_of_an_error_are_told_in_words() -> None:
+    answer = contents(user("Go"), assistant(call(1)), results(result(1, "no", PNG, error=True)))[2][0]
+    assert [block["type"] for block in answer["content"]] == ["text", "text"] and answer["content"][1]["text"] == words_for(PNG)
+
+
+@pytest.mark.parametrize("parts", [(), ("",), ("  \n",)])
+def test_a_result_in_which_there_is_nothing_says_so(parts: tuple[str, ...]) -> None:
+    answer = contents(user("Go"), assistant(call(1)), results(result(1, *parts, error=True)))[2][0]
+    assert answer == {"type": "tool_result", "tool_use_id": "call_1", "content": "(no value)", "is_error": True}
+
+
+def test_blank_text_is_not_sent_and_neither_is_a_message_of_nothing_else() -> None:
+    content = contents(user("Go", " "), assistant("", Thinking("hm")), user("On"))
+    assert content == [[{"type": "text", "text": "Go"}], [{"type": "text", "text": "On"}]]
+
+
+def test_odd_text_arrives_as_it_is() -> None:
+    messages = (user(ODD), assistant(ODD, call(1, **{ODD: ODD})), results(result(1, ODD)))
+    body = wire(*messages, system=ODD, cache="no")
+    assert body["system"][0]["text"] == body["messages"][0]["content"][0]["text"] == ODD
+    assert body["messages"][1]["content"][1]["input"] == {ODD: ODD}
+    assert body["messages"][2]["content"][0]["content"][0]["text"] == ODD
+
+
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        ({"max_tokens": 7}, {"max_tokens": 7}),
+        ({"max_tokens": 7, "settings": {"max_tokens": 8}}, {"max_tokens": 8}),
+        ({"stream": True}, {"stream": True}),
+        ({"stop": ("a", "b")}, {"stop_sequences": ["a", "b"]}),
+        ({"effort": "high"}, {"output_config": {"effort": "high"}}),
+        ({"output_schema": {"a": 1}}, {"output_config": {"format": {"type": "json_schema", "schema": {"a": 1}}}}),
+        ({"thinking": "off"}, {"thinking": {"type": "disabled"}}),
+        ({"thinking": "adaptive"}, {"thinking": {"type": "adaptive", "display": "summarized"}}),
+        (
+            {"thinking": "2048"},
+            {"thinking": {"type": "enabled", "budget_tokens": 2048}, "max_tokens": MAX_TOKENS + 2048},
+        ),
+        ({"tools": (ADD,), "settings": {"tool_choice": "auto"}}, {"tool_choice": {"type": "auto"}}),
+        ({"tools": (ADD,), "settings": {"tool_choice": "none"}, "parallel": False}, {"tool_choice": {"type": "none"}}),
+        ({"tools": (ADD,), "settings": {"tool_choice": "required"}}, {"tool_choice": {"type": "any"}}),
+        ({"tools": (ADD,), "settings": {"tool_choice": "add"}}, {"tool_choice": {"type": "tool", "name": "add"}}),
+        ({"tools": (ADD,), "parallel": False}, {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}),
+        ({"tools": (ADD,), "parallel": True}, {"tool_choice": {"type": "auto", "disable_parallel_tool_use": False}}),
+        ({"settings": {"tool_choice": "auto"}, "parallel": True}, {}),
+        ({"temperature": 0.5, "echo": True}, {}),
+    ],
+)
+def test_settings_are_sent_in_the_words_of_the_api(given: dict[str, Any], fields: dict[str, Any]) -> None:
+    body = wire(user("Hi"), cache="no", **{"stream": False, **given})
+    usual = wire(user("Hi"), cache="no", stream=False, tools=given.get("tools", ()))
+    assert body == usual | fields
+
+
+# The reply
+
+
+START = {"type": "message_start", "message": {"id": "msg_1", "model": "claude-x", "content": [], "usage": {"input_tokens": 3}}}
+
+
+def begin(index: int, **block: Any) -> dict[str, Any]:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def piece(index: int, kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
+
+
+def text(index: int, text: str) -> dict[str, Any]:
+    return piece(index, "text_delta", text=text)
+
+
+def part_of_input(index: int, json: str) -> dict[str, Any]:
+    return piece(index, "input_json_delta", partial_json=json)
+
+
+def end(reason: str | None = "end_turn", **fields: Any) -> dict[str, Any]:
+    return {"type": "message_delta", "delta": {"stop_reason": reason, **fields}, "usage": {"output_tokens": 5}}
+
+
+def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
+    deltas, one = read(
+        ANTHROPIC,
+        [
+            START,
+            begin(0, type="thinking", thinking="", signature=""),
+            piece(0, "thinking_delta", thinking="h"),
+            {"type": "ping"},
+            piece(0, "thinking_delta", thinking="m"),
+            piece(0, "signature_delta", signature="si"),
+            piece(0, "signature_delta", signature="g"),
+            {"type": "content_block_stop", "index": 0},
+            begin(1, type="text", text=""),
+            text(1, "So"),
+            text(1, ""),
+            piece(1, "citations_delta", citation={"x": 1}),
+            text(1, " it is"),
+            begin(2, type="tool_use", id="t1", name="add", input={}),
+            begin(3, type="tool_use", id="t2", name="now", input={}),
+            part_of_input(2, ""),
+            part_of_input(2, '{"a"'),
+            part_of_input(3, ""),
+            part_of_input(2, ": 1}"),
+            end("tool_use"),
+            {"type": "message_stop"},
+        ],
+    )
+    assert deltas == [ThinkingDelta("h"), ThinkingDelta("m"), TextDelta("So"), TextDelta(" it is")]
+    thought = Thinking("hm", {"anthropic": {"type": "thinking", "thinking": "hm", "signature": "sig"}})
+    assert one.message == Message(
+        "assistant", (thought, Text("So it is"), ToolCall("add", {"a": 1}, "t1"), ToolCall("now", {}, "t2"))
+    )
+    assert one.stop_reason == "tool_use"
+    assert one.metadata == {"id": "msg_1", "model": "claude-x"}
+    assert one.usage == Usage(input=3, output=5)
+
+
+def test_a_block_that_comes_whole_is_shown_at_once() -> None:
+    deltas, one = read(
+        ANTHROPIC,
+        [
+            begin(0, type="thinking", thinking="hm", signature="s"),
+            begin(1, type="text", text="All"),
+            text(1, " of it"),
+            begin(2, type="tool_use", id="t", name="add", input={"a": 1}),
+            end(),
+        ],
+    )
+    assert deltas == [ThinkingDelta("hm"), TextDelta("All"), TextDelta(" of it")]
+    assert one.message.text == "All of it" and one.message.calls == (ToolCall("add", {"a": 1}, "t"),)
+
+
+def test_kinds_that_are_not_known_are_passed_over() -> None:
+    chunks = [
+        *(START, {"type": "new_event", "x": 1}, {}, {"type": None}, begin(0, type="text", text=""), text(0, "a")),
+        *(piece(0, "new_delta", x=1), {"type": "content_block_delta", "index": 9, "delta": {}}, end("brand_new_reason")),
+    ]
+    one = reply(ANTHROPIC, *chunks)
+    assert one.message == assistant("a") and one.stop_reason == "brand_new_reason"
+
+
+def test_the_streamed_input_of_a_tool_of_the_provider_goes_back_with_it() -> None:
+    for kind in ("server_tool_use", "mcp_tool_use", "some_new_tool_use"):
+        block = begin(0, type=kind, id="s", name="web_search", input={})
+        one = reply(ANTHROPIC, START, block, part_of_input(0, '{"q": '), part_of_input(0, '"x"}'), end())
+        own = {"type": kind, "id": "s", "name": "web_search", "input": {"q": "x"}}
+        assert one.message.parts == (Text("", {"anthropic": own}),)
+
+
+def test_an_empty_reply_has_no_parts() -> None:
+    assert reply(ANTHROPIC, START, begin(0, type="text", text=""), end()).message.parts == ()
+    assert reply(ANTHROPIC, START, end()).message.parts == ()
+
+
+@pytest.mark.parametrize("broken", ['{"a": ', "add(1)", "[1, 2"])
+def test_arguments_that_are_no_json_are_kept_as_text(broken: str) -> None:
+    chunks = (START, begin(0, type="tool_use", id="t", name="add", input={}), part_of_input(0, broken), end("tool_use"))
+    assert reply(ANTHROPIC, *chunks).message.calls == (ToolCall("add", broken, "t"),)
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded"])
+@pytest.mark.parametrize("came", ['{"a": ', "", None])
+def test_a_call_in_which_the_reply_was_cut_off_is_dropped_and_named(reason: str, came: str | None) -> None:
+    fragment = [] if came is None else [part_of_input(1, came)]
+    chunks = [START, begin(0, type="text", text="So"), begin(1, type="tool_use", id="t", name="add", input={}), *fragment]
+    one = reply(ANTHROPIC, *chunks, end(reason))
+    assert one.message == assistant("So")
+    assert one.metadata["cut_call"] == "add"
+
+
+def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
+    whole = [begin(0, type="tool_use", id="t", name="add", input={}), part_of_input(0, '{"a": 1}')]
+    for rest in ([], [begin(1, type="tool_use", id="u", name="add", input={}), part_of_input(1, "{")]):
+        one = reply(ANTHROPIC, START, *whole, *rest, end("max_tokens"))
+        assert one.message.calls == (ToolCall("add", {"a": 1}, "t"),)
+        assert ("cut_call" in one.metadata) == bool(rest)
+
+
+def test_why_it_refused_is_kept() -> None:
+    details = {"category": "cyber", "explanation": "no"}
+    one = reply(ANTHROPIC, START, end("refusal", stop_details=details, stop_sequence=None))
+    assert one.stop_reason == "refusal"
+    assert one.metadata == {"id": "msg_1", "model": "claude-x", "stop_details": details}
+
+
+def test_a_reply_that_was_paused_goes_back_as_it_came() -> None:
+    said = reply(ANTHROPIC, *as_stream({"content": [THOUGHT, SEARCH], "stop_reason": "pause_turn"}))
+    assert said.stop_reason == "pause_turn"
+    assert contents(user("Go"), said.message)[1] == [THOUGHT, SEARCH]
+
+
+@pytest.mark.parametrize("chunks", [[], [START], [START, begin(0, type="text", text=""), text(0, "So")], [START, end(None)]])
+def test_a_stream_without_an_end_was_cut_off(chunks: list[Any]) -> None:
+    with pytest.raises(CutOff):
+        read(ANTHROPIC, chunks)
+
+
+@pytest.mark.parametrize(
+    ("said", "usage"),
+    [
+        ([{}, {}], Usage()),
+        ([None, None], Usage()),
+        ([{"input_tokens": 3, "output_tokens": 1}, {"output_tokens": 9}], Usage(input=3, output=9)),
+        (
+            [
+                {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 1},
+                {"input_tokens": None, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}},
+            ],
+            Usage(input=123, output=9, cache_read=100, cache_write=20, reasoning=4),
+        ),
+        ([{"cache_read_input_tokens": 0}, {"input_tokens": 0, "output_tokens": 0}], Usage(input=0, output=0, cache_read=0)),
+    ],
+)
+def test_tokens_are_counted_and_what_is_not_told_is_unknown(said: list[Any], usage: Usage) -> None:
+    chunks = [{"type": "message_start", "message": {"usage": said[0]}}, {**end(), "usage": said[1]}]
+    assert reply(ANTHROPIC, *chunks).usage == usage
+
+
+def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
+    blocks = [
+        *(THOUGHT, REDACTED, {"type": "text", "text": "Über " + ODD}, SEARCH),
+        *({"type": "tool_use", "id": "t", "name": "add", "input": {"a": [1]}}, {"type": "text", "text": "Then"}),
+    ]
+    usage = {"input_tokens": 3, "output_tokens": 5, "cache_read_input_tokens": 7}
+    whole = {"id": "msg_1", "model": "claude-x", "content": blocks, "stop_reason": "tool_use", "usage": usage}
+    streamed = [
+        {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None, "usage": {"input_tokens": 3}}},
+        *(begin(0, type="thinking", thinking="", signature=""), piece(0, "thinking_delta", thinking="h")),
+        *(piece(0, "thinking_delta", thinking="m"), piece(0, "signature_delta", signature="sig==")),
+        *(begin(1, **REDACTED), begin(2, type="text", text=""), text(2, "Über "), text(2, ODD)),
+        *(begin(3, **{**SEARCH, "input": {}}), part_of_input(3, '{"q":"x"}')),
+        *(begin(4, type="tool_use", id="t", name="add", input={}), part_of_input(4, '{"a":[1'), part_of_input(4, "]}")),
+        *(begin(5, type="text", text=""), text(5, "Then")),
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": usage},
+    ]
+    (deltas, one), (deltas_of_whole, one_of_whole) = read(ANTHROPIC, streamed), read(ANTHROPIC, as_stream(whole))
+    assert one == one_of_whole
+    assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD + "Then", "hm")

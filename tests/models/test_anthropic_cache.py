@@ -1,0 +1,92 @@
+"""``anthropic:`` marks the beginning of a conversation that stays the same, so that the provider reads it from its cache."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from wire_by_hand import ADD, ANTHROPIC, NOW, PNG, assistant, call, requests_of_a_run, result, results, sent, user
+
+from agentnb.core.messages import Message, Text
+from agentnb.core.request import Request, Sent
+from agentnb.models.options import Options
+from agentnb.testing.cache import PromptCache
+
+MARK = {"type": "ephemeral"}
+
+
+def marks(body: Any) -> list[tuple[Any, ...]]:
+    """Where marks stand: in the tools, in the system prompt, or at (message, block)."""
+    found: list[tuple[Any, ...]] = [("tools", i) for i, tool in enumerate(body.get("tools", [])) if "cache_control" in tool]
+    found += [("system", i) for i, block in enumerate(body.get("system", [])) if "cache_control" in block]
+    for at, message in enumerate(body["messages"]):
+        found += [(at, i) for i, block in enumerate(message["content"]) if "cache_control" in block]
+    return found
+
+
+def wire_of(request: Request, **options: Any) -> Any:
+    return json.loads(ANTHROPIC.body("m", request, Options(**options)))
+
+
+def test_marks_stand_on_the_system_prompt_and_on_the_last_block_that_lasts() -> None:
+    for number, request in enumerate(requests_of_a_run()):
+        body = wire_of(request)
+        last = len(body["messages"]) - 1
+        before = [(last - 2, len(body["messages"][last - 2]["content"]) - 1)] if number else []
+        assert marks(body) == [("system", 0), *before, (last, len(body["messages"][last]["content"]) - 2)]
+
+
+def test_where_a_request_has_its_last_mark_the_next_has_one_too() -> None:
+    """What a request has written into the cache is what the next one looks for."""
+    bodies = [wire_of(request) for request in requests_of_a_run(8)]
+    for before, after in pairwise(bodies):
+        assert marks(before)[-1] in marks(after)
+    assert all(len(marks(body)) <= 4 for body in bodies)
+
+
+@pytest.mark.parametrize("rounds", [3, 30])
+def test_each_request_reads_all_that_the_one_before_has_written(rounds: int) -> None:
+    """Also where a reply asks for more calls at once than the provider looks back blocks."""
+    cache = PromptCache()
+    written = 0
+    for request in requests_of_a_run(rounds, max_rounds=rounds + 1):
+        count = cache.of_messages(wire_of(request))
+        cache.keep(count)
+        assert (count.usage.cache_read or 0) == written
+        written += count.usage.cache_write or 0
+
+
+def test_without_a_system_prompt_the_last_tool_is_marked() -> None:
+    assert marks(sent(ANTHROPIC, tools=(ADD, NOW))) == [("tools", 1), (0, 0)]
+    assert marks(sent(ANTHROPIC, tools=(ADD, NOW), system="Be.")) == [("system", 0), (0, 0)]
+    assert marks(sent(ANTHROPIC)) == [(0, 0)]
+
+
+def test_a_reply_of_the_model_is_never_marked() -> None:
+    body = sent(ANTHROPIC, user("Go"), assistant(call(1)), results(result(1, "1")), assistant("Paused"))
+    assert marks(body) == [(2, 0)]
+
+
+def test_a_blank_end_is_not_marked_but_what_stands_before_it() -> None:
+    assert marks(sent(ANTHROPIC, user("Go", PNG, " "))) == [(0, 1)]
+
+
+def test_results_that_are_moved_to_the_front_do_not_move_the_mark() -> None:
+    items = [user("Go"), assistant(call(1)), results("Said", result(1, "1"))]
+    passing = Message("tool", (*items[-1].parts, Text("In passing")))
+    body = wire_of(Request("", Sent(items, 3, passing, {})))
+    assert [block["type"] for block in body["messages"][2]["content"]] == ["tool_result", "text", "text"]
+    assert marks(body)[-1] == (2, 1)
+
+
+@pytest.mark.parametrize(("cache", "mark"), [("5m", MARK), ("1h", {**MARK, "ttl": "1h"})])
+def test_all_marks_last_as_long_as_was_asked(cache: str, mark: dict[str, str]) -> None:
+    body = sent(ANTHROPIC, user("Go"), assistant("1"), user("On"), system="Be.", cache=cache)
+    assert body["system"][0]["cache_control"] == mark
+    assert [body["messages"][at]["content"][0]["cache_control"] for at in (0, 2)] == [mark, mark]
+
+
+def test_without_a_cache_there_are_no_marks() -> None:
+    assert [marks(wire_of(request, cache="no")) for request in requests_of_a_run()] == [[]] * 6

@@ -1,0 +1,200 @@
+"""``compatible:`` and ``ollama:``: only the fields that all servers know, and patience with what they answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from test_openai import calls, chunk, fragment
+from wire_by_hand import (
+    ADD,
+    COMPATIBLE,
+    OLLAMA,
+    OPENAI,
+    PNG,
+    assistant,
+    call,
+    read,
+    reply,
+    requests_of_a_run,
+    result,
+    results,
+    user,
+)
+from wire_by_hand import sent as wire
+
+from agentnb.core.events import TextDelta, ThinkingDelta
+from agentnb.core.messages import Text, Thinking, ToolCall
+from agentnb.models.openai import as_stream
+from agentnb.models.options import Options
+from agentnb.models.provider import CutOff
+from agentnb.testing import rules_chat
+
+FIELDS = {"model", "messages", "tools", "stream", "stream_options", "max_tokens", "temperature", "stop", "response_format"}
+"""That Ollama, vLLM and llama.cpp know."""
+ROLES = {"system", "user", "assistant", "tool"}
+both = pytest.mark.parametrize("provider", [COMPATIBLE, OLLAMA], ids=["compatible", "ollama"])
+
+
+# The request
+
+
+@both
+def test_only_fields_are_sent_that_all_servers_know(provider: Any) -> None:
+    everything = {"max_tokens": 5, "temperature": 0.0, "stop": ("a",), "output_schema": {"a": 1}, "tools": (ADD,)}
+    ignored = {"thinking": "adaptive", "cache": "1h"}
+    body = wire(provider, system="Be.", **everything, **ignored)
+    assert set(body) == FIELDS and set(body["stream_options"]) == {"include_usage"}
+    assert (body["max_tokens"], body["temperature"], body["stop"]) == (5, 0.0, ["a"])
+    assert set(wire(provider, stream=False)) == {"model", "messages"}
+
+
+@both
+def test_what_a_run_sends_is_taken_by_a_server_that_knows_little(provider: Any) -> None:
+    for request in requests_of_a_run():
+        body = json.loads(provider.body("m", request, Options(images=False)))
+        assert rules_chat.problems(body, minimal=True) == []
+        assert {message["role"] for message in body["messages"]} <= ROLES
+        assert all(isinstance(message["content"], str | None) for message in body["messages"])
+
+
+def test_what_only_some_servers_know_is_sent_only_if_it_is_asked_for() -> None:
+    asked = wire(COMPATIBLE, tools=(ADD,), effort="low", settings={"tool_choice": "none"})
+    assert set(asked) - FIELDS == {"reasoning_effort", "tool_choice"}
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+def test_thinking_is_echoed_in_the_field_it_came_in_and_only_if_asked(field: str) -> None:
+    said = reply(COMPATIBLE, chunk(**{field: "hm"}), chunk("stop", content="So.")).message
+    assert said.parts == (Thinking("hm", {"compatible": field}), Text("So."))
+    assert wire(COMPATIBLE, user("Hi"), said, user("On"), echo=True)["messages"][1][field] == "hm"
+    assert set(wire(COMPATIBLE, user("Hi"), said, user("On"))["messages"][1]) == {"role", "content"}
+    assert set(wire(OPENAI, user("Hi"), said, user("On"), echo=True)["messages"][1]) == {"role", "content"}
+
+
+def test_what_a_server_adds_to_a_call_goes_back_to_such_a_server_and_to_no_other() -> None:
+    given = {**fragment(0, "a", "add", '{"a":1}'), "extra_content": {"google": {"thought_signature": "s"}}, "type": "function"}
+    said = reply(COMPATIBLE, *calls(given), chunk("tool_calls")).message
+    conversation = (user("Go"), said, results(result(1, "1")))
+    assert wire(COMPATIBLE, *conversation)["messages"][1]["tool_calls"][0]["extra_content"] == given["extra_content"]
+    assert "extra_content" not in wire(OPENAI, *conversation)["messages"][1]["tool_calls"][0]
+
+
+def test_a_model_that_sees_gets_pictures() -> None:
+    body = wire(COMPATIBLE, user("See", PNG), assistant(call(1)), results(result(1, PNG)), images=True)
+    assert body["messages"][0]["content"][1]["type"] == body["messages"][3]["content"][1]["type"] == "image_url"
+    assert not COMPATIBLE.sees and not OLLAMA.sees
+
+
+# The reply
+
+
+@pytest.mark.parametrize(
+    "fragments",
+    [
+        [fragment(0, "a", "add", '{"a":1}'), fragment(1, "b", "add", '{"a":2}')],
+        [fragment(None, "a", "add", '{"a":1}'), fragment(None, "b", "add", '{"a":2}')],
+        [fragment(0, "a", "add", '{"a":1}'), fragment(0, "b", "add", '{"a":2}')],
+        [fragment(0, "a", "add", {"a": 1}), fragment(1, "b", "add", {"a": 2})],
+        [fragment(None, "a", "add", {"a": 1}), fragment(None, "b", "add", {"a": 2})],
+        [
+            *(fragment(0, "a", "add", '{"a"'), fragment(0, "b", "add", '{"a"')),
+            *(fragment(0, "a", None, ":1}"), fragment(0, "b", None, ":2}")),
+        ],
+        [
+            *(fragment(None, "a", "add", '{"a"'), fragment(None, "b", "add", '{"a"')),
+            *(fragment(None, "a", None, ":1}"), fragment(None, "b", None, ":2}")),
+        ],
+        [
+            *(fragment(0, "a", "add", '{"a"'), fragment(0, None, None, ":1}")),
+            *(fragment(0, "b", "add", '{"a"'), fragment(0, None, None, ":2}")),
+        ],
+        [
+            *(fragment(None, "a", "add", '{"a"'), fragment(None, None, None, ":1}")),
+            *(fragment(None, "b", "add", '{"a"'), fragment(None, None, None, ":2}")),
+        ],
+        [
+            *(fragment(0, "a", "add", '{"a"'), fragment(1, "b", "add", "{")),
+            *(fragment(0, "a", "add", ":1}"), fragment(1, "b", "add", '"a":2}')),
+        ],
+        [fragment(0, None, "add", '{"a":1}'), fragment(0, "a"), fragment(1, None, "add", '{"a":2}'), fragment(1, "b")],
+    ],
+    ids=[
+        *("whole", "no index", "one index", "arguments as an object", "object and no index", "one index, interleaved"),
+        *("no index, interleaved", "one index, id once", "no index, id once", "names repeated", "ids later"),
+    ],
+)
+@pytest.mark.parametrize("together", [False, True])
+def test_calls_are_told_apart_by_index_and_id(fragments: list[Any], together: bool) -> None:
+    chunks = [chunk(tool_calls=fragments)] if together else calls(*fragments)
+    one = reply(COMPATIBLE, *chunks, chunk("tool_calls"))
+    assert one.message.calls == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
+
+
+@pytest.mark.parametrize(
+    "fragments",
+    [
+        [fragment(None, None, "add", '{"a":1}'), fragment(None, None, "add", '{"a":2}')],
+        [fragment(None, None, "add", {"a": 1}), fragment(None, None, "add", {"a": 2})],
+        [fragment(0, None, "add", '{"a":1}'), fragment(0, None, "add", '{"a":2}')],
+        [fragment(0, "", "add", {"a": 1}), fragment(0, "", "add", {"a": 2})],
+        [
+            *(fragment(None, None, "add"), fragment(None, None, None, '{"a":'), fragment(None, None, None, "1}")),
+            *(fragment(None, None, "add", '{"a"'), fragment(None, None, None, ":2}")),
+        ],
+        [
+            *(fragment(0, None, "add", '{"a"'), fragment(1, None, "add", '{"a"')),
+            *(fragment(0, None, "add", ":1}"), fragment(1, None, None, ":2}")),
+        ],
+    ],
+    ids=["whole", "objects", "one index", "one index, objects", "in pieces", "in pieces with an index"],
+)
+def test_calls_without_ids_are_told_apart_by_their_names_and_ends(fragments: list[Any]) -> None:
+    one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
+    assert one.message.calls == (ToolCall("add", {"a": 1}), ToolCall("add", {"a": 2})), "the loop gives the ids"
+
+
+def test_calls_that_were_given_one_id_stay_two() -> None:
+    function = {"name": "add", "arguments": '{"a":1}'}
+    whole = {"choices": [{"message": {"tool_calls": [{"id": "x", "function": function}] * 2}, "finish_reason": "stop"}]}
+    for chunks in (
+        as_stream(whole),
+        [*calls(fragment(0, "x", "add", '{"a":1}'), fragment(1, "x", "add", '{"a":1}')), chunk("x")],
+    ):
+        assert reply(COMPATIBLE, *chunks).message.calls == (ToolCall("add", {"a": 1}, "x"),) * 2
+
+
+def test_an_end_of_a_call_that_repeats_its_name_begins_none() -> None:
+    chunks = calls(fragment(0, "a", "add", '{"a":1}'), fragment(0, None, "add", ""), fragment(0, None, "add"))
+    assert reply(COMPATIBLE, *chunks, chunk("stop")).message.calls == (ToolCall("add", {"a": 1}, "a"),)
+
+
+def test_a_call_without_a_name_or_a_function_is_kept_for_the_loop_to_refuse() -> None:
+    one = reply(COMPATIBLE, *calls({"index": 0, "id": "a"}), chunk("tool_calls"))
+    assert one.message.calls == (ToolCall("", {}, "a"),)
+
+
+@both
+@pytest.mark.parametrize("chunks", [[chunk(content="So")], calls(fragment(0, "a", "add", '{"a":1}'))])
+def test_a_stream_that_just_ends_is_a_reply_if_something_came(provider: Any, chunks: list[Any]) -> None:
+    one = reply(provider, *chunks)
+    assert one.message.parts and one.stop_reason == ""
+
+
+@both
+@pytest.mark.parametrize("chunks", [[], [chunk(role="assistant")], [chunk(reasoning="hm")], [{"usage": {"prompt_tokens": 1}}]])
+def test_a_stream_in_which_nothing_came_was_cut_off(provider: Any, chunks: list[Any]) -> None:
+    with pytest.raises(CutOff):
+        read(provider, chunks)
+
+
+def test_thinking_that_comes_under_both_names_counts_once() -> None:
+    deltas, one = read(COMPATIBLE, [chunk(reasoning="hm", reasoning_content="hm"), chunk(content="a"), chunk("stop")])
+    assert deltas == [ThinkingDelta("hm"), TextDelta("a")]
+    assert one.message.parts[0] == Thinking("hm", {"compatible": "reasoning_content"})
+
+
+def test_text_may_come_as_a_list_of_parts() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": []}, "?", {"type": "text", "text": "b"}]
+    assert reply(COMPATIBLE, chunk(content=parts), chunk("stop")).message == assistant("ab")

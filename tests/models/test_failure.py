@@ -1,0 +1,398 @@
+"""What the errors of providers, and of the way to them, mean."""
+
+from __future__ import annotations
+
+import math
+import pkgutil
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+
+import anthropic
+import anyio
+import httpx2
+import openai
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentnb.errors import (
+    AgentnbError,
+    BrokenReply,
+    ContextOverflow,
+    KeyRefused,
+    ModelError,
+    ProviderTrouble,
+    RateLimited,
+    RequestRefused,
+)
+from agentnb.models.connections import Endpoint
+from agentnb.models.failure import MOST_OF_A_MESSAGE, Failure, Refusal, broken_connection, failure, is_local, retry_after
+from agentnb.models.provider import CutOff, Refused, Said
+from agentnb.models.registry import REMOTE
+from agentnb.models.remote import failure_of
+from agentnb.settings import KEY_VARIABLES
+
+FAR = "https://models.example.org/v1"
+ASKED = httpx2.Request("POST", FAR)
+MEANT: dict[int, type[ModelError]] = {
+    400: RequestRefused,
+    401: KeyRefused,
+    402: RateLimited,
+    403: KeyRefused,
+    404: RequestRefused,
+    408: ProviderTrouble,
+    429: RateLimited,
+}
+"""What a status means; others below 500 are refusals, and those from 500 on trouble."""
+PASSING = {408, 429, *range(500, 600)}
+SDKS = {"anthropic": anthropic, "openai": openai}
+
+
+def meant(status: int) -> type[ModelError]:
+    return MEANT.get(status, ProviderTrouble if status >= 500 else RequestRefused)
+
+
+def said(status: int | None = 400, name: str = "", message: str = "No.", **fields: Any) -> Failure:
+    given = {"provider": "anthropic", "model": "m-1", "key_name": "ANTHROPIC_API_KEY"} | fields
+    return failure(Refusal(**given, status=status, name=name, message=message))
+
+
+def of(error: Exception, provider: str = "openai", url: str | None = FAR) -> Failure:
+    return failure_of(error, REMOTE[provider], Endpoint(provider, url, None, KEY_VARIABLES.get(provider, "")), "m-1")
+
+
+def kinds_of(kind: type) -> Iterator[type]:
+    yield kind
+    for other in kind.__subclasses__():
+        yield from kinds_of(other)
+
+
+def load_all(package: Any) -> None:
+    """Import what declares errors: some of them hide in modules that nobody has imported yet."""
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if found.name.rpartition(".")[2].endswith(("_error", "_errors", "_exceptions")):
+            import_module(found.name)
+
+
+def made(kind: type, status: int) -> Any:
+    """An exception of this class, as the library would raise it."""
+    answer = httpx2.Response(status, request=ASKED)
+    for how in (
+        lambda: kind("No.", response=answer, body={"error": {"type": "some_error", "message": "No."}}),
+        lambda: kind(response=answer, body={"error": {"type": "some_error", "message": "No."}}),
+        lambda: kind("No.", ASKED, body=None),
+        lambda: kind(request=ASKED),
+        lambda: kind(request=ASKED, message="No."),
+        lambda: kind("No.", request=ASKED, response=answer),
+        lambda: kind("No."),
+        lambda: kind(),
+    ):
+        try:
+            return how()
+        except TypeError:
+            continue
+    raise AssertionError(f"{kind} cannot be made")
+
+
+# Every exception
+
+
+for _package in SDKS.values():
+    load_all(_package)
+STATUS_KINDS = [(name, kind) for name, sdk in SDKS.items() for kind in dict.fromkeys(kinds_of(sdk.APIStatusError))]
+OTHER_KINDS = [
+    (name, kind)
+    for name, sdk in SDKS.items()
+    for kind in dict.fromkeys(kinds_of(sdk.APIError))
+    if not issubclass(kind, sdk.APIStatusError)
+]
+
+
+@pytest.mark.req("R2.40")
+@pytest.mark.parametrize(("provider", "kind"), STATUS_KINDS, ids=lambda one: getattr(one, "__name__", one))
+def test_every_error_of_a_status_that_a_library_has_is_mapped(provider: str, kind: type) -> None:
+    own = getattr(kind, "status_code", None)
+    for status in [own] if isinstance(own, int) else [400, 500, 503, 599]:
+        found = of(made(kind, status), provider)
+        assert (type(found.error), found.status) == (meant(status), status)
+        assert found.passing is (status in PASSING)
+
+
+@pytest.mark.parametrize(("provider", "kind"), OTHER_KINDS, ids=lambda one: getattr(one, "__name__", one))
+def test_every_other_error_of_an_api_that_a_library_has_is_mapped(provider: str, kind: type) -> None:
+    found = of(made(kind, 200), provider)
+    connection = issubclass(kind, SDKS[provider].APIConnectionError)
+    assert isinstance(found.error, ProviderTrouble if connection else ProviderTrouble | BrokenReply)
+    assert found.passing
+
+
+def test_the_libraries_have_many_errors_so_that_these_tests_are_about_something() -> None:
+    assert len(STATUS_KINDS) > 30 and len(OTHER_KINDS) >= 8
+    assert {kind.__name__ for _, kind in OTHER_KINDS} >= {"APIError", "APIConnectionError", "APITimeoutError"}
+
+
+@pytest.mark.req("R2.40")
+@pytest.mark.parametrize("kind", dict.fromkeys([*kinds_of(httpx2.HTTPError), *kinds_of(httpx2.StreamError)]))
+def test_every_error_of_the_connection_may_pass(kind: type) -> None:
+    for error in (made(kind, 500), caused_by(made(kind, 500), openai.APIConnectionError(request=ASKED))):
+        found = of(error)
+        assert isinstance(found.error, ProviderTrouble) and found.passing and found.status is None
+        assert str(found.error).startswith(f"openai: the connection broke ({kind.__name__}")
+
+
+def caused_by(cause: Exception, error: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionResetError("gone"),
+        TimeoutError(),
+        ssl.SSLError("bad handshake"),
+        anyio.EndOfStream(),
+        caused_by(anyio.EndOfStream(), openai.APIConnectionError(request=ASKED)),
+        caused_by(RuntimeError("Event loop is closed"), anthropic.APIConnectionError(request=ASKED)),
+        CutOff(),
+    ],
+    ids=repr,
+)
+def test_what_else_breaks_a_connection_may_pass_too(error: Exception) -> None:
+    found = of(error)
+    assert isinstance(found.error, ProviderTrouble) and found.passing and "the connection broke" in found.error.what
+
+
+@pytest.mark.parametrize("error", [ValueError("no JSON"), TypeError("None"), KeyError("choices"), AttributeError("get")])
+def test_what_cannot_be_read_is_a_broken_reply_and_may_pass(error: Exception) -> None:
+    found = of(error)
+    assert isinstance(found.error, BrokenReply) and found.passing
+    assert f"{type(error).__name__}: " in found.error.what and found.error.hint
+
+
+def test_a_url_that_the_library_does_not_take_is_refused_and_does_not_pass() -> None:
+    found = of(httpx2.InvalidURL("Invalid port: 'x'"))
+    assert isinstance(found.error, RequestRefused) and not found.passing and "url=" in found.error.hint
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("x"), RecursionError(), ImportError("anthropic")])
+def test_a_bug_is_no_failure_of_a_provider(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        of(error)
+
+
+# Statuses and names
+
+
+@pytest.mark.req("R2.40")
+@pytest.mark.parametrize("status", range(400, 600))
+def test_each_status_has_a_meaning_and_passes_or_not(status: int) -> None:
+    found = said(status)
+    assert type(found.error) is meant(status)
+    assert found.passing is (status in PASSING)
+    assert found.status == status and f"({status})" in found.error.what
+    assert found.is_rate_limit is (status == 429)
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "kind"),
+    [
+        ("overloaded_error", 529, ProviderTrouble),
+        ("rate_limit_error", 429, RateLimited),
+        ("rate_limit_exceeded", 429, RateLimited),
+        ("api_error", 500, ProviderTrouble),
+        ("server_error", 500, ProviderTrouble),
+        ("timeout_error", 504, ProviderTrouble),
+        ("invalid_request_error", 400, RequestRefused),
+        ("invalid_prompt", 400, RequestRefused),
+        ("invalid_image_format", 400, RequestRefused),
+        ("content_filter", 400, RequestRefused),
+        ("authentication_error", 401, KeyRefused),
+        ("permission_error", 403, KeyRefused),
+        ("not_found_error", 404, RequestRefused),
+        ("request_too_large", 413, RequestRefused),
+        ("billing_error", 402, RateLimited),
+        ("context_length_exceeded", 400, ContextOverflow),
+        ("model_context_window_exceeded", 400, ContextOverflow),
+        ("429", 429, RateLimited),
+        ("503", 503, ProviderTrouble),
+        ("401", 401, KeyRefused),
+        ("never_heard_of", None, ProviderTrouble),
+        ("", None, ProviderTrouble),
+        ("200", None, ProviderTrouble),
+    ],
+)
+@pytest.mark.parametrize("http", [None, 200])
+def test_an_error_inside_a_stream_is_known_by_its_name(
+    name: str, status: int | None, kind: type[ModelError], http: int | None
+) -> None:
+    found = said(http, name)
+    assert (type(found.error), found.status) == (kind, status)
+    assert found.passing is (status is None or status in PASSING)
+
+
+@pytest.mark.parametrize("name", ["insufficient_quota", "billing_hard_limit_reached", "billing_error"])
+def test_an_account_without_credit_is_not_asked_again(name: str) -> None:
+    found = said(429, name, "You exceeded your current quota")
+    assert isinstance(found.error, RateLimited) and not found.passing and "no credit left" in found.error.what
+
+
+@pytest.mark.req("R2.40")
+def test_a_provider_that_says_not_to_try_again_is_obeyed_and_one_that_says_to_is_not() -> None:
+    assert not said(429, headers={"x-should-retry": "false"}).passing
+    assert not said(500, headers={"x-should-retry": "false"}).passing
+    assert said(500, headers={"x-should-retry": "true"}).passing
+    assert not said(400, headers={"x-should-retry": "true"}).passing
+
+
+OVERFLOWS = [
+    (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+    (400, "input length and `max_tokens` exceed context limit: 199211 + 32000 > 204698, decrease input length or `max_tokens`"),
+    (400, "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens."),
+    (400, "Your input exceeds the context window of this model. Please adjust your input and try again."),
+    (400, "the request exceeds the available context size (4096 tokens), try increasing it"),
+    (500, "the request exceeds the available context size, try increasing it"),
+    (None, "the request exceeds the available context size (4096 tokens), try increasing it"),
+    (400, "The number of tokens to keep from the initial prompt is greater than the context length"),
+    (413, "Request has too many tokens: 140000"),
+]
+
+
+@pytest.mark.parametrize(("status", "message"), OVERFLOWS)
+def test_a_conversation_that_is_too_long_is_known_by_the_words_of_each_server_and_not_sent_again(
+    status: int | None, message: str
+) -> None:
+    found = said(status, message=message)
+    assert isinstance(found.error, ContextOverflow) and not found.passing
+    assert "longer than m-1 can take" in found.error.what and "--continue" in found.error.hint
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 503])
+def test_the_words_of_an_overflow_under_another_status_are_none(status: int) -> None:
+    assert not isinstance(said(status, message="context window").error, ContextOverflow)
+
+
+# What a person reads
+
+
+@pytest.mark.parametrize("status", [None, *range(400, 432), 500, 503, 529])
+@pytest.mark.parametrize("provider", REMOTE)
+def test_a_message_says_who_what_and_what_to_type_on_one_line(provider: str, status: int | None) -> None:
+    found = said(status, "some_error", "It was refused.", provider=provider, key_name=KEY_VARIABLES.get(provider, ""))
+    told = str(found.error)
+    assert told.startswith(f"{provider}: ") and "some_error" in told and "It was refused." in told
+    assert "\n" not in told and "{" not in told
+    assert any(word in found.error.hint for word in ("%agent", "url=", "cell", "options")), found.error.hint
+
+
+def test_a_refused_key_is_told_with_the_command_that_gives_another() -> None:
+    assert said(401).error.hint == "Type in another: %agent key anthropic"
+    assert said(401, key_name="MY_KEY").error.hint == "Type in another: %agent key MY_KEY"
+    assert said(403, provider="compatible", key_name="MY_KEY").error.hint.endswith("%agent key MY_KEY")
+    without = said(401, provider="compatible", key_name="").error
+    assert "wants a key" in without.what and "compatible:m-1?key=MY_KEY" in without.hint and "%agent key MY_KEY" in without.hint
+
+
+def test_an_unknown_model_is_told_with_the_command_that_lists_them() -> None:
+    assert "there is no m-1" in said(404).error.what and said(404).error.hint == "%agent models anthropic lists what there is"
+
+
+def test_the_status_is_told_once() -> None:
+    assert said(None, "429").error.what == "anthropic: too many requests (429): No."
+    assert said(500, message="").error.what == "anthropic: fails (500)"
+
+
+@pytest.mark.parametrize("where", ["message", "name"])
+@settings(max_examples=100, deadline=None, database=None)
+@given(st.text(st.characters(), max_size=700))
+def test_whatever_a_provider_says_is_one_short_readable_line(where: str, words: str) -> None:
+    what = said(500, **{where: f"\x1b[31m{words}\x00\u202e"}).error.what  # type: ignore[arg-type]
+    assert what.isprintable() and len(what) < MOST_OF_A_MESSAGE + 100
+    what.encode()
+    what = broken_connection("openai", ConnectionError(f"\x07{words}")).error.what
+    assert what.isprintable() and len(what) < MOST_OF_A_MESSAGE + 100
+    what = of(ValueError(words)).error.what
+    assert what.isprintable() and len(what) < MOST_OF_A_MESSAGE + 100
+
+
+def test_a_long_message_is_cut_with_a_mark() -> None:
+    what = said(400, message="word " * 1_000_000).error.what
+    assert what.endswith("word …") and len(what) < MOST_OF_A_MESSAGE + 100
+
+
+def test_braces_in_what_was_said_and_in_names_stay_as_they_are() -> None:
+    found = said(404, "{name}", 'no {model}: {"a": 1}', model="{x}")
+    assert "there is no {x} (404, {name}): no {model}: {" in found.error.what
+
+
+# This machine
+
+
+@pytest.mark.parametrize("url", ["http://localhost:11434/v1", "http://127.0.0.1:8000", "http://[::1]:8000/v1"])
+def test_a_server_on_this_machine_that_is_not_there_is_said_so_and_not_waited_for(url: str) -> None:
+    refused = caused_by(httpx2.ConnectError("All connection attempts failed"), openai.APIConnectionError(request=ASKED))
+    found = of(refused, "ollama", url)
+    assert (found.error.what, found.passing) == (f"ollama: nothing answers at {url}", False)
+    assert found.error.hint == "Start the server there, or name another: url="
+    assert of(caused_by(httpx2.ReadError("reset"), openai.APIConnectionError(request=ASKED)), "ollama", url).passing
+
+
+@pytest.mark.parametrize("url", [None, FAR, "http://localhost.example.org"])
+def test_a_server_elsewhere_may_come_back(url: str | None) -> None:
+    assert not is_local(url)
+    assert of(httpx2.ConnectError("refused"), url=url).passing
+
+
+def test_an_error_inside_the_reading_of_a_stream_is_what_the_provider_said() -> None:
+    found = of(Refused(Said(None, "rate_limit_exceeded", "Slow down.", {})), "openai-responses")
+    assert (type(found.error), found.status, found.passing) == (RateLimited, 429, True)
+
+
+# How long to wait
+
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.req("R2.40")
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": " 0.5 "}, 0.5),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "Sat, 21 Nov 2026 12:00:09 GMT"}, 9.0),
+        ({"retry-after": "Sat, 21 Nov 2026 14:00:09 +0200"}, 9.0),
+        ({"retry-after": "Sat Nov 21 12:00:09 2026"}, 9.0),
+        ({"retry-after": "Saturday, 21-Nov-26 12:00:09 GMT"}, 9.0),
+        ({"retry-after": "Fri, 20 Nov 2026 12:00:00 GMT"}, 0.0),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
+        ({"retry-after-ms": "nan", "retry-after": "9"}, 9.0),
+        *[
+            ({"retry-after": text}, None)
+            for text in ("", "soon", "nan", "inf", "-inf", "1e3", "1.2.3", "٣", "1_0", "0x10", "9" * 400)
+        ],
+    ],
+)
+def test_the_time_to_wait_is_read_in_seconds_milliseconds_or_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers, NOW) == seconds
+    assert retry_after(httpx2.Headers({key.title(): text.encode() for key, text in headers.items()}), NOW) == seconds
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(st.text(max_size=40) | st.from_regex(r"\A\w{3}, \d{1,3} \w{3} \d{1,9} \d\d:\d\d:\d\d( [A-Z+-]\w{2,5})?\Z"))
+def test_whatever_stands_there_it_is_a_time_to_wait_or_nothing(text: str) -> None:
+    for name in ("retry-after", "retry-after-ms"):
+        seconds = retry_after({name: text}, NOW)
+        assert seconds is None or (seconds >= 0 and math.isfinite(seconds))
+
+
+def test_all_of_these_errors_are_for_a_person() -> None:
+    assert all(issubclass(kind, AgentnbError) for kind in {*MEANT.values(), ContextOverflow, BrokenReply})

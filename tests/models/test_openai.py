@@ -1,0 +1,311 @@
+"""``openai:`` as two pure functions: request to wire, stream to deltas and reply."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from wire_by_hand import (
+    ADD,
+    NOW,
+    ODD,
+    OPENAI,
+    PNG,
+    URL,
+    assistant,
+    call,
+    joined,
+    read,
+    reply,
+    requests_of_a_run,
+    result,
+    results,
+    sent,
+    user,
+)
+
+from agentnb.core.events import TextDelta, ThinkingDelta
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.usage import Usage
+from agentnb.models.openai import as_stream
+from agentnb.models.provider import CutOff, Refused
+from agentnb.models.wire_parts import words_for
+
+
+def messages(*given: Message, **settings: Any) -> list[Any]:
+    made: list[Any] = sent(OPENAI, *given, **settings)["messages"]
+    return made
+
+
+# The request
+
+
+def test_the_smallest_request() -> None:
+    assert sent(OPENAI, user("Hi"), stream=False) == {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def test_system_and_tools_are_sent() -> None:
+    body = sent(OPENAI, user("Hi"), system="Be.", tools=(ADD, NOW))
+    assert body["messages"] == [{"role": "system", "content": "Be."}, {"role": "user", "content": "Hi"}]
+    first = {"name": "add", "description": "Adds.", "parameters": ADD.input_schema}
+    assert body["tools"][0] == {"type": "function", "function": first}
+    assert body["tools"][1]["function"]["parameters"] == {"type": "object", "properties": {}}
+
+
+def test_the_count_of_tokens_is_asked_for_in_streams() -> None:
+    body = sent(OPENAI, stream=True)
+    assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
+
+
+def test_each_result_is_a_message_of_its_own_and_what_was_said_follows_them() -> None:
+    round_trip = (assistant("So.", call(1, a=1), call(2)), results("Said", result(1, "3"), result(2, "x", "y"), "and more"))
+    assert messages(user("Go"), *round_trip)[1:] == [
+        {
+            "role": "assistant",
+            "content": "So.",
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}},
+                {"id": "call_2", "type": "function", "function": {"name": "add", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "3"},
+        {"role": "tool", "tool_call_id": "call_2", "content": "x\ny"},
+        {"role": "user", "content": "Said\n\nand more"},
+    ]
+
+
+def test_what_is_said_in_passing_stands_at_the_very_end() -> None:
+    for request in requests_of_a_run():
+        *others, last = messages(*request.messages)
+        assert last["role"] == "user" and "<system-reminder>" in last["content"]
+        assert not any("<system-reminder>" in str(other) for other in others)
+
+
+@pytest.mark.parametrize("part", [Thinking("hm"), Thinking("hm", {"openai": "reasoning"}), Text("", {"anthropic": {"x": 1}})])
+def test_thinking_and_blocks_of_other_providers_are_not_sent(part: Any) -> None:
+    other = ToolCall("web.search", {"q": "x"}, "functions.web:0", {"anthropic": {"caller": 1}, "compatible": {"extra": 1}})
+    answered = results(ToolResult("functions.web:0", "web.search", (Text("found"),)))
+    made = messages(user("Go"), assistant(part, other), answered)
+    assert set(made[1]) == {"role", "content", "tool_calls"} and made[1]["content"] is None
+    assert set(made[1]["tool_calls"][0]) == {"id", "type", "function"}
+    assert made[1]["tool_calls"][0]["function"]["name"] == "web_search"
+    assert made[1]["tool_calls"][0]["id"] == made[2]["tool_call_id"] != "functions.web:0"
+
+
+def test_a_reply_of_which_nothing_is_sent_is_left_out() -> None:
+    assert [one["role"] for one in messages(user("Go"), assistant(Thinking("hm"), " "), user("On"))] == ["user", "user"]
+
+
+@pytest.mark.parametrize(("given", "arguments"), [("{", '{"arguments":"{"}'), ([1], '{"arguments":[1]}'), ({}, "{}")])
+def test_arguments_that_were_no_object_are_sent_as_one(given: Any, arguments: str) -> None:
+    made = messages(user("Go"), assistant(ToolCall("add", given, "1")), results(ToolResult("1", "add")))
+    assert made[1]["tool_calls"][0]["function"]["arguments"] == arguments
+
+
+def test_pictures_of_results_follow_in_a_message_of_the_user() -> None:
+    picture = {"type": "image_url", "image_url": {"url": URL}}
+    both = (assistant(call(1), call(2)), results(result(1, "plot", PNG), result(2, PNG), "Well?"))
+    made = messages(user("See", PNG), *both)
+    assert made[0]["content"] == [{"type": "text", "text": "See"}, picture]
+    assert [one["content"] for one in made[2:4]] == ["plot", "(shown below)"]
+    assert made[4]["content"] == [
+        *({"type": "text", "text": "What add returned for call_1:"}, picture),
+        *({"type": "text", "text": "What add returned for call_2:"}, picture),
+        {"type": "text", "text": "Well?"},
+    ]
+    blind = messages(user("See", PNG), *both, images=False)
+    assert blind[0]["content"] == f"See\n\n{words_for(PNG)}"
+    assert [one["content"] for one in blind[2:]] == [f"plot\n{words_for(PNG)}", words_for(PNG), "Well?"]
+
+
+def test_a_result_in_which_there_is_nothing_says_so() -> None:
+    for images in (None, False):
+        made = messages(user("Go"), assistant(call(1), call(2)), results(result(1), result(2, "", error=True)), images=images)
+        assert made[2]["content"] == "(no value)"
+        assert made[3]["content"]
+
+
+def test_odd_text_arrives_as_it_is() -> None:
+    made = messages(user(ODD), assistant(ODD, call(1, **{ODD: ODD})), results(result(1, ODD)), system=ODD)
+    assert [one["content"] for one in made] == [ODD] * 4
+    assert json.loads(made[2]["tool_calls"][0]["function"]["arguments"]) == {ODD: ODD}
+
+
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        ({"max_tokens": 7}, {"max_completion_tokens": 7}),
+        ({"max_tokens": 7, "settings": {"max_tokens": 8}}, {"max_completion_tokens": 8}),
+        ({"temperature": 0.0}, {"temperature": 0.0}),
+        ({"effort": "none"}, {"reasoning_effort": "none"}),
+        ({"stop": ("a", "b")}, {"stop": ["a", "b"]}),
+        (
+            {"output_schema": {"a": 1}},
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"a": 1}}}},
+        ),
+        ({"tools": (ADD,), "settings": {"tool_choice": "auto"}}, {"tool_choice": "auto"}),
+        ({"tools": (ADD,), "settings": {"tool_choice": "none"}}, {"tool_choice": "none"}),
+        ({"tools": (ADD,), "settings": {"tool_choice": "required"}}, {"tool_choice": "required"}),
+        (
+            {"tools": (ADD,), "settings": {"tool_choice": "add"}},
+            {"tool_choice": {"type": "function", "function": {"name": "add"}}},
+        ),
+        ({"tools": (ADD,), "parallel": False}, {"parallel_tool_calls": False}),
+        ({"tools": (ADD,), "parallel": True}, {"parallel_tool_calls": True}),
+        ({"settings": {"tool_choice": "auto"}, "parallel": True}, {}),
+        ({"thinking": "adaptive", "cache": "1h"}, {}),
+    ],
+)
+def test_settings_are_sent_in_the_words_of_the_api(given: dict[str, Any], fields: dict[str, Any]) -> None:
+    usual = sent(OPENAI, stream=False, tools=given.get("tools", ()))
+    assert sent(OPENAI, **{"stream": False, **given}) == usual | fields
+
+
+# The reply
+
+
+def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"id": "c1", "model": "gpt-x", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], "usage": None}
+
+
+def fragment(index: int | None = None, call_id: str | None = None, name: str | None = None, arguments: Any = None) -> Any:
+    function = {key: value for key, value in {"name": name, "arguments": arguments}.items() if value is not None}
+    given = {"index": index, "id": call_id, "function": function or None}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def calls(*fragments: Any) -> list[Any]:
+    return [chunk(tool_calls=[one]) for one in fragments]
+
+
+def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
+    deltas, one = read(
+        OPENAI,
+        [
+            {"id": "c1", "choices": [], "prompt_filter_results": []},
+            chunk(role="assistant", content=""),
+            chunk(reasoning_content="h"),
+            chunk(reasoning_content="m", content=None),
+            chunk(content="So"),
+            chunk(),
+            chunk(content=" it is"),
+            *calls(fragment(0, "a", "add", ""), fragment(1, "b", "now", "")),
+            *calls(fragment(0, arguments='{"a"'), fragment(1, arguments="{}"), fragment(0, arguments=": 1}")),
+            chunk("tool_calls"),
+            {"id": "c1", "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 5}},
+        ],
+    )
+    assert deltas == [ThinkingDelta("h"), ThinkingDelta("m"), TextDelta("So"), TextDelta(" it is")]
+    assert one.message.parts == (
+        *(Thinking("hm", {"openai": "reasoning_content"}), Text("So it is")),
+        *(ToolCall("add", {"a": 1}, "a"), ToolCall("now", {}, "b")),
+    )
+    assert (one.stop_reason, one.usage) == ("tool_calls", Usage(input=3, output=5))
+    assert one.metadata["id"] == "c1"
+
+
+def test_fields_that_are_not_known_are_passed_over() -> None:
+    strange = {"id": "c1", "choices": [{"delta": {"content": "a", "new": 1, "annotations": []}, "logprobs": {}}], "new": 1}
+    assert reply(OPENAI, strange, {}, {"choices": None}, {"choices": [{}]}, chunk("brand_new")).message == assistant("a")
+    assert reply(OPENAI, chunk("brand_new")).stop_reason == "brand_new"
+
+
+def test_a_refusal_is_text_and_the_reason_of_the_end() -> None:
+    deltas, one = read(OPENAI, [chunk(refusal="I can"), chunk(refusal="not"), chunk("stop")])
+    assert joined(deltas) == ("I cannot", "") and one.message == assistant("I cannot")
+    assert one.stop_reason == "refusal"
+
+
+def test_the_reason_of_the_end_is_kept_in_the_words_of_the_api() -> None:
+    for reason in ("stop", "content_filter", "length", "function_call"):
+        assert reply(OPENAI, chunk(content="a"), chunk(reason), chunk()).stop_reason == reason
+
+
+@pytest.mark.parametrize("broken", ['{"a": ', "add(1)"])
+def test_arguments_that_are_no_json_are_kept_as_text(broken: str) -> None:
+    chunks = (*calls(fragment(0, "a", "add", broken)), chunk("tool_calls"))
+    assert reply(OPENAI, *chunks).message.calls == (ToolCall("add", broken, "a"),)
+
+
+@pytest.mark.parametrize("came", ['{"a": ', ""])
+def test_a_call_in_which_the_reply_was_cut_off_is_dropped_and_named(came: str) -> None:
+    half = fragment(1, "b", "now", came)
+    one = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "a", "add", '{"a": 1}'), half), chunk("length"))
+    assert one.message == assistant("So", ToolCall("add", {"a": 1}, "a"))
+    assert one.metadata["cut_call"] == "now"
+
+
+def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
+    one = reply(OPENAI, *calls(fragment(0, "a", "add", '{"a": 1}')), chunk("length"))
+    assert one.message.calls == (ToolCall("add", {"a": 1}, "a"),) and "cut_call" not in one.metadata
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [[], [chunk(content="So")], calls(fragment(0, "a", "add", "{}")), [{"choices": [], "usage": {"prompt_tokens": 1}}]],
+)
+def test_a_stream_without_an_end_was_cut_off(chunks: list[Any]) -> None:
+    with pytest.raises(CutOff):
+        read(OPENAI, chunks)
+
+
+def test_an_empty_reply_has_no_parts() -> None:
+    assert reply(OPENAI, chunk(content="", reasoning_content="", tool_calls=[]), chunk("stop")).message.parts == ()
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "message"),
+    [
+        ({"code": 429, "message": "slow down"}, "429", "slow down"),
+        ({"type": "overloaded", "message": "busy", "code": None}, "overloaded", "busy"),
+        *[("busy", "", "busy"), ({"x": 1}, "", "")],
+    ],
+)
+def test_an_error_in_the_place_of_a_reply_is_a_refusal_in_its_words(error: Any, name: str, message: str) -> None:
+    with pytest.raises(Refused) as refused:
+        read(OPENAI, as_stream({"error": error}))
+    assert (refused.value.said.name, refused.value.said.message) == (name, message)
+
+
+@pytest.mark.parametrize(
+    ("said", "usage"),
+    [
+        *[(None, Usage()), ({}, Usage()), ({"total_tokens": 3}, Usage())],
+        ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(input=0, output=0)),
+        (
+            {
+                **{"prompt_tokens": 10, "completion_tokens": 5},
+                "prompt_tokens_details": {"cached_tokens": 7, "cache_write_tokens": 2},
+                "completion_tokens_details": {"reasoning_tokens": 4},
+            },
+            Usage(input=10, output=5, cache_read=7, cache_write=2, reasoning=4),
+        ),
+        (
+            {"prompt_tokens": 1, "prompt_tokens_details": None, "completion_tokens_details": {"reasoning_tokens": None}},
+            Usage(input=1),
+        ),
+    ],
+)
+def test_tokens_are_counted_and_what_is_not_told_is_unknown(said: Any, usage: Usage) -> None:
+    assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": said}).usage == usage
+    assert reply(OPENAI, {**chunk("stop"), "usage": said}).usage == usage
+
+
+def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
+    function = {"name": "add", "arguments": '{"a":1}'}
+    message = {
+        **{"role": "assistant", "content": "Über " + ODD, "refusal": None, "reasoning": "hm", "annotations": []},
+        "tool_calls": [{"id": "a", "type": "function", "function": function}, {"id": "b", "function": function}],
+    }
+    usage = {"prompt_tokens": 3, "completion_tokens": 5}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls", "logprobs": None}
+    whole = {"id": "c1", "model": "gpt-x", "choices": [choice], "usage": usage}
+    streamed = [
+        *(chunk(reasoning="h"), chunk(reasoning="m"), chunk(content="Über "), chunk(content=ODD)),
+        *calls(fragment(0, "a", "add", '{"a"'), fragment(1, "b", "add"), fragment(0, None, None, ":1}")),
+        *(*calls(fragment(1, arguments='{"a":1}')), chunk("tool_calls"), {"choices": [], "usage": usage}),
+    ]
+    (deltas, one), (deltas_of_whole, one_of_whole) = read(OPENAI, streamed), read(OPENAI, as_stream(whole))
+    assert one == one_of_whole
+    assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD, "hm")

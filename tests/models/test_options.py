@@ -1,0 +1,180 @@
+"""What stands behind ``?`` in the name of a model."""
+
+from __future__ import annotations
+
+import traceback
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentnb.errors import SettingsError
+from agentnb.models import RemoteModel, make_model
+from agentnb.models.options import EFFORTS, Options, named
+from agentnb.models.prices import Price
+from agentnb.models.registry import REMOTE
+
+SECRET = "sk-ant-never-to-be-seen-0123456789"
+HERE = "url=http://localhost:8000/v1"
+ALL = sorted({option for provider in REMOTE.values() for option in provider.options})
+
+
+def options(given: str, provider: str = "anthropic") -> Options:
+    """The options of a model with this behind the ``?``, on this machine so that it needs no key."""
+    model = make_model(f"{provider}:m-1?{given}" + ("" if "url=" in given else f"&{HERE}"))
+    assert isinstance(model, RemoteModel)
+    return model.options
+
+
+def refusal(given: str, provider: str = "anthropic") -> str:
+    with pytest.raises(SettingsError) as caught:
+        make_model(f"{provider}:m-1?{given}")
+    return str(caught.value)
+
+
+READ: list[tuple[str, str, str, Any]] = [
+    ("anthropic", "max_tokens=100", "max_tokens", 100),
+    ("openai", "temperature=0.7", "temperature", 0.7),
+    ("openai", "temperature=0", "temperature", 0.0),
+    ("anthropic", "effort=high", "effort", "high"),
+    ("anthropic", "thinking=off", "thinking", "off"),
+    ("anthropic", "thinking=adaptive", "thinking", "adaptive"),
+    ("anthropic", "thinking=2000", "thinking", "2000"),
+    ("anthropic", "stop=END", "stop", ("END",)),
+    ("anthropic", "stop=END&stop=a%26b%20c", "stop", ("END", "a&b c")),
+    ("compatible", "echo=yes", "echo", True),
+    ("anthropic", "parallel=no", "parallel", False),
+    ("anthropic", "cache=1h", "cache", "1h"),
+    ("anthropic", "stream=no", "stream", False),
+    ("anthropic", "stream=FALSE", "stream", False),
+    ("anthropic", "images=1", "images", True),
+    ("anthropic", "timeout=2.5", "timeout", 2.5),
+    ("anthropic", "url=https://gateway.example.org/a", "url", "https://gateway.example.org/a"),
+    ("openai", "key=MY_KEY", "key", "MY_KEY"),
+    ("openai", "price=3/15", "price", Price(Decimal(3), Decimal(15))),
+    ("openai", "price=0", "price", Price(Decimal(0), Decimal(0))),
+]
+
+
+@pytest.mark.parametrize(("provider", "given", "name", "value"), READ, ids=[f"{one[0]}-{one[1]}" for one in READ])
+def test_an_option_is_read_and_stands_in_the_name_again(
+    monkeypatch: pytest.MonkeyPatch, provider: str, given: str, name: str, value: Any
+) -> None:
+    monkeypatch.setenv("MY_KEY", SECRET)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    read = options(given, provider)
+    assert getattr(read, name) == value
+    model = make_model(f"{provider}:m-1{named(read)}")
+    assert isinstance(model, RemoteModel) and model.options == read
+    assert model.name == f"{provider}:m-1{named(read)}"
+
+
+def test_every_option_of_every_provider_was_tried() -> None:
+    assert {name for _, _, name, _ in READ} == set(ALL)
+
+
+def test_what_is_as_usual_does_not_stand_in_the_name() -> None:
+    assert named(Options()) == "" == named(Options(output_schema={"type": "object"}))
+    assert named(Options(cache="5m", stream=True, timeout=300)) == ""
+    assert named(Options(stream=False, max_tokens=9, timeout=60.0)) == "?max_tokens=9&stream=no&timeout=60"
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=10)
+some = st.fixed_dictionaries(
+    {},
+    optional={
+        "max_tokens": st.integers(1, 10**9),
+        "temperature": st.floats(0, 2),
+        "effort": st.sampled_from(EFFORTS),
+        "stop": st.lists(texts, min_size=1, max_size=3).map(tuple),
+        "parallel": st.booleans(),
+        "stream": st.booleans(),
+        "images": st.booleans(),
+        "timeout": st.floats(0.001, 1e9),
+    },
+)
+
+
+@settings(max_examples=200, deadline=None, database=None)
+@given(some)
+def test_whatever_the_options_the_name_gives_the_same_again(given: dict[str, Any]) -> None:
+    made = Options(url="http://[::1]:8000/v1/a,b", **given)
+    model = make_model(f"openai:m{named(made)}")
+    assert isinstance(model, RemoteModel) and model.options == made
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("speed=1", "anthropic:m-1 has no option 'speed'. There is cache, effort, images"),
+        ("temperature=1", "anthropic:m-1 has no option 'temperature'."),
+        ("max_token=1", "Did you mean max_tokens?"),
+        ("max_tokens=many", "max_tokens=many of anthropic:m-1 is not a number"),
+        ("max_tokens=1.5", "max_tokens=1.5 of anthropic:m-1 is not a number"),
+        ("max_tokens=0", "max_tokens=0 cannot be. Give a number of 1 or more"),
+        ("max_tokens=-5", "max_tokens=-5 cannot be"),
+        ("timeout=0", "timeout=0.0 cannot be"),
+        ("timeout=nan", "timeout=nan cannot be"),
+        ("timeout=inf", "timeout=inf cannot be"),
+        ("timeout=soon", "is not a number"),
+        ("stream=perhaps", "stream=perhaps of anthropic:m-1 is not yes or no"),
+        ("stream=", "stream= of anthropic:m-1 is not yes or no"),
+        ("effort=huge", f"effort=huge is unknown. It is one of {', '.join(EFFORTS)}"),
+        ("cache=2h", "cache=2h is unknown. It is one of 5m, 1h, no"),
+        ("thinking=on", "thinking=on is unknown. It is off, adaptive, or a number of tokens"),
+        ("thinking=0", "thinking=0 is unknown"),
+        ("thinking=٣", "is unknown"),
+        ("stop=", "stop= is blank"),
+        ("price=cheap", "price=cheap is no price"),
+        ("url=localhost:8000", "url=localhost:8000 is no URL of a server. Write url=http://localhost:8000/v1"),
+        ("url=ftp://localhost", "is no URL of a server"),
+        ("url=http://", "is no URL of a server"),
+        ("url=http://localhost:0", "is no URL of a server"),
+        ("url=http://local%20host", "is no URL of a server"),
+        ("url=http://localhost%0a/", "is no URL of a server"),
+        ("url=http://localhost:port", "url= is no URL"),
+        ("url=http://localhost:99999", "url= is no URL"),
+        ("url=http://[::1", "url= is no URL"),
+        ("url=http://localhost/v1?api-key=1", "nothing can stand behind ? or #"),
+        ("url=http://localhost/v1%23a", "nothing can stand behind ? or #"),
+        ("key=my_key", "key= wants the name of a variable, not a key. Write key=MY_KEY, and set it: %agent key MY_KEY"),
+    ],
+)
+def test_what_cannot_be_is_said_with_what_can(given: str, told: str) -> None:
+    assert told in refusal(given)
+
+
+def test_a_temperature_is_a_number_of_0_or_more() -> None:
+    for wrong in ("-1", "nan", "inf"):
+        assert "temperature=" in refusal(f"temperature={wrong}", "openai")
+
+
+@pytest.mark.parametrize("option", [*ALL, SECRET, "api_key"])
+def test_no_error_repeats_what_may_be_a_key(option: str) -> None:
+    for provider in REMOTE:
+        for value in (SECRET, f"http://me:{SECRET}@localhost/v1", f"http://localhost/v1?key={SECRET}", f"{SECRET}@localhost"):
+            if option == "stop":
+                continue  # any text can be one
+            with pytest.raises(SettingsError) as caught:
+                make_model(f"{provider}:m-1?{option}={value}")
+            told = "".join(traceback.format_exception(caught.value, chain=True)) + repr(caught.value)
+            assert "never-to-be-seen" not in told
+
+
+def test_a_url_with_a_password_is_refused_with_the_other_way() -> None:
+    told = refusal("url=https://me:secret@example.org/v1")
+    assert "must not hold a password" in told and "%agent key MY_KEY" in told and "secret" not in told
+    assert "must not hold a password" in refusal("url=https://me@example.org/v1")
+
+
+def test_a_long_wrong_value_is_not_repeated() -> None:
+    assert len(refusal("max_tokens=" + "9" * 5000)) < 200
+    assert len(refusal("price=" + "9" * 5000)) < 200
+
+
+@pytest.mark.parametrize("provider", REMOTE)
+def test_each_provider_knows_its_options_and_no_others(provider: str) -> None:
+    for option in set(ALL) - REMOTE[provider].options:
+        assert f"has no option '{option}'" in refusal(f"{option}=1", provider)

@@ -1,0 +1,324 @@
+"""A model behind a provider's API, on the wire: what is tried again, what is told, and how it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from quick_models import FORMATS, NEVER, PATIENCE, QUICK, REQUEST, WIRES, items_of, quick, reply_of
+
+from agentnb.core.events import TextDelta
+from agentnb.core.messages import ToolCall
+from agentnb.core.usage import Usage
+from agentnb.errors import BrokenReply, ContextOverflow, KeyRefused, ModelError, ProviderTrouble, RateLimited
+from agentnb.models import Reply, Retry
+from agentnb.models.remote import MOST_TURNS
+from agentnb.models.retry import RetryPolicy
+from agentnb.testing import (
+    Answer,
+    BrokenJson,
+    Cut,
+    EndEarly,
+    ErrorInStream,
+    LoopbackServer,
+    NotJson,
+    Stall,
+    Status,
+    overflow,
+)
+
+every_wire = pytest.mark.parametrize("wire", WIRES)
+each_format = pytest.mark.parametrize("wire", FORMATS)
+streamed_or_whole = pytest.mark.parametrize("stream", ["yes", "no"])
+
+
+def ask(server: LoopbackServer, wire: str, retries: RetryPolicy = QUICK, **options: Any) -> list[Any]:
+    """What one call yields, the error last if it ends with one."""
+    told: list[Any] = []
+
+    async def listen() -> None:
+        async with asyncio.timeout(PATIENCE), aclosing(quick(server.model(wire, **options), retries).stream(REQUEST)) as items:  # type: ignore[type-var]
+            async for item in items:
+                told.append(item)  # noqa: PERF401  # what comes before an error is wanted too
+
+    try:
+        asyncio.run(listen())
+    except ModelError as error:
+        told.append(error)
+    return told
+
+
+def retries_of(told: list[Any]) -> list[Retry]:
+    return [item for item in told if isinstance(item, Retry)]
+
+
+# What is tried again
+
+
+@each_format
+@streamed_or_whole
+@pytest.mark.req("R0.10", "R2.40", "KX.3")
+def test_the_server_sees_one_request_for_each_attempt(wire: str, stream: str) -> None:
+    with LoopbackServer([Status(500), Status(429), Status(529), "Here."]) as server:
+        told = ask(server, wire, stream=stream)
+    assert told[-1].message.text == "Here."
+    assert [(one.attempt, one.status) for one in retries_of(told)] == [(1, 500), (2, 429), (3, 529)]
+    assert [one.answered for one in server.requests] == [500, 429, 529, 200]
+    assert len({one.raw for one in server.requests}) == 1
+
+
+@each_format
+@streamed_or_whole
+@pytest.mark.req("KX.3", "K0.12")
+def test_without_retries_of_ours_there_are_none(wire: str, stream: str) -> None:
+    statuses = [408, 409, 429, 500, 503, 529]
+    with LoopbackServer([Status(status) for status in statuses] + ["never"]) as server:
+        errors = refusals(server, wire, stream, NEVER, len(statuses))
+    assert [one.answered for one in server.requests] == statuses
+    assert [f"({status}" in error.what for status, error in zip(statuses, errors, strict=True)] == [True] * 6
+
+
+def refusals(server: LoopbackServer, wire: str, stream: str, retries: RetryPolicy, count: int) -> list[ModelError]:
+    """The errors of so many calls, one after the other."""
+
+    async def some() -> list[ModelError]:
+        model = quick(server.model(wire, stream=stream), retries)
+        errors = []
+        for _ in range(count):
+            with pytest.raises(ModelError) as caught:
+                await items_of(model)
+            errors.append(caught.value)
+        return errors
+
+    return asyncio.run(some())
+
+
+@every_wire
+@pytest.mark.req("R0.78", "R2.40", "K0.12")
+@pytest.mark.parametrize(("status", "attempts", "kind"), [(429, 6, RateLimited), (503, 5, ProviderTrouble)])
+def test_a_call_ends_after_so_many_attempts(wire: str, status: int, attempts: int, kind: type[ModelError]) -> None:
+    with LoopbackServer([Status(status)] * 20) as server:
+        told = ask(server, wire)
+    assert len(server.requests) == attempts == len(told)
+    assert isinstance(told[-1], kind) and f"({status}, " in told[-1].what.replace(f"({status})", f"({status}, ")
+
+
+@each_format
+@streamed_or_whole
+@pytest.mark.req("R2.40")
+def test_what_the_provider_would_refuse_again_is_sent_once(wire: str, stream: str) -> None:
+    statuses = [400, 401, 402, 403, 404, 413, 422]
+    with LoopbackServer([Status(status) for status in statuses] + ["never"]) as server:
+        errors = refusals(server, wire, stream, QUICK, len(statuses))
+    assert [one.answered for one in server.requests] == statuses
+    assert [f"({status}" in error.what for status, error in zip(statuses, errors, strict=True)] == [True] * 7
+
+
+@every_wire
+def test_an_account_without_credit_is_asked_once(wire: str) -> None:
+    with LoopbackServer([Status(429, type="insufficient_quota")] * 3) as server:
+        told = ask(server, wire)
+    assert len(server.requests) == 1 and "no credit left" in told[0].what
+
+
+@every_wire
+@pytest.mark.req("R2.40")
+def test_a_provider_that_says_not_to_try_again_is_obeyed(wire: str) -> None:
+    with LoopbackServer([Status(500, headers={"x-should-retry": "false"})] * 3) as server:
+        assert len(ask(server, wire)) == 1 == len(server.requests)
+
+
+@every_wire
+@pytest.mark.req("R2.40")
+def test_the_time_that_the_provider_asks_for_is_waited(wire: str) -> None:
+    at: list[float] = []
+
+    def answer(body: Any) -> Any:
+        at.append(time.monotonic())
+        return Status(429, headers={"retry-after-ms": "200"}) if len(at) == 1 else "Here."
+
+    with LoopbackServer(answer) as server:
+        (retry,) = retries_of(ask(server, wire))
+    assert retry.seconds >= 0.2 and at[1] - at[0] >= 0.2
+
+
+@every_wire
+@pytest.mark.req("R2.40", "K0.12")
+def test_a_provider_that_asks_for_too_long_a_wait_ends_the_call_at_once(wire: str) -> None:
+    with LoopbackServer([Status(429, retry_after=3600)] * 3) as server:
+        told = ask(server, wire)
+    assert len(server.requests) == 1 and isinstance(told[0], RateLimited)
+
+
+BROKEN = {
+    "a page of a gateway": (lambda: NotJson(502), ProviderTrouble),
+    "cut before any answer": (lambda: Cut(after=0), ProviderTrouble),
+    "cut in the middle": (lambda: Cut(), ProviderTrouble),
+    "torn down in the middle": (lambda: Cut(reset=True), ProviderTrouble),
+    "broken JSON": (lambda: BrokenJson(3), BrokenReply),
+    "an error inside": (lambda: ErrorInStream(), ProviderTrouble),
+    "a limit inside": (lambda: ErrorInStream("rate_limit_error"), RateLimited),
+    "silence before any answer": (lambda: Stall(after=0), ProviderTrouble),
+    "silence in the middle": (lambda: Stall(), ProviderTrouble),
+}
+
+
+@each_format
+@streamed_or_whole
+@pytest.mark.req("R2.40")
+@pytest.mark.parametrize("broken", BROKEN)
+def test_whatever_breaks_a_reply_is_tried_again_and_then_is_a_clear_error(wire: str, stream: str, broken: str) -> None:
+    make, kind = BROKEN[broken]
+    options = {"stream": stream, "timeout": 0.3} if "silence" in broken else {"stream": stream}
+    with LoopbackServer([make(), "Here and whole."]) as server:
+        told = ask(server, wire, **options)
+    (retry,) = retries_of(told)
+    assert told[-1].message.text == "Here and whole." and len(server.requests) == 2
+    assert retry.reason.startswith(f"{wire}: ")
+    begun = told[told.index(retry) + 1 : -1]
+    assert "".join(item.text for item in begun) == "Here and whole."
+    with LoopbackServer([make()] * 2) as server:
+        told = ask(server, wire, NEVER, **options)
+    assert isinstance(told[-1], kind) and not retries_of(told)
+    assert told[-1].what == retry.reason and told[-1].hint and "\n" not in str(told[-1])
+
+
+@every_wire
+def test_a_reply_that_ends_in_order_before_its_end_is_cut_off(wire: str) -> None:
+    with LoopbackServer([EndEarly(1, "One two three"), EndEarly(1, "One two three")]) as server:
+        told = ask(server, wire, NEVER)
+    assert isinstance(told[-1], ProviderTrouble) and "ended before the reply did" in told[-1].what
+
+
+@each_format
+@streamed_or_whole
+def test_a_page_with_status_200_is_no_reply(wire: str, stream: str) -> None:
+    with LoopbackServer([NotJson(200)] * 2) as server:
+        told = ask(server, wire, NEVER, stream=stream)
+    assert isinstance(told[-1], ProviderTrouble | BrokenReply) and told[-1].hint
+
+
+@each_format
+@streamed_or_whole
+@pytest.mark.parametrize("minimal", [False, True])
+def test_a_conversation_that_is_too_long_is_sent_once(wire: str, stream: str, minimal: bool) -> None:
+    if minimal and wire not in ("ollama", "compatible"):
+        return
+    with LoopbackServer([overflow()] * 2, minimal=minimal) as server:
+        told = ask(server, wire, stream=stream)
+    assert len(server.requests) == 1 and isinstance(told[0], ContextOverflow)
+
+
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize("stream", ["yes", "no"])
+def test_an_overflow_inside_a_stream_is_not_sent_again(failed: bool, stream: str) -> None:
+    with LoopbackServer([ErrorInStream("context_length_exceeded", 1, failed=failed)] * 2) as server:
+        told = ask(server, "openai-responses", stream=stream)
+    if stream == "yes":
+        assert len(server.requests) == 1 and isinstance(told[-1], ContextOverflow)
+
+
+@every_wire
+def test_a_refused_key_is_told_without_it(monkeypatch: pytest.MonkeyPatch, wire: str) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-wrong-0123456789")
+    with LoopbackServer(["Here."], key="sk-right-0123456789") as server:
+        told = ask(server, wire, key="MY_KEY")
+    assert isinstance(told[0], KeyRefused) and told[0].hint == "Type in another: %agent key MY_KEY"
+    assert "0123456789" not in str(told[0]) and len(server.requests) == 1
+    monkeypatch.setenv("MY_KEY", "sk-right-0123456789")
+    with LoopbackServer(["Here."], key="sk-right-0123456789") as server:
+        assert ask(server, wire, key="MY_KEY")[-1].message.text == "Here."
+
+
+@every_wire
+def test_a_server_on_this_machine_that_is_not_running_is_said_so_at_once(wire: str) -> None:
+    with LoopbackServer() as server:
+        name, url = server.model(wire), server.url if wire == "anthropic" else f"{server.url}/v1"
+    (error,) = ask_name(name)
+    assert isinstance(error, ProviderTrouble)
+    assert str(error) == f"{wire}: nothing answers at {url}. Start the server there, or name another: url="
+
+
+def ask_name(name: str) -> list[Any]:
+    try:
+        return asyncio.run(items_of(quick(name)))
+    except ModelError as error:
+        return [error]
+
+
+@every_wire
+def test_whole_and_streamed_are_the_same_reply(wire: str) -> None:
+    script = [
+        ["Zwei  Wörter 👀\n", ToolCall("add", {"a": [1, {"b": None}]}), ToolCall("add", {})],
+        "Plain.",
+        Answer(["Cut"], "max_tokens"),
+    ]
+    with LoopbackServer(script) as streamed, LoopbackServer(script) as whole:
+        for _ in script:
+            one, other = ask(streamed, wire)[-1], ask(whole, wire, stream="no")[-1]
+            assert (without_ids(one), one.stop_reason, one.usage) == (without_ids(other), other.stop_reason, other.usage)
+            assert one.metadata.keys() == other.metadata.keys()
+
+
+def without_ids(reply: Reply) -> list[Any]:
+    return [replace(part, id="") if isinstance(part, ToolCall) else part for part in reply.message.parts]
+
+
+# A reply in several turns
+
+
+PAUSED = Answer(["First ", "half, "], "pause_turn", Usage(100, 10))
+REST = Answer(["second half."], usage=Usage(200, 20))
+
+
+@streamed_or_whole
+@pytest.mark.req("K2.1")
+def test_a_reply_that_was_paused_goes_on_and_is_one(stream: str) -> None:
+    with LoopbackServer([PAUSED, PAUSED, REST]) as server:
+        told = ask(server, "anthropic", stream=stream)
+    reply = told[-1]
+    assert [type(item) for item in told].count(Reply) == 1
+    assert reply.message.text == "First half, First half, second half." and reply.stop_reason == "end_turn"
+    assert (reply.usage.input, reply.usage.output) == (400, 40)
+    assert "".join(item.text for item in told if isinstance(item, TextDelta)) == reply.message.text
+    sent = [[message["role"] for message in one.body["messages"]] for one in server.requests]
+    assert sent == [["user"], ["user", "assistant"], ["user", "assistant", "assistant"]]
+    assert server.requests[1].body["messages"][1]["content"][0]["text"] == "First "
+
+
+@pytest.mark.req("K2.1")
+def test_a_reply_that_is_paused_for_ever_ends() -> None:
+    with LoopbackServer([PAUSED], repeat=True) as server:
+        reply = ask(server, "anthropic")[-1]
+    assert len(server.requests) == MOST_TURNS and reply.stop_reason == "pause_turn"
+    assert reply.message.text == "First half, " * MOST_TURNS and reply.usage.output == 10 * MOST_TURNS
+
+
+@pytest.mark.req("K2.1", "R2.40")
+def test_a_turn_that_is_tried_again_does_not_lose_what_came_before() -> None:
+    with LoopbackServer([PAUSED, Cut(line="second quarter", after=4), REST]) as server:
+        told = ask(server, "anthropic")
+    (retry,) = retries_of(told)
+    begun = told[told.index(retry) + 1 : -1]
+    assert "".join(item.text for item in begun) == told[-1].message.text == "First half, second half."
+
+
+# What it needs
+
+
+def test_its_name_says_how_it_is_called_and_makes_it_again() -> None:
+    name = "compatible:hf.co/some/model:Q4#main?max_tokens=9&stop=%26&url=http://localhost:8000/v1"
+    model = quick(name)
+    assert (model.name, model.model) == (name, "hf.co/some/model:Q4#main")
+
+
+@every_wire
+def test_the_name_of_the_model_is_sent_as_it_was_written(wire: str) -> None:
+    with LoopbackServer(["Here."]) as server:
+        name = server.model(wire).replace(":loopback?", ":hf.co/some/model:Q4#main?")
+        asyncio.run(reply_of(quick(name)))
+    assert server.requests[0].body["model"] == "hf.co/some/model:Q4#main"

@@ -1,0 +1,147 @@
+"""What is sent is made once in a conversation: a request costs what is new in it, however long the history is."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from wire_by_hand import PROVIDERS, assistant, requests_of_a_run, user
+
+from agentnb.core.messages import Message
+from agentnb.core.request import Request, Sent
+from agentnb.models.options import Options
+from agentnb.models.provider import Provider
+
+MARK = b',"cache_control":{"type":"ephemeral"}'
+CLOSING = b'"]}'
+every_provider = pytest.mark.parametrize("provider", PROVIDERS.values(), ids=PROVIDERS.keys())
+every_wire = pytest.mark.parametrize("name", ["anthropic", "openai", "openai-responses", "compatible"])
+
+
+class Maker:
+    """Makes something of a message, and knows of which it did."""
+
+    def __init__(self) -> None:
+        self.of: list[Message] = []
+
+    def __call__(self, message: Message) -> str:
+        self.of.append(message)
+        return message.text
+
+
+def unchanged(before: bytes, after: bytes) -> int:
+    """How many bytes both begin with."""
+    return next((at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
+
+
+def conversation(count: int) -> list[Message]:
+    return [assistant(str(index)) if index % 2 else user(str(index)) for index in range(count)]
+
+
+def test_of_each_message_something_is_made_once_in_a_conversation() -> None:
+    items, kept, make = conversation(9), {}, Maker()
+    for length in (1, 3, 3, 5, 9):
+        made = Sent(items, length, None, kept).made("form", make, length - 1)
+        assert made == [str(index) for index in range(length - 1)]
+    assert make.of == items[:8]
+
+
+def test_of_the_last_message_nothing_is_kept_for_it_may_still_change() -> None:
+    items, kept, make = conversation(3), {}, Maker()
+    assert Sent(items, 3, None, kept).made("form", make, 3) == ["0", "1"]
+    items[2] = user("changed")
+    items += [assistant("3"), user("4")]
+    assert Sent(items, 5, None, kept).made("form", make, 4) == ["0", "1", "changed", "3"]
+
+
+def test_an_older_request_is_made_of_what_was_sent_then() -> None:
+    items, kept, make = conversation(9), {}, Maker()
+    old = Sent(items, 5, None, kept)
+    Sent(items, 9, None, kept).made("form", make, 8)
+    assert old.made("form", make, 4) == ["0", "1", "2", "3"]
+
+
+def test_each_form_is_kept_apart() -> None:
+    items, kept = conversation(3), {}
+    sent = Sent(items, 3, None, kept)
+    assert sent.made("text", lambda message: message.text, 2) == ["0", "1"]
+    assert sent.made("role", lambda message: message.role, 2) == ["user", "assistant"]
+
+
+def test_the_lasting_message_is_the_last_without_what_is_said_in_passing() -> None:
+    items = conversation(3)
+    sent = Sent(items, 3, user("2", "in passing"), {})
+    assert sent[-1].parts != items[2].parts and sent.lasting is items[2]
+    assert Sent(items, 3, None, {}).lasting is items[2]
+
+
+def test_what_stands_before_the_messages_is_made_again_only_if_it_changed() -> None:
+    sent, made = Sent(conversation(1), 1, None, {}), []
+
+    def head(name: str) -> Any:
+        return lambda: made.append(name) or name
+
+    tools = ({"a": 1},)
+    assert [sent.once("head", ("m", tools), head(name)) for name in "ab"] == ["a", "a"]
+    assert sent.once("head", ("m", ({"a": 1},)), head("c")) == "a"
+    assert sent.once("head", ("m", ({"a": 2},)), head("d")) == "d"
+    assert made == ["a", "d"]
+
+
+@every_provider
+def test_the_options_of_the_model_are_heeded_also_later_in_a_conversation(provider: Provider) -> None:
+    first, second = requests_of_a_run()[:2]
+    provider.body("m", first, Options(max_tokens=5))
+    bodies = [
+        json.loads(provider.body("other", second, Options(max_tokens=6))),
+        json.loads(provider.body("other", replace(second, settings={"max_tokens": 7}), Options(max_tokens=6))),
+    ]
+    assert [6 in body.values() and "other" in body.values() for body in bodies] == [True, False]
+    assert 7 in bodies[1].values()
+
+
+@every_provider
+def test_a_request_of_a_conversation_is_the_same_as_one_that_stands_alone(provider: Provider) -> None:
+    """What is kept must not show. (Marks for a cache stand on what lasts, which a request alone does not know.)"""
+    for request in requests_of_a_run():
+        alone = replace(request, messages=tuple(request.messages), settings={})
+        for options in (Options(cache="no"), Options(cache="no", images=False), Options(cache="no", echo=True)):
+            assert provider.body("m", request, options) == provider.body("m", alone, options)
+
+
+@every_provider
+def test_all_that_lasts_of_a_request_is_the_unchanged_beginning_of_the_next(provider: Provider) -> None:
+    """Providers keep beginnings of requests: one changed byte, and all behind it is paid for again."""
+    requests = requests_of_a_run(8)
+    for before, after in pairwise(requests):
+        assert before.messages[-1] != before.messages.lasting, "guidance is given in each round"
+        lasting = replace(before, messages=(*before.messages[:-1], before.messages.lasting))
+        first, second = (provider.body("m", one, Options()).replace(MARK, b"") for one in (lasting, after))
+        assert unchanged(first, second) >= len(first.rstrip(CLOSING))
+
+
+@every_wire
+def test_what_is_encoded_in_a_round_does_not_grow_with_the_history(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module(f"agentnb.models.{name.replace('compatible', 'openai').replace('-', '_')}")
+    sizes: list[int] = []
+
+    def counting(value: Any, encode: Any = module.encode) -> bytes:
+        made = encode(value)
+        sizes.append(len(made))
+        return made
+
+    monkeypatch.setattr(module, "encode", counting)
+    items: list[Message] = [user("0" * 100)]
+    kept: dict[Any, Any] = {}
+    options, tools, settings = Options(), (), {}
+    in_each_round: list[int] = []
+    for _ in range(40):
+        sizes.clear()
+        PROVIDERS[name].body("m", Request("system", Sent(items, len(items), None, kept), tools, settings), options)
+        in_each_round.append(sum(sizes))
+        items += [assistant("1" * 100), user("2" * 100)]
+    assert len(set(in_each_round[2:])) == 1 and in_each_round[-1] < 1_000

@@ -1,0 +1,233 @@
+"""What is tried again, when, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentnb.core.events import TextDelta
+from agentnb.core.messages import Message, Text
+from agentnb.errors import ProviderTrouble, RateLimited, RequestRefused
+from agentnb.models import retry
+from agentnb.models.failure import Failure
+from agentnb.models.limiter import Limiter
+from agentnb.models.model import Reply, Retry
+from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
+
+POLICY = RetryPolicy()
+LIMITED = Failure(RateLimited("too many"), passing=True, status=429)
+TROUBLE = Failure(ProviderTrouble("overloaded"), passing=True, status=529)
+CUT_OFF = Failure(ProviderTrouble("cut off"), passing=True)
+REFUSED = Failure(RequestRefused("wrong"), passing=False, status=400)
+DONE = Reply(Message("assistant", (Text("Done."),)))
+
+
+def asked(seconds: float, status: int = 429) -> Failure:
+    return Failure(RateLimited("too many"), passing=True, status=status, retry_after=seconds)
+
+
+def waits(failure: Failure, draw: float = 0.5, policy: RetryPolicy = POLICY) -> list[float]:
+    """The waits of a call of which every attempt fails like this."""
+    told: list[float] = []
+    while (seconds := policy.wait(failure, len(told) + 1, sum(told), draw)) is not None:
+        told.append(seconds)
+    return told
+
+
+@pytest.mark.req("R0.78", "K0.12")
+def test_a_rate_limit_is_tried_again_five_times_after_4_8_16_32_and_64_seconds() -> None:
+    assert waits(LIMITED) == [4, 8, 16, 32, 64]
+    assert waits(LIMITED, draw=0.0) == [2, 4, 8, 16, 32]
+    assert waits(LIMITED, draw=1.0) == [6, 12, 24, 48, 96]
+
+
+@pytest.mark.req("R2.40")
+@pytest.mark.parametrize("failure", [TROUBLE, CUT_OFF], ids=["529", "network"])
+def test_other_trouble_has_five_attempts_in_all_with_2_4_8_and_16_seconds_between(failure: Failure) -> None:
+    assert waits(failure) == [2, 4, 8, 16]
+    assert waits(failure, draw=0.0) == [1, 2, 4, 8]
+    assert waits(failure, draw=1.0) == [3, 6, 12, 24]
+
+
+@pytest.mark.req("R2.40")
+def test_what_does_not_pass_is_not_tried_again() -> None:
+    assert waits(REFUSED) == []
+    quota = Failure(RateLimited("no credit"), passing=False, status=429, retry_after=1.0)
+    assert waits(quota) == []
+
+
+@pytest.mark.req("R2.40")
+@pytest.mark.parametrize("seconds", [0.0, 0.25, 7.0, 120.0])
+@pytest.mark.parametrize("draw", [0.0, 0.5, 1.0])
+def test_what_the_provider_asks_to_wait_goes_before_our_own_and_is_never_cut_short(seconds: float, draw: float) -> None:
+    for status in (429, 503):
+        told = POLICY.wait(asked(seconds, status), 1, 0.0, draw)
+        assert told is not None and seconds <= told <= seconds * 1.1 + 0.5
+
+
+@pytest.mark.req("R2.40", "K0.12")
+def test_a_call_whose_provider_asks_for_more_than_the_cap_fails_at_once() -> None:
+    assert waits(asked(120.1)) == [] == waits(asked(1e300)) == waits(asked(math.inf))
+    assert waits(asked(11), policy=RetryPolicy(longest_wait=10)) == []
+
+
+@pytest.mark.req("R2.40", "K0.12")
+def test_a_call_fails_when_its_waits_would_come_to_more_than_the_total() -> None:
+    assert waits(asked(100), draw=0.0) == [100, 100, 100]
+    assert POLICY.wait(LIMITED, 5, 236.0, 0.5) == 64
+    assert POLICY.wait(LIMITED, 5, 236.1, 0.5) is None
+
+
+def test_two_calls_that_failed_together_do_not_come_back_together() -> None:
+    assert POLICY.wait(LIMITED, 1, 0.0, 0.1) != POLICY.wait(LIMITED, 1, 0.0, 0.2)
+    assert POLICY.wait(asked(8), 1, 0.0, 0.1) != POLICY.wait(asked(8), 1, 0.0, 0.2)
+
+
+numbers = st.floats(0, 1e6)
+failures = st.builds(
+    Failure,
+    st.just(ProviderTrouble("trouble")),
+    st.booleans(),
+    st.none() | st.integers(300, 700) | st.just(429),
+    st.none() | st.floats(0),
+)
+policies = st.builds(RetryPolicy, numbers, st.integers(0, 30), numbers, st.integers(0, 30), numbers, numbers)
+
+
+@pytest.mark.req("K0.12")
+@settings(max_examples=300, deadline=None, database=None)
+@given(policies, st.lists(st.tuples(failures, st.floats(0, 1)), min_size=70, max_size=70))
+def test_whatever_fails_attempts_and_waits_are_bounded(policy: RetryPolicy, told: list[tuple[Failure, float]]) -> None:
+    waited, attempt = 0.0, 0
+    for failure, draw in told:
+        attempt += 1
+        seconds = policy.wait(failure, attempt, waited, draw)
+        if seconds is None:
+            break
+        assert seconds >= (failure.retry_after or 0) and failure.passing
+        assert seconds <= policy.longest_wait * 1.1 + 0.5
+        waited += seconds
+    assert attempt <= 1 + max(policy.rate_limit_retries, policy.trouble_retries)
+    assert waited <= policy.most_waiting
+
+
+# What becomes of it
+
+
+class Attempts:
+    """Attempts that fail like this, one after the other, each after a word; then one that goes well."""
+
+    def __init__(self, *failures: Failure) -> None:
+        self.failures = list(failures)
+        self.made = 0
+        self.closed = 0
+
+    async def __call__(self) -> AsyncIterator[object]:
+        self.made += 1
+        try:
+            yield TextDelta(f"word {self.made}")
+            if self.failures:
+                raise AttemptFailed(self.failures.pop(0))
+            yield DONE
+        finally:
+            self.closed += 1
+
+
+def heard(attempts: Attempts, policy: RetryPolicy, limiter: Limiter | None = None) -> list[object]:
+    told: list[object] = []
+
+    async def listen() -> None:
+        stream = with_retries(attempts, policy, limiter or Limiter())  # type: ignore[arg-type]
+        async for item in stream:
+            told.append(item)  # noqa: PERF401  # what comes before an error is wanted too
+
+    try:
+        asyncio.run(listen())
+    except RateLimited as error:
+        told.append(error)
+    return told
+
+
+@pytest.mark.req("R2.40")
+def test_each_failed_attempt_that_is_followed_by_another_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry.random, "random", lambda: 0.5)
+    policy = RetryPolicy(rate_limit_first=0.002, trouble_first=0.001)
+    told = heard(Attempts(LIMITED, TROUBLE, CUT_OFF), policy)
+    assert [item for item in told if isinstance(item, Retry)] == [
+        Retry(1, 0.002, "too many", 429),
+        Retry(2, 0.002, "overloaded", 529),
+        Retry(3, 0.004, "cut off", None),
+    ]
+    assert [item.text for item in told if isinstance(item, TextDelta)] == ["word 1", "word 2", "word 3", "word 4"]
+    assert told[-1] == DONE
+
+
+@pytest.mark.req("K0.12", "KX.3")
+def test_the_last_failure_is_raised_and_no_retry_is_told_before_it() -> None:
+    attempts, limiter = Attempts(*[LIMITED] * 9), Limiter()
+    told = heard(attempts, RetryPolicy(rate_limit_first=0.0001, rate_limit_retries=2), limiter)
+    assert (attempts.made, attempts.closed) == (3, 3)
+    assert [type(item) for item in told] == [TextDelta, Retry, TextDelta, Retry, TextDelta, RateLimited]
+    assert told[-1] is LIMITED.error
+
+
+@pytest.mark.req("R0.78")
+def test_a_wait_for_a_retry_is_cancelled_at_once_and_keeps_no_place() -> None:
+    limiter = Limiter(1)
+
+    async def stopped() -> None:
+        stream = with_retries(Attempts(TROUBLE), RetryPolicy(trouble_first=100), limiter)  # type: ignore[arg-type]
+        while not isinstance(await anext(stream), Retry):
+            pass
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        async with limiter.place():  # another call goes meanwhile
+            waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        async with limiter.place():
+            pass
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    async def patiently() -> None:
+        async with asyncio.timeout(20):
+            await stopped()
+
+    asyncio.run(patiently())
+
+
+def test_a_stream_that_is_left_early_closes_its_attempt_and_gives_its_place_back() -> None:
+    attempts, limiter = Attempts(), Limiter(1)
+
+    async def leave() -> None:
+        stream = with_retries(attempts, POLICY, limiter)  # type: ignore[arg-type]
+        await anext(stream)
+        await stream.aclose()
+        assert attempts.closed == 1
+        async with asyncio.timeout(20), limiter.place():
+            pass
+
+    asyncio.run(leave())
+
+
+def test_what_is_no_failure_of_a_provider_is_raised_as_it_is() -> None:
+    async def broken() -> AsyncIterator[object]:
+        raise ZeroDivisionError
+        yield
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(anext(with_retries(broken, POLICY, Limiter())))  # type: ignore[arg-type]
+
+
+def test_rate_limits_and_nothing_else_close_the_limiter() -> None:
+    limiter = Limiter(8)
+    heard(Attempts(TROUBLE, CUT_OFF), RetryPolicy(trouble_first=0.0001), limiter)
+    assert limiter.allowed == 8
+    heard(Attempts(LIMITED), RetryPolicy(rate_limit_first=0.0001), limiter)
+    assert limiter.allowed == 5  # half as many, and one more for the attempt that went well

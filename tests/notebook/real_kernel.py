@@ -1,0 +1,122 @@
+"""A real kernel to run cells in."""
+
+from __future__ import annotations
+
+import os
+import queue
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.manager import KernelManager
+
+PATIENCE = 60.0
+"""Seconds after which a cell that does not end fails its test."""
+
+TOOLS = '''
+%load_ext agentnb
+import time
+data = {"a": 1}
+
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers.
+
+    Args:
+        a: the first
+    """
+    return a + b
+
+def nap(seconds: float) -> str:
+    """Sleep."""
+    time.sleep(seconds)
+    return "slept"
+
+def broken(x: int) -> int:
+    """Fail."""
+    return 1 // 0
+'''
+
+
+@dataclass
+class Cell:
+    """What a cell showed and how it ended."""
+
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    status: str = ""
+    error: str = ""
+    seconds_after_interrupt: float = 0.0
+
+    @property
+    def printed(self) -> str:
+        return "".join(one["text"] for one in self.outputs if one["type"] == "stream")
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return next((one["data"] for one in self.outputs if one["type"] == "execute_result"), {})
+
+    @property
+    def displays(self) -> list[dict[str, Any]]:
+        """The bundles of the run's display, oldest first; a figure that a tool drew is not one of them."""
+        bundles = [one["data"] for one in self.outputs if one["type"] in ("display_data", "update_display_data")]
+        return [bundle for bundle in bundles if "agentnb-run" in bundle.get("text/html", "")]
+
+    @property
+    def shown(self) -> str:
+        """The last state of the run's display, as text."""
+        return self.displays[-1]["text/plain"] if self.displays else ""
+
+
+class Kernel:
+    """Runs cells in a kernel process and gathers what they show."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        env = dict(os.environ)
+        env.update(
+            HOME=str(folder), IPYTHONDIR=str(folder / "ipython"), MPLCONFIGDIR=str(folder), PYDEVD_DISABLE_FILE_VALIDATION="1"
+        )
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel(cwd=str(folder), env=env)
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=PATIENCE)
+
+    def run(self, code: str, interrupt_when: Callable[[Cell], bool] | None = None) -> Cell:
+        request = self.client.execute(code)
+        cell, started, interrupted = Cell(), time.monotonic(), 0.0
+        while True:
+            assert time.monotonic() - started < PATIENCE, f"The cell does not end: {code}"
+            if interrupt_when is not None and not interrupted and interrupt_when(cell):
+                interrupted = time.monotonic()
+                self.manager.interrupt_kernel()
+            try:
+                message = self.client.get_iopub_msg(timeout=0.05)
+            except queue.Empty:
+                continue
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            kind, content = message["msg_type"], message["content"]
+            if kind == "status" and content["execution_state"] == "idle":
+                break
+            if kind == "error":
+                cell.error = "\n".join(content["traceback"])
+            cell.outputs.append({"type": kind, **content})
+        cell.seconds_after_interrupt = time.monotonic() - interrupted if interrupted else 0.0
+        reply = self.client.get_shell_msg(timeout=PATIENCE)
+        while reply["parent_header"]["msg_id"] != request:
+            reply = self.client.get_shell_msg(timeout=PATIENCE)
+        cell.status = reply["content"]["status"]
+        return cell
+
+    def value(self, expression: str) -> str:
+        """What the expression (or the tuple of several) prints as."""
+        cell = self.run(f"print(({expression}))")
+        assert cell.status == "ok", cell.error
+        return cell.printed.strip()
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+        self.manager.cleanup_resources()

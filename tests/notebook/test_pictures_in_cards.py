@@ -1,0 +1,119 @@
+"""Pictures that tools gave, in the card of a run."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from html.parser import HTMLParser
+from io import BytesIO
+from typing import Any
+
+import PIL.Image
+import pytest
+
+from agentnb.agent.agent import Agent
+from agentnb.core.messages import Image, Text, ToolCall
+from agentnb.core.run import Run
+from agentnb.models import ScriptedModel
+from agentnb.notebook import html
+from agentnb.notebook.html import run_html
+from agentnb.notebook.text import run_text
+from agentnb.tools.tool import ToolOutcome
+
+
+def picture(kind: str = "PNG", width: int = 40) -> bytes:
+    file = BytesIO()
+    PIL.Image.new("RGB", (width, 30), "red").save(file, kind)
+    return file.getvalue()
+
+
+def run_with(*results: Any) -> Run:
+    """A run of which each round got one of these."""
+    left = list(results)
+
+    def look(number: int) -> Any:
+        """Look."""
+        return left.pop(0)
+
+    calls = [ToolCall("look", {"number": number}) for number in range(len(results))]
+    agent = Agent(ScriptedModel([*calls, "Done."]), tools=[look], policy="minimal")
+    return asyncio.run(agent.run("Go."))
+
+
+class Images(HTMLParser):
+    """Gathers the attributes of the pictures, and the names of all tags."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.images: list[dict[str, str]] = []
+        self.tags: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag == "img":
+            self.images.append({name: value or "" for name, value in attrs})
+
+
+def images_of(run: Run, **how: Any) -> list[dict[str, str]]:
+    return Images(run_html(run, **how)).images
+
+
+def shown_bytes(image: dict[str, str]) -> bytes:
+    return b64decode(image["src"].partition(";base64,")[2])
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
+def test_a_picture_stands_in_the_card_of_its_call_with_its_words(kind: str) -> None:
+    data = picture(kind)
+    run = run_with(data)
+    (image,) = images_of(run)
+    assert image["src"].startswith(f"data:image/{kind.lower()};base64,") and shown_bytes(image) == data
+    assert image["alt"] == run.rounds[0].results[0].text and image["alt"].startswith("a picture")
+    assert set(image) == {"src", "alt", "style"}
+
+
+def test_each_picture_has_the_words_before_it() -> None:
+    run = run_with([Text("Look:"), picture(width=10), "and", picture(width=20)])
+    assert [image["alt"] for image in images_of(run)] == ["a picture of 10 x 30 pixels", "a picture of 20 x 30 pixels"]
+
+
+def test_text_tells_of_pictures_too() -> None:
+    assert "→ a picture of 40 x 30 pixels" in run_text(run_with(picture()))
+
+
+@pytest.mark.parametrize("data", [b"png", b"<svg onload=x>", b"<script>x</script>", b"", picture()[:60]])
+def test_bytes_that_are_no_picture_are_not_shown_whatever_they_are_called(data: bytes) -> None:
+    outcome = ToolOutcome(True, (Text("a picture"), Image('image/png"onerror="x', data)))
+    shown = run_html(run_with(outcome))
+    assert Images(shown).images == [] and "onerror" not in shown and "<script" not in shown and "<svg" not in shown
+
+
+def test_the_media_type_is_that_of_the_bytes() -> None:
+    (image,) = images_of(run_with(ToolOutcome(True, (Image('text/html"onerror="x', picture()),))))
+    assert image["src"].startswith("data:image/png;base64,") and set(image) == {"src", "alt", "style"}
+
+
+@pytest.mark.parametrize("hostile", ['" onload="x', "<script>x</script>", "'><img src=x>"])
+def test_hostile_words_of_a_picture_are_only_words(hostile: str) -> None:
+    shown = Images(run_html(run_with(ToolOutcome(True, (Text(hostile), Image("image/png", picture()))))))
+    (image,) = shown.images
+    assert image["alt"] == hostile and set(image) == {"src", "alt", "style"} and "script" not in shown.tags
+
+
+def test_pictures_are_shown_when_the_run_has_ended_and_not_each_time_it_is_drawn_before() -> None:
+    run = run_with(picture(width=10), picture(width=20))
+    kept: dict[int, str] = {}
+    growing = Run()
+    for event in run.events:
+        growing.apply(event)
+        assert len(images_of(growing, finished_rounds=kept)) == (0 if growing.should_continue else 2)
+    assert run_html(growing, finished_rounds=kept) == run_html(run)
+
+
+def test_of_more_pictures_than_a_notebook_should_hold_the_last_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    datas = [picture(width=width) for width in (10, 20, 30)]
+    monkeypatch.setattr(html, "MOST_OF_PICTURES", len(datas[1]) + len(datas[2]))
+    run = run_with(*datas)
+    assert [shown_bytes(image) for image in images_of(run)] == datas[1:]
+    assert "a picture of 10 x 30 pixels" in run_html(run)

@@ -1,0 +1,354 @@
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from raw_http import HEADERS, MINIMAL, PATHS, Answered, begin, connect, post, streamed
+
+from agentnb import ToolCall
+from agentnb.core.messages import Image, Text, Thinking
+from agentnb.core.usage import Usage
+from agentnb.testing import Answer, LoopbackServer, Opaque, Status
+
+WIRES = list(PATHS)
+
+
+def text_of(wire: str, answered: Answered) -> str:
+    body = answered.body
+    if wire == "messages":
+        return "".join(block["text"] for block in body["content"])
+    if wire == "chat":
+        return body["choices"][0]["message"]["content"]
+    return "".join(part["text"] for item in body["output"] for part in item["content"])
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_each_request_takes_one_line_whatever_wire_it_comes_on(wire: str) -> None:
+    with LoopbackServer(["one", Text("two"), ["th", "ree"]]) as server:
+        assert text_of("chat", post(server, "chat")) == "one"
+        assert text_of(wire, post(server, wire)) == "two"
+        assert text_of(wire, post(server, wire)) == "three"
+    assert [request.wire for request in server.requests] == ["chat", wire, wire]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_after_the_last_line_a_request_is_refused_with_the_reason(wire: str) -> None:
+    with LoopbackServer(["one"]) as server:
+        post(server, wire)
+        over = post(server, wire)
+    assert over.status == 400
+    assert over.body["error"]["message"] == "The script of this server has ended after 1 lines."
+
+
+def test_a_script_can_begin_again() -> None:
+    with LoopbackServer(["one", "two"], repeat=True) as server:
+        assert [text_of("chat", post(server, "chat")) for _ in range(5)] == ["one", "two", "one", "two", "one"]
+
+
+def test_an_empty_script_that_repeats_is_over_too() -> None:
+    with LoopbackServer([], repeat=True) as server:
+        assert post(server, "chat").status == 400
+
+
+def test_a_function_in_a_script_sees_the_body_of_the_request() -> None:
+    with LoopbackServer([lambda body: body["messages"][0]["content"] + "!"]) as server:
+        assert text_of("chat", post(server, "chat")) == "Hi!"
+
+
+def test_a_function_may_return_a_misbehaviour_or_another_function() -> None:
+    with LoopbackServer([lambda body: lambda _: Status(418)]) as server:
+        assert post(server, "chat").status == 418
+
+
+def test_one_function_answers_many_requests_at_once() -> None:
+    together = threading.Barrier(8)
+
+    def echo(body: dict[str, Any]) -> str:
+        together.wait(10)
+        return body["messages"][0]["content"]
+
+    with LoopbackServer(echo) as server:
+
+        def ask(number: int) -> str:
+            return text_of(
+                "chat", post(server, "chat", {"model": "m", "messages": [{"role": "user", "content": f"number {number}"}]})
+            )
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(ask, range(8))) == [f"number {number}" for number in range(8)]
+    assert len(server.requests) == 8
+
+
+def test_a_function_that_fails_is_told_to_the_client() -> None:
+    with LoopbackServer([lambda body: body["no such"]]) as server:
+        answered = post(server, "chat")
+    assert answered.status == 400
+    assert "A line of this server's script failed: KeyError: 'no such'" in answered.body["error"]["message"]
+
+
+@pytest.mark.parametrize("line", [42, [3.5], [Image("image/png", b"x")], Answer])
+def test_what_is_no_line_is_refused(line: Any) -> None:
+    if callable(line):
+        with LoopbackServer([lambda _: 42]) as server:
+            assert "not 42" in post(server, "chat").body["error"]["message"]
+    else:
+        with pytest.raises(TypeError, match=r"A (script|reply) "):
+            LoopbackServer([line])
+
+
+def test_requests_are_kept_as_they_came_but_without_keys() -> None:
+    with LoopbackServer(["one"]) as server:
+        post(server, "messages", headers={**HEADERS, "X-Api-Key": "secret"})
+    (received,) = server.requests
+    assert received.wire == "messages"
+    assert received.body == MINIMAL["messages"]
+    assert json.loads(received.raw) == MINIMAL["messages"]
+    assert received.headers["authorization"] == "…"
+    assert received.headers["anthropic-version"] == "2026-10-21"
+    assert received.answered == 200
+    assert "secret" not in repr(received)
+
+
+def test_what_is_refused_is_kept_too_and_takes_no_line() -> None:
+    with LoopbackServer(["one"]) as server:
+        refused = post(server, "chat", {**MINIMAL["chat"], "colour": "red"})
+        assert text_of("chat", post(server, "chat")) == "one"
+    assert refused.status == 400
+    assert [request.answered for request in server.requests] == [400, 200]
+    assert server.requests[0].problems == ("Unknown parameter: 'colour'.",)
+    assert server.requests[1].problems == ()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("raw", [b"{", b"", b"[1]", b'"text"', b"\xff"])
+def test_a_body_that_is_no_json_object_is_refused(wire: str, raw: bytes) -> None:
+    with LoopbackServer(["one"]) as server:
+        assert post(server, wire, raw).status == 400
+    assert server.requests[0].raw == raw
+    assert server.requests[0].body == {}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("given", [None, "Bearer ", "Basic secret"])
+def test_a_request_without_a_key_is_refused(wire: str, given: str | None) -> None:
+    headers = {name: value for name, value in HEADERS.items() if name != "authorization"}
+    with LoopbackServer(["one"]) as server:
+        answered = post(server, wire, headers=headers if given is None else {**headers, "authorization": given})
+    assert answered.status == 401
+    error = answered.body["error"]
+    assert error["type" if wire == "messages" else "code"] == (
+        "authentication_error" if wire == "messages" else "invalid_api_key"
+    )
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(("key", "status"), [("secret", 200), ("another", 401)])
+def test_with_a_key_of_its_own_no_other_is_accepted(wire: str, key: str, status: int) -> None:
+    with LoopbackServer(["one"], key=key) as server:
+        assert post(server, wire).status == status
+
+
+@pytest.mark.parametrize(("key", "status"), [(None, 200), ("secret", 401)])
+def test_a_minimal_server_wants_a_key_only_if_it_has_one(key: str | None, status: int) -> None:
+    with LoopbackServer(["one"], key=key, minimal=True) as server:
+        assert post(server, "chat", headers={}).status == status
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_refusals_have_the_shape_of_the_provider(wire: str) -> None:
+    with LoopbackServer(["one"]) as server:
+        answered = post(server, wire, {"model": "m", "colour": "red"})
+    assert answered.status == 400
+    if wire == "messages":
+        assert answered.body["type"] == "error"
+        assert answered.body["error"] == {"type": "invalid_request_error", "message": "max_tokens: Field required"}
+        assert answered.headers["request-id"].startswith("req_011")
+    else:
+        wanted = "messages" if wire == "chat" else "input"
+        message = f"Missing required parameter: '{wanted}'."
+        assert answered.body == {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}
+        assert answered.headers["x-request-id"].startswith("req_011")
+
+
+def test_another_address_is_not_found() -> None:
+    with LoopbackServer(["one"]) as server:
+        connection = connect(server)
+        connection.request("POST", "/v2/else", b"{}", HEADERS)
+        assert connection.getresponse().status == 404
+        connection.close()
+        connection.request("GET", "/v1/else", headers=HEADERS)
+        assert connection.getresponse().status == 404
+        connection.close()
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("anthropic", [True, False])
+def test_the_list_of_models_has_the_shape_of_who_asks(anthropic: bool) -> None:
+    headers = HEADERS if anthropic else {"authorization": "Bearer secret"}
+    with LoopbackServer([]) as server:
+        connection = connect(server)
+        connection.request("GET", "/v1/models", headers=headers)
+        listed = json.loads(connection.getresponse().read())
+        connection.request("GET", "/v1/models")
+        assert connection.getresponse().status == 401
+        connection.close()
+    assert [model["id"] for model in listed["data"]] == ["loopback"]
+    assert ("has_more" in listed) is anthropic
+
+
+def test_one_connection_serves_many_requests() -> None:
+    with LoopbackServer(["one", "two", Status(500), "three"]) as server:
+        connection = connect(server)
+        statuses, ports = [], set()
+        for body in (MINIMAL["chat"], streamed("chat"), MINIMAL["chat"], MINIMAL["chat"]):
+            response = begin(connection, "chat", body)
+            statuses.append(response.status)
+            response.read()
+            ports.add(connection.sock.getsockname()[1])
+        connection.close()
+    assert statuses == [200, 200, 500, 200]
+    assert len(ports) == 1
+
+
+def test_it_says_the_names_of_its_models() -> None:
+    with LoopbackServer([]) as server:
+        assert re.fullmatch(r"anthropic:loopback\?url=http://127\.0\.0\.1:\d+", server.model("anthropic"))
+        for provider in ("openai", "openai-responses", "compatible", "ollama"):
+            assert re.fullmatch(provider + r":loopback\?url=http://127\.0\.0\.1:\d+/v1", server.model(provider))
+        assert server.model("openai", stream="no", max_tokens=5).endswith("/v1&stream=no&max_tokens=5")
+
+
+def test_without_being_started_it_has_no_address() -> None:
+    server = LoopbackServer(["one"])
+    with pytest.raises(RuntimeError, match="with LoopbackServer"):
+        server.model("openai")
+    server.close()
+
+
+def test_closing_ends_open_connections_and_may_be_repeated() -> None:
+    server = LoopbackServer(["one"]).start()
+    connection = connect(server)
+    begin(connection, "chat").read()
+    server.close()
+    server.close()
+    with pytest.raises(ConnectionError):
+        begin(connection, "chat")
+    connection.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "agentnb-loopback"]
+
+
+def test_two_servers_with_the_same_script_say_the_same() -> None:
+    said = []
+    for _ in range(2):
+        with LoopbackServer([[Thinking("hm"), "text", ToolCall("add")]], repeat=True) as server:
+            said.append([post(server, wire, streamed(wire)).raw for wire in WIRES])
+    assert said[0] == said[1]
+
+
+def test_ids_look_like_those_of_the_providers_and_never_repeat() -> None:
+    with LoopbackServer(lambda _: [Thinking("hm"), ToolCall("add"), ToolCall("add")]) as server:
+        messages, chat, responses = (post(server, wire).body for wire in WIRES)
+    calls = [block["id"] for block in messages["content"][1:]]
+    assert all(re.fullmatch(r"toolu_01\w{22}", call) for call in calls)
+    assert re.fullmatch(r"msg_01\w{22}", messages["id"])
+    more = [call["id"] for call in chat["choices"][0]["message"]["tool_calls"]]
+    assert all(re.fullmatch(r"call_\w{24}", call) for call in more)
+    items = responses["output"]
+    assert re.fullmatch(r"rs_[0-9a-f]{48}", items[0]["id"])
+    assert all(re.fullmatch(r"fc_[0-9a-f]{48}", item["id"]) for item in items[1:])
+    every = [*calls, *more, *(item["call_id"] for item in items[1:]), *(item["id"] for item in items)]
+    assert len(set(every)) == len(every)
+
+
+def test_an_id_that_the_script_gives_is_kept() -> None:
+    with LoopbackServer(lambda _: ToolCall("add", {}, id="mine")) as server:
+        messages, chat, responses = (post(server, wire).body for wire in WIRES)
+    assert messages["content"][0]["id"] == "mine"
+    assert chat["choices"][0]["message"]["tool_calls"][0]["id"] == "mine"
+    assert responses["output"][0]["call_id"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "messages", "chat", "responses"),
+    [
+        (None, "end_turn", "stop", "completed"),
+        ("stop", "end_turn", "stop", "completed"),
+        ("max_tokens", "max_tokens", "length", "max_output_tokens"),
+        ("length", "max_tokens", "length", "max_output_tokens"),
+        ("model_context_window_exceeded", "model_context_window_exceeded", "length", "max_output_tokens"),
+        ("refusal", "refusal", "stop", "completed"),
+        ("content_filter", "refusal", "content_filter", "content_filter"),
+        ("pause_turn", "pause_turn", "pause_turn", "pause_turn"),
+        ("solar_eclipse", "solar_eclipse", "solar_eclipse", "solar_eclipse"),
+    ],
+)
+def test_why_a_reply_ends_is_said_in_the_words_of_the_wire(given: str | None, messages: str, chat: str, responses: str) -> None:
+    with LoopbackServer(lambda _: Answer(["Well"], stop_reason=given)) as server:
+        whole = [post(server, wire).body for wire in WIRES]
+        ends = [post(server, wire, streamed(wire)).events for wire in WIRES]
+    assert whole[0]["stop_reason"] == ends[0][-2][1]["delta"]["stop_reason"] == messages
+    assert whole[1]["choices"][0]["finish_reason"] == ends[1][-2][1]["choices"][0]["finish_reason"] == chat
+    for response in (whole[2], ends[2][-1][1]["response"]):
+        details = response["incomplete_details"]
+        assert (details["reason"] if details else response["status"]) == responses
+        assert (response["status"] == "incomplete") == bool(details)
+    assert ends[2][-1][0] == f"response.{whole[2]['status']}"
+
+
+def test_a_refusal_is_said_where_the_wire_has_a_place_for_it() -> None:
+    with LoopbackServer(lambda _: Answer(["Not that"], stop_reason="refusal")) as server:
+        messages, chat, responses = (post(server, wire).body for wire in WIRES)
+        deltas = [event[1]["choices"][0]["delta"] for event in post(server, "chat", streamed("chat")).events[:-1]]
+        kinds = [kind for kind, _ in post(server, "responses", streamed("responses")).events]
+    assert messages["stop_details"]["type"] == "refusal"
+    assert chat["choices"][0]["message"]["refusal"] == "Not that"
+    assert chat["choices"][0]["message"]["content"] is None
+    assert responses["output"][0]["content"] == [{"type": "refusal", "refusal": "Not that"}]
+    assert "".join(delta.get("refusal") or "" for delta in deltas) == "Not that"
+    assert "response.refusal.delta" in kinds
+
+
+def test_the_usage_can_be_said_by_the_script() -> None:
+    usage = Usage(input=100, output=20, cache_read=60, cache_write=30, reasoning=7)
+    with LoopbackServer(lambda _: Answer(["Well"], usage=usage)) as server:
+        messages, chat, responses = (post(server, wire).body["usage"] for wire in WIRES)
+    assert (messages["input_tokens"], messages["cache_read_input_tokens"], messages["cache_creation_input_tokens"]) == (
+        10,
+        60,
+        30,
+    )
+    assert (messages["output_tokens"], messages["output_tokens_details"]["thinking_tokens"]) == (20, 7)
+    assert (chat["prompt_tokens"], chat["prompt_tokens_details"]["cached_tokens"], chat["total_tokens"]) == (100, 60, 120)
+    assert (responses["input_tokens"], responses["output_tokens_details"]["reasoning_tokens"]) == (100, 7)
+
+
+def test_usage_is_estimated_by_length() -> None:
+    with LoopbackServer(lambda body: "word " * 40) as server:
+        used = [post(server, wire).body["usage"] for wire in WIRES]
+    assert [usage.get("output_tokens", usage.get("completion_tokens")) for usage in used] == [51, 51, 51]
+
+
+def test_arguments_that_are_no_json_go_out_as_they_are() -> None:
+    with LoopbackServer(lambda _: ToolCall("add", '{"a": 1')) as server:
+        chat = post(server, "chat").body["choices"][0]["message"]["tool_calls"][0]
+        events = post(server, "messages", streamed("messages")).events
+    assert chat["function"]["arguments"] == '{"a": 1'
+    pieces = [data["delta"]["partial_json"] for _, data in events if data.get("delta", {}).get("type") == "input_json_delta"]
+    assert "".join(pieces) == '{"a": 1'
+
+
+def test_a_block_of_the_messages_wire_goes_out_as_it_is_and_is_left_out_elsewhere() -> None:
+    block = {"type": "redacted_thinking", "data": base64.b64encode(b"secret").decode()}
+    with LoopbackServer(lambda _: [Opaque(block), "text"]) as server:
+        assert post(server, "messages").body["content"][0] == block
+        assert post(server, "chat").body["choices"][0]["message"]["content"] == "text"
+        assert [item["type"] for item in post(server, "responses").body["output"]] == ["message"]
+        started = [
+            data for name, data in post(server, "messages", streamed("messages")).events if name == "content_block_start"
+        ]
+    assert started[0]["content_block"] == block

@@ -1,0 +1,335 @@
+"""Each thing that can go wrong, as it goes over the line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from http.client import IncompleteRead, RemoteDisconnected
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from raw_http import MINIMAL, Answered, begin, connect, post, streamed
+
+from agentnb import ToolCall
+from agentnb.core.messages import Thinking
+from agentnb.testing import (
+    BrokenJson,
+    Cut,
+    EmptyReply,
+    EndEarly,
+    ErrorInStream,
+    LoopbackServer,
+    NotJson,
+    Sloppy,
+    Stall,
+    Status,
+    UnknownEvent,
+    overflow,
+)
+
+WIRES = ["messages", "chat", "responses"]
+CALLS = [Thinking("hm"), "text", ToolCall("add", {"a": 1}), ToolCall("mul", {"b": [2, 3]})]
+
+
+def answer(line: Any, wire: str, body: Any = None, minimal: bool = False) -> Answered:
+    with LoopbackServer([line], minimal=minimal) as server:
+        return post(server, wire, body)
+
+
+NAMES = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+NAMES |= {413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 503: "api_error", 529: "overloaded_error"}
+
+
+@pytest.mark.parametrize("status", NAMES)
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_status_comes_with_an_error_in_the_words_of_the_wire(status: int, wire: str, stream: bool) -> None:
+    answered = answer(Status(status, "Not now"), wire, {**MINIMAL[wire], "stream": stream})
+    assert answered.status == status
+    error = answered.body["error"]
+    assert error["message"] == "Not now"
+    if wire == "messages":
+        assert error["type"] == NAMES[status]
+        assert answered.body["type"] == "error"
+    else:
+        assert set(error) == {"message", "type", "param", "code"}
+        assert error["code"] == {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}.get(status)
+    assert "retry-after" not in answered.headers
+
+
+@pytest.mark.parametrize("after", [7, 0.5, "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_a_status_says_when_to_come_back(after: Any) -> None:
+    line = Status(429, retry_after=after, headers={"x-should-retry": "false"})
+    answered = answer(line, "messages")
+    assert answered.headers["retry-after"] == str(after)
+    assert answered.headers["x-should-retry"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "code"),
+    [("insufficient_quota", "insufficient_quota", "insufficient_quota"), ("server_error", "server_error", None)],
+)
+def test_a_status_may_have_another_name(name: str, kind: str, code: str | None) -> None:
+    error = answer(Status(429, type=name), "chat").body["error"]
+    assert (error["type"], error["code"]) == (kind, code)
+    assert answer(Status(429, type=name), "messages").body["error"]["type"] == name
+
+
+def test_too_long_a_conversation_is_said_in_the_words_of_each_wire() -> None:
+    said = [answer(overflow(), wire) for wire in WIRES]
+    assert [answered.status for answered in said] == [400, 400, 400]
+    messages, chat, responses = (answered.body["error"] for answered in said)
+    assert (messages["type"], messages["message"][:18]) == ("invalid_request_error", "prompt is too long")
+    assert chat["code"] == responses["code"] == "context_length_exceeded"
+    assert "maximum context length" in chat["message"]
+    assert "context window" in responses["message"]
+    assert "available context size" in answer(overflow(), "chat", minimal=True).body["error"]["message"]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("after", [0, 3])
+def test_an_error_comes_in_the_middle_of_a_stream(wire: str, after: int) -> None:
+    answered = answer(ErrorInStream(after=after), wire, streamed(wire))
+    assert answered.status == 200
+    assert len(answered.events) == after + 1
+    name, data = answered.events[-1]
+    if wire == "messages":
+        assert (name, data["type"], data["error"]["type"]) == ("error", "error", "overloaded_error")
+    elif wire == "chat":
+        assert (name, data["error"]["type"]) == (None, "overloaded_error")
+    else:
+        assert (name, data["type"], data["code"]) == ("error", "error", "overloaded_error")
+
+
+def test_a_response_may_fail_as_a_whole() -> None:
+    name, data = answer(ErrorInStream("server_error", failed=True), "responses", streamed("responses")).events[-1]
+    assert name == data["type"] == "response.failed"
+    assert data["response"]["status"] == "failed"
+    assert data["response"]["error"] == {"code": "server_error", "message": "Overloaded"}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_error_of_a_stream_is_a_status_where_none_was_wanted(wire: str) -> None:
+    assert answer(ErrorInStream(), wire).status == 529
+
+
+def test_the_libraries_raise_the_errors_of_streams() -> None:
+    async def work() -> None:
+        with LoopbackServer(lambda _: ErrorInStream(line="one two three", after=4)) as server:
+            async with anthropic.AsyncAnthropic(api_key="x", base_url=server.url, max_retries=0) as claude:
+                with pytest.raises(anthropic.APIStatusError) as raised:
+                    async for _ in await claude.messages.create(**MINIMAL["messages"], stream=True):
+                        pass
+                assert raised.value.type == "overloaded_error"
+            async with openai.AsyncOpenAI(api_key="x", base_url=f"{server.url}/v1", max_retries=0) as gpt:
+                with pytest.raises(openai.APIError, match="Overloaded"):
+                    async for _ in await gpt.chat.completions.create(**MINIMAL["chat"], stream=True):
+                        pass
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("after", [0, 2])
+@pytest.mark.parametrize("stream", [True, False])
+def test_after_a_silence_the_rest_comes(wire: str, after: int, stream: bool) -> None:
+    body = {**MINIMAL[wire], "stream": stream}
+    assert answer(Stall(0.01, after=after, line="one two"), wire, body).raw == answer("one two", wire, body).raw
+
+
+def test_a_silence_comes_after_the_first_events() -> None:
+    with LoopbackServer([Stall(60, after=2)]) as server:
+        connection = connect(server)
+        response = begin(connection, "messages", streamed("messages"))
+        names = [response.readline() for _ in range(6)]
+        assert names[0] == b"event: message_start\n"
+        assert names[3] == b"event: content_block_start\n"
+        server.close()
+        with pytest.raises((ConnectionError, IncompleteRead)):
+            response.read()
+        connection.close()
+    assert server.requests[0].hung_up is False
+
+
+def test_closing_ends_a_silence_before_the_headers() -> None:
+    with LoopbackServer([Stall(60, after=0)]) as server:
+        connection = connect(server)
+        connection.request("POST", "/v1/chat/completions", json.dumps(MINIMAL["chat"]), {"authorization": "Bearer x"})
+        waiting = threading.Timer(0.05, server.close)
+        waiting.start()
+        with pytest.raises(ConnectionError):
+            connection.getresponse()
+        waiting.join()
+        connection.close()
+
+
+def test_a_client_that_hangs_up_in_a_silence_is_noticed() -> None:
+    with LoopbackServer([Stall(60, after=1), "next"]) as server:
+        connection = connect(server)
+        begin(connection, "chat", streamed("chat")).close()
+        connection.close()
+        noticed = threading.Event()
+        while not server.requests[0].hung_up:
+            assert not noticed.wait(0.01)
+        assert post(server, "chat").status == 200
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_connection_is_cut_in_the_middle(wire: str, stream: bool) -> None:
+    with LoopbackServer([Cut(line="one two three"), "next"]) as server:
+        connection = connect(server)
+        response = begin(connection, wire, {**MINIMAL[wire], "stream": stream})
+        assert response.status == 200
+        with pytest.raises(IncompleteRead) as raised:
+            response.read()
+        assert len(raised.value.partial) > 0
+        connection.close()
+        assert post(server, wire).status == 200
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_connection_is_cut_before_anything_came(stream: bool) -> None:
+    with LoopbackServer([Cut(after=0)]) as server:
+        connection = connect(server)
+        with pytest.raises(RemoteDisconnected):
+            begin(connection, "chat", {**MINIMAL["chat"], "stream": stream})
+        connection.close()
+    assert server.requests[0].answered is None
+
+
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_connection_is_torn_down(after: int) -> None:
+    with LoopbackServer([Cut(after=after, reset=True)]) as server:
+        connection = connect(server)
+        with pytest.raises((ConnectionResetError, IncompleteRead)) as raised:
+            begin(connection, "chat", streamed("chat")).read()
+        connection.close()
+    assert after or isinstance(raised.value, ConnectionResetError)
+    assert not isinstance(raised.value, RemoteDisconnected)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_stream_ends_in_order_before_the_reply_does(wire: str) -> None:
+    good = answer("one two three", wire, streamed(wire)).events
+    assert answer(EndEarly(after=3, line="one two three"), wire, streamed(wire)).events == good[:3]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("line", [EndEarly(), BrokenJson()])
+def test_a_whole_reply_that_is_broken_is_no_json(wire: str, line: Any) -> None:
+    answered = answer(line, wire)
+    assert answered.status == 200
+    with pytest.raises(ValueError):
+        json.loads(answered.raw)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("after", [2, 99])
+def test_broken_json_comes_in_the_middle_of_a_stream(wire: str, after: int) -> None:
+    answered = answer(BrokenJson(after=after, line="x"), wire, streamed(wire))
+    broken = [index for index, line in enumerate(answered.raw.decode().split("\n\n")) if line.endswith('"ind')]
+    good = len(answer("x", wire, streamed(wire)).events)
+    assert broken == [min(after, good - 1)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_unknown_things_stand_between_the_good_ones(wire: str) -> None:
+    good = answer(CALLS, wire, streamed(wire)).events
+    strange = answer(UnknownEvent(CALLS), wire, streamed(wire)).events
+    assert len(strange) > len(good)
+    told = json.dumps(strange)
+    assert "weather" in told
+    assert ("mood" if wire != "responses" else "hologram") in told
+    kept = [name for name, _ in strange if name in {name for name, _ in good}]
+    assert len(kept) >= len(good)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_whole_reply_has_unknown_things_too(wire: str) -> None:
+    body = answer(UnknownEvent(CALLS), wire).body
+    assert body["weather"] == "clear"
+    assert ("light" if wire == "chat" else "hologram") in json.dumps(body)
+
+
+def test_an_unknown_item_may_come_back() -> None:
+    user = MINIMAL["responses"]["input"]
+    with LoopbackServer(lambda _: UnknownEvent("text")) as server:
+        items = post(server, "responses").body["output"]
+        assert items[-1]["type"] == "hologram"
+        assert post(server, "responses", {**MINIMAL["responses"], "input": [*user, *items, *user]}).status == 200
+
+
+def test_an_unknown_block_may_come_back() -> None:
+    user = {"role": "user", "content": "Hi"}
+    with LoopbackServer(lambda _: UnknownEvent("text")) as server:
+        content = post(server, "messages").body["content"]
+        body = {**MINIMAL["messages"], "messages": [user, {"role": "assistant", "content": content}, user]}
+        assert post(server, "messages", body).status == 200
+
+
+@pytest.mark.parametrize(
+    ("line", "places", "has_ids"),
+    [
+        (Sloppy(CALLS), [None, None], False),
+        (Sloppy(CALLS, index=0), [0, 0], False),
+        (Sloppy(CALLS, ids=True), [None, None], True),
+    ],
+)
+def test_a_careless_server_streams_whole_calls(line: Sloppy, places: list[Any], has_ids: bool) -> None:
+    events = answer(line, "chat", streamed("chat", stream_options={"include_usage": True})).events
+    choices = [choice for _, data in events[:-1] for choice in data["choices"]]
+    calls = [call for choice in choices for call in choice["delta"].get("tool_calls", [])]
+    assert [call.get("index") for call in calls] == places
+    assert [json.loads(call["function"]["arguments"]) for call in calls] == [{"a": 1}, {"b": [2, 3]}]
+    assert [("id" in call) for call in calls] == [has_ids, has_ids]
+    assert choices[-1]["finish_reason"] == "stop"
+    assert choices[0]["delta"] == {"reasoning": "hm"}
+    assert not [data for _, data in events[:-1] if data.get("usage")]
+
+
+def test_a_careless_whole_reply() -> None:
+    body = answer(Sloppy(CALLS), "chat").body
+    (choice,) = body["choices"]
+    assert choice["finish_reason"] == "stop"
+    assert choice["message"]["reasoning"] == "hm"
+    assert "usage" not in body
+    assert [set(call) for call in choice["message"]["tool_calls"]] == [{"function"}, {"function"}]
+
+
+@pytest.mark.parametrize("wire", ["messages", "responses"])
+def test_the_other_wires_have_no_careless_servers(wire: str) -> None:
+    assert answer(Sloppy(CALLS), wire, streamed(wire)).raw == answer(CALLS, wire, streamed(wire)).raw
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("status", [502, 200])
+def test_a_page_comes_instead_of_a_reply(wire: str, status: int) -> None:
+    answered = answer(NotJson(status), wire, streamed(wire))
+    assert answered.status == status
+    assert answered.headers["content-type"] == "text/html"
+    assert answered.raw.startswith(b"<html>")
+
+
+def test_an_empty_reply_is_in_good_order() -> None:
+    assert [name for name, _ in answer(EmptyReply(), "messages", streamed("messages")).events] == [
+        "message_start",
+        "message_delta",
+        "message_stop",
+    ]
+    assert answer(EmptyReply(), "messages").body["content"] == []
+    chat = answer(EmptyReply(), "chat").body["choices"][0]
+    assert (chat["message"]["content"], chat["finish_reason"]) == ("", "stop")
+    assert answer(EmptyReply(), "chat", streamed("chat")).events[-1] == (None, "[DONE]")
+    assert answer(EmptyReply(), "responses").body["output"] == []
+    kinds = [name for name, _ in answer(EmptyReply(), "responses", streamed("responses")).events]
+    assert kinds == ["response.created", "response.in_progress", "response.completed"]
+
+
+@pytest.mark.parametrize("kind", [ErrorInStream, Stall, Cut, EndEarly, BrokenJson, UnknownEvent, Sloppy])
+def test_a_misbehaviour_of_what_is_no_line_is_refused(kind: Any) -> None:
+    with pytest.raises(TypeError, match="A script holds"):
+        LoopbackServer([kind(line=42)])

@@ -1,0 +1,62 @@
+"""Whatever comes, a server answers it: with a refusal, and never with a broken thread."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import test_rules_chat
+import test_rules_messages
+import test_rules_responses
+
+from agentnb.testing.cache import PromptCache
+from agentnb.testing.ids import Ids
+from agentnb.testing.lines import as_answer
+from agentnb.testing.memory import Memory
+from agentnb.testing.rules import problems
+from agentnb.testing.wire import Asked, Wire
+from agentnb.testing.wires import CHAT, MESSAGES, RESPONSES
+
+GOOD = {MESSAGES: test_rules_messages.good(), CHAT: test_rules_chat.good(), RESPONSES: test_rules_responses.good()}
+ODD: list[Any] = [None, 7, "x", [], {}, [None], [7], {"type": []}, [{"type": {}}], True]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path to everything in it."""
+    if path:
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in inner:
+        yield from places(below, (*path, key))
+
+
+def put(body: Any, path: tuple[Any, ...], value: Any) -> Any:
+    changed = copy.deepcopy(body)
+    inner = changed
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return changed
+
+
+def answer(wire: Wire, body: dict[str, Any]) -> None:
+    count = PromptCache().of_messages(body) if wire is MESSAGES else PromptCache().automatic(body)
+    wire.deliver(as_answer("x"), Asked(body, Ids(), Memory(), count.usage))
+
+
+@pytest.mark.parametrize("wire", GOOD, ids=lambda wire: wire.name)
+def test_a_good_request_has_no_problems(wire: Any) -> None:
+    assert problems(wire, GOOD[wire], {"anthropic-version": "2026-10-21"}, Memory(), False) == []
+
+
+@pytest.mark.parametrize("wire", GOOD, ids=lambda wire: wire.name)
+def test_rules_survive_anything_anywhere(wire: Any) -> None:
+    for path, value in itertools.product(list(places(GOOD[wire])), ODD):
+        body = put(GOOD[wire], path, value)
+        found = problems(wire, body, {"anthropic-version": "2026-10-21"}, Memory(), False)
+        assert all(isinstance(problem, str) for problem in found)
+        if not found:
+            answer(wire, body)

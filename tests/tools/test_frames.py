@@ -1,0 +1,154 @@
+"""Data frames, as a model reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from agentnb.tools.frames import frame_text
+
+
+def lines(value: Any) -> list[str]:
+    words = frame_text(value)
+    assert words is not None
+    return words.splitlines()
+
+
+@pytest.mark.req("R2.3")
+def test_a_frame_says_its_size_its_columns_with_types_and_gaps_and_its_rows() -> None:
+    frame = pd.DataFrame({"species": ["Adelie", None], "mass": [3750.0, np.nan], "year": [2007, 2008]})
+    assert lines(frame) == [
+        "DataFrame, 2 x 3",
+        "columns: species (str, 1 missing), mass (float64, 1 missing), year (int64)",
+        "  species    mass  year",
+        "0  Adelie  3750.0  2007",
+        "1     NaN     NaN  2008",
+    ]
+
+
+@pytest.mark.req("R2.3")
+def test_a_series_says_its_name_size_type_and_gaps() -> None:
+    assert lines(pd.Series([1.5, None], name="mass")) == ["Series mass, 2, float64, 1 missing", "0    1.5", "1    NaN"]
+
+
+@pytest.mark.req("R2.3")
+def test_of_a_long_or_wide_frame_a_part_is_shown_and_its_true_size() -> None:
+    found = lines(pd.DataFrame(np.zeros((10_000, 300))))
+    assert found[0] == "DataFrame, 10000 x 300"
+    assert found[1].startswith("columns: 0 (float64), 1 (float64), ") and found[1].endswith(" and 260 more")
+    assert len(found) < 100 and len("\n".join(found)) < 20_000
+    assert any(line.startswith("9999") for line in found)
+    assert len(lines(pd.Series(range(10_000)))) < 100
+
+
+def test_cells_and_names_of_any_length_take_a_line_at_most() -> None:
+    found = lines(pd.DataFrame({"name\n" * 100: ["long " * 1000], "b": ["two\nlines"]}))
+    assert len("\n".join(found)) < 2_000 and len(found) == 4
+    assert found[1].startswith("columns: name name ") and "... (str), b (str)" in found[1]
+
+
+def test_an_empty_frame_is_said_to_be_empty() -> None:
+    assert lines(pd.DataFrame())[0] == "DataFrame, 0 x 0"
+    assert lines(pd.DataFrame({"a": []}, dtype="int64"))[:2] == ["DataFrame, 0 x 1", "columns: a (int64)"]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame([[1, 2]], columns=["a", "a"]),
+        pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])),
+        pd.DataFrame({None: [1]}),
+        pd.DataFrame({"a": [[1, 2], {"b": 1}]}),
+        pd.DataFrame({"a": pd.Categorical(["x", None])}),
+        pd.DataFrame({"at": pd.to_datetime(["2026-05-04"], utc=True)}),
+    ],
+    ids=["same names", "two levels", "no name", "lists", "categories", "times"],
+)
+def test_odd_frames_are_shown_too(frame: pd.DataFrame) -> None:
+    found = lines(frame)
+    assert found[0] == f"DataFrame, {frame.shape[0]} x {frame.shape[1]}" and found[1].startswith("columns: ")
+
+
+def test_a_styled_frame_is_its_frame() -> None:
+    pytest.importorskip("jinja2")
+    frame = pd.DataFrame({"a": [1]})
+    assert lines(frame.style) == lines(frame)
+
+
+def test_a_kind_of_frame_that_somebody_made_of_pandas_is_one() -> None:
+    class GeoDataFrame(pd.DataFrame):
+        pass
+
+    assert lines(GeoDataFrame({"a": [1]}))[0] == "DataFrame, 1 x 1"
+
+
+def test_gaps_are_counted_only_where_that_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentnb.tools.frames.MOST_COUNTED", 1)
+    assert lines(pd.DataFrame({"a": [None, 1.0]}))[1] == "columns: a (float64)"
+    assert lines(pd.Series([None, 1.0]))[0] == "Series, 2, float64"
+
+
+@pytest.mark.parametrize("value", ["DataFrame", 1, None, [1], np.zeros(3), object()], ids=repr)
+def test_anything_else_is_no_frame(value: Any) -> None:
+    assert frame_text(value) is None
+
+
+def polars_like(columns: dict[str, list[Any]]) -> Any:
+    """What polars offers of a frame, as far as it is read here; the library itself is not among the dependencies."""
+
+    class DataFrame:
+        __module__ = "polars.dataframe.frame"
+
+        def __init__(self, data: dict[str, list[Any]]) -> None:
+            self.data = data
+            self.columns = list(data)
+            self.width = len(data)
+            self.schema = {name: type(values[0]).__name__ for name, values in data.items()}
+
+        def __len__(self) -> int:
+            return len(next(iter(self.data.values()), []))
+
+        @property
+        def shape(self) -> tuple[int, int]:
+            return len(self), self.width
+
+        def null_count(self) -> Any:
+            return DataFrame({name: [values.count(None)] for name, values in self.data.items()})
+
+        def row(self, number: int) -> tuple[Any, ...]:
+            return tuple(values[number] for values in self.data.values())
+
+        def rows(self) -> list[tuple[Any, ...]]:
+            return [self.row(number) for number in range(len(self))]
+
+        def head(self, count: int) -> Any:
+            return DataFrame({name: values[:count] for name, values in self.data.items()})
+
+        def tail(self, count: int) -> Any:
+            return DataFrame({name: values[-count:] for name, values in self.data.items()})
+
+        def select(self, names: list[str]) -> Any:
+            return DataFrame({name: self.data[name] for name in names})
+
+    return DataFrame(columns)
+
+
+def test_a_polars_frame_is_shown_alike() -> None:
+    assert lines(polars_like({"name": ["a", "bc"], "mass": [1.5, None]})) == [
+        "DataFrame, 2 x 2",
+        "columns: name (str), mass (float, 1 missing)",
+        "name  mass",
+        "a     1.5",
+        "bc    None",
+    ]
+
+
+def test_of_a_long_or_wide_polars_frame_a_part_is_shown() -> None:
+    found = lines(polars_like({f"c{number}": list(range(500)) for number in range(60)}))
+    assert found[0] == "DataFrame, 500 x 60" and found[1].endswith(" and 20 more")
+    assert len(found) == 2 + 1 + 15 + 1 + 15
+    assert found[2].split() == [f"c{number}" for number in range(20)] and set(found[18].split()) == {"..."}
+    assert found[-1].split()[0] == "499"

@@ -1,0 +1,357 @@
+"""Pictures that a tool returns: what a model sees, and the words for those who do not."""
+
+from __future__ import annotations
+
+import base64
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from typing import Any
+
+import IPython.display
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import PIL.Image
+import pytest
+from matplotlib.backend_bases import FigureCanvasBase
+from matplotlib.figure import Figure
+
+from agentnb.core.messages import Image, Text
+from agentnb.tools import pictures
+from agentnb.tools.picture_files import media_type, size_of
+from agentnb.tools.pictures import LONGEST, MOST_BYTES, picture_of
+from agentnb.tools.rendering import as_text, success
+
+
+@pytest.fixture(autouse=True)
+def own_pyplot() -> Iterator[None]:
+    plt.switch_backend("agg")
+    yield
+    plt.close("all")
+
+
+def drawn(*size: float, dpi: float = 100) -> Figure:
+    figure = Figure(figsize=size or (4, 3), dpi=dpi)
+    figure.subplots().plot([1, 3, 2])
+    return figure
+
+
+def shown(value: Any) -> tuple[str, Image]:
+    """The words and the picture of a value that has both."""
+    words, picture = success(value).parts
+    assert isinstance(words, Text) and isinstance(picture, Image)
+    return words.text, picture
+
+
+def words(value: Any) -> str:
+    """The words of a value of which nothing is to be seen."""
+    (only,) = success(value).parts
+    assert isinstance(only, Text)
+    return only.text
+
+
+def opened(picture: Image) -> PIL.Image.Image:
+    image = PIL.Image.open(BytesIO(picture.data))
+    image.load()
+    assert picture.media_type == f"image/{(image.format or '').lower()}" == media_type(picture.data)
+    return image
+
+
+def saved(image: PIL.Image.Image, kind: str, **how: Any) -> bytes:
+    file = BytesIO()
+    image.save(file, kind, **how)
+    return file.getvalue()
+
+
+def noise(width: int, height: int, mode: str = "RGB") -> PIL.Image.Image:
+    """A picture that no format makes small."""
+    data = np.random.default_rng(0).integers(0, 255, (height, width, len(mode)), np.uint8)
+    return PIL.Image.fromarray(data.squeeze())
+
+
+# Figures
+
+
+@pytest.mark.req("R2.3")
+def test_a_figure_is_seen_and_told() -> None:
+    told, picture = shown(drawn())
+    assert told == "a figure of 400 x 300 pixels"
+    image = opened(picture)
+    assert (picture.media_type, image.size) == ("image/png", (400, 300))
+    assert len(image.convert("RGB").getcolors(400 * 300) or ()) > 2  # something is drawn
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda figure: figure.axes[0],
+        lambda figure: figure.axes[0].lines[0],
+        lambda figure: figure.axes[0].xaxis,
+        lambda figure: np.array([[figure.axes[0]]], dtype=object),
+        lambda figure: type("Grid", (), {"figure": figure})(),
+        lambda figure: type("Grid", (), {"figure": figure.axes[0]})(),
+    ],
+    ids=["axes", "line", "axis", "array of axes", "object with a figure", "object with axes for one"],
+)
+def test_what_is_drawn_in_a_figure_is_its_figure(part: Callable[[Figure], Any]) -> None:
+    figure = drawn()
+    assert shown(part(figure)) == shown(figure)
+
+
+def test_a_part_of_a_figure_is_the_whole_figure() -> None:
+    figure = Figure(figsize=(4, 3), dpi=100)
+    left, _ = figure.subfigures(1, 2)
+    axes = left.subplots()
+    assert shown(left)[0] == shown(axes)[0] == "a figure of 400 x 300 pixels"
+
+
+@pytest.mark.parametrize("size", [(40, 10), (10, 40), (15.69, 3), (200, 10)])
+def test_of_a_large_figure_no_more_is_sent_than_a_model_sees(size: tuple[float, float]) -> None:
+    told, picture = shown(drawn(*size))
+    image = opened(picture)
+    assert max(image.size) <= LONGEST and max(image.size) >= LONGEST - 2
+    assert told == f"a figure of {size[0] * 100:.0f} x {size[1] * 100:.0f} pixels, shown as {image.width} x {image.height}"
+
+
+def test_a_figure_that_grows_when_it_is_drawn_is_drawn_again() -> None:
+    figure = drawn(15, 3)
+    figure.text(3.0, 0.5, "far outside")
+    with mpl.rc_context({"savefig.bbox": "tight"}):
+        _, picture = shown(figure)
+    assert LONGEST / 2 < max(opened(picture).size) <= LONGEST
+
+
+def test_drawing_changes_nothing_of_the_figure_and_of_pyplot() -> None:
+    other = plt.figure()
+    figure, axes = plt.subplots(figsize=(30, 4), dpi=100)
+    plt.figure(other)
+    before = (figure.canvas, figure.dpi, tuple(figure.get_size_inches()), figure.canvas.manager)
+    shown(axes)
+    assert before == (figure.canvas, figure.dpi, tuple(figure.get_size_inches()), figure.canvas.manager)
+    assert plt.gcf() is other and plt.get_fignums() == [other.number, figure.number]
+
+
+def test_a_figure_is_drawn_alike_whatever_it_is_shown_on() -> None:
+    class Screen(FigureCanvasBase):
+        def print_png(self, file: Any, **how: Any) -> None:
+            raise RuntimeError("a screen is not for drawing files")
+
+    figure, seen = drawn(), shown(drawn())
+    Screen(figure)
+    assert shown(figure) == seen and isinstance(figure.canvas, Screen)
+
+
+def test_a_closed_figure_is_seen_too() -> None:
+    figure, _ = plt.subplots(figsize=(4, 3), dpi=100)
+    plt.close(figure)
+    assert shown(figure)[0] == "a figure of 400 x 300 pixels" and plt.get_fignums() == []
+
+
+def test_one_figure_may_be_drawn_in_many_threads_at_once() -> None:
+    figure = drawn(20, 3)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(shown, [figure] * 16))
+    assert len({picture.data for _, picture in found}) == 1 and figure.dpi == 100
+
+
+def test_a_figure_that_cannot_be_drawn_is_told_with_the_reason() -> None:
+    figure = drawn()
+    figure.axes[0].set_title("$\\nonsense{$")
+    told = words(figure)
+    assert told.startswith("a figure of 400 x 300 pixels (its picture could not be made: ValueError: ")
+
+
+def test_a_figure_beyond_all_measure_is_told_with_the_reason() -> None:
+    figure = drawn()
+    figure.text(1e6, 0.5, "very far outside")
+    with mpl.rc_context({"savefig.bbox": "tight"}):
+        assert "its picture could not be made" in words(figure)
+
+
+# Pictures of PIL
+
+
+@pytest.mark.req("R2.3")
+@pytest.mark.parametrize(
+    "mode", ["1", "L", "LA", "I", "I;16", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB", "F", "RGBa"]
+)
+@pytest.mark.parametrize("size", [(40, 30), (3136, 10)])
+def test_a_picture_of_every_mode_is_seen_in_a_size_that_models_see(mode: str, size: tuple[int, int]) -> None:
+    image = PIL.Image.new(mode, size)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        told, picture = shown(image)
+    small = (1568, 5)
+    assert opened(picture).size == (size if size == (40, 30) else small)
+    note = "" if size == (40, 30) else ", shown as 1568 x 5"
+    assert told == f"a picture of {size[0]} x {size[1]} pixels{note}"
+    assert image.size == size and image.mode == mode
+
+
+def test_a_large_photo_is_sent_as_jpeg() -> None:
+    told, picture = shown(noise(1500, 1200))
+    assert picture.media_type == "image/jpeg" and opened(picture).size == (1500, 1200)
+    assert len(picture.data) < MOST_BYTES and told == "a picture of 1500 x 1200 pixels"
+
+
+def test_a_large_photo_with_transparency_that_shows_nothing_through_is_sent_as_jpeg_too() -> None:
+    opaque = noise(1500, 1200).convert("RGBA")
+    assert shown(opaque)[1].media_type == "image/jpeg"
+
+
+def test_transparency_is_kept_and_a_picture_that_is_too_large_with_it_is_left_out() -> None:
+    assert opened(shown(noise(40, 30, "RGBA"))[1]).mode == "RGBA"
+    assert words(noise(1500, 1200, "RGBA")) == "a picture of 1500 x 1200 pixels (left out: 7.2 MB)"
+
+
+def test_a_picture_that_cannot_be_read_is_told_with_the_reason() -> None:
+    data = saved(noise(400, 300), "PNG")
+    image = PIL.Image.open(BytesIO(data[:1000]))
+    assert words(image).startswith("a picture of 400 x 300 pixels (its picture could not be made: OSError: ")
+
+
+# Files
+
+
+FORMATS = ["PNG", "JPEG", "GIF", "WEBP"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, IPython.display.Image], ids=lambda wrap: wrap.__name__)
+def test_the_bytes_of_a_picture_are_sent_as_they_are(kind: str, wrap: Callable[[bytes], Any]) -> None:
+    data = saved(noise(40, 30), kind)
+    told, picture = shown(wrap(data))
+    assert (picture.data, picture.media_type, opened(picture).size) == (data, f"image/{kind.lower()}", (40, 30))
+    webp = f"a picture (image/webp, {len(data):,} bytes)"
+    assert told == (webp if kind == "WEBP" else "a picture of 40 x 30 pixels")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("part", [0, 3, 8, 20, 0.5])
+def test_bytes_that_only_begin_as_a_picture_are_bytes(kind: str, part: float) -> None:
+    data = saved(noise(40, 30), kind)
+    data = data[: int(part * len(data)) if part == 0.5 else int(part)]
+    assert words(data) == f"{len(data)} bytes" and media_type(data) is None and size_of(data) is None
+
+
+@pytest.mark.parametrize("data", [b"%PDF-1.7", b"<svg></svg>", b"BM" + bytes(60), b"II*\x00" + bytes(60), b"a,b\n1,2"])
+def test_other_files_are_bytes(data: bytes) -> None:
+    assert words(data) == f"{len(data)} bytes"
+
+
+@pytest.mark.parametrize("how", [{}, {"progressive": True}, {"quality": 5}, {"exif": b"Exif\x00\x00" + bytes(5000)}], ids=str)
+def test_the_size_of_a_jpeg_is_read_behind_whatever_stands_before_it(how: dict[str, Any]) -> None:
+    assert size_of(saved(noise(41, 17), "JPEG", **how)) == (41, 17)
+
+
+def test_the_size_of_a_jpeg_is_not_read_from_its_tables() -> None:
+    data = saved(noise(41, 17), "JPEG")
+    assert size_of(data[:2] + b"\xff\xc4\x00\x13" + bytes(17) + data[2:]) == (41, 17)
+
+
+def test_a_file_that_is_too_large_is_left_out_with_its_size() -> None:
+    data = saved(noise(1500, 1200), "PNG")
+    assert words(data) == f"a picture of 1500 x 1200 pixels (left out: {len(data) / 1e6:.1f} MB)"
+    assert words(Image("image/png", data)) == words(IPython.display.Image(data)) == words(data)
+
+
+def test_a_file_with_more_pixels_than_providers_take_is_left_out() -> None:
+    assert words(saved(PIL.Image.new("1", (9000, 10)), "PNG")) == "a picture of 9000 x 10 pixels (left out: too many pixels)"
+
+
+def test_no_picture_is_larger_than_providers_take() -> None:
+    assert len(base64.b64encode(bytes(MOST_BYTES))) < 5 * 1024 * 1024
+
+
+def test_a_picture_at_an_address_is_told_and_not_fetched() -> None:
+    assert words(IPython.display.Image(url="https://example.org/a.png")) == "a picture at https://example.org/a.png"
+
+
+def test_an_image_of_ipython_without_a_picture_is_an_object() -> None:
+    assert "IPython.core.display.Image object" in words(IPython.display.Image(data=b"no picture", format="png"))
+
+
+# Objects that draw themselves
+
+
+PNG = saved(noise(8, 8), "PNG")
+JPEG = saved(noise(8, 8), "JPEG")
+
+
+def drawing_itself(**methods: Any) -> Any:
+    """An object whose methods return these, or raise them."""
+
+    def method(result: Any) -> Callable[[Any], Any]:
+        def show(self: Any) -> Any:
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        return show
+
+    show = {name: method(result) for name, result in methods.items()}
+    return type("Chart", (), {**show, "__repr__": lambda self: "<chart>"})()
+
+
+@pytest.mark.parametrize(
+    ("methods", "kind", "data"),
+    [
+        ({"_repr_png_": PNG}, "image/png", PNG),
+        ({"_repr_png_": (PNG, {"width": 8})}, "image/png", PNG),
+        ({"_repr_png_": base64.b64encode(PNG).decode()}, "image/png", PNG),
+        ({"_repr_jpeg_": JPEG}, "image/jpeg", JPEG),
+        ({"_repr_png_": None, "_repr_jpeg_": JPEG}, "image/jpeg", JPEG),
+    ],
+)
+def test_what_draws_itself_in_a_notebook_is_seen_and_shown_in_its_own_words(methods: Any, kind: str, data: bytes) -> None:
+    told, picture = shown(drawing_itself(**methods))
+    assert (told.strip('"'), picture) == ("<chart>", Image(kind, data))
+
+
+@pytest.mark.parametrize("result", [None, b"", b"no picture", (), 3, "<svg/>"], ids=repr)
+def test_what_draws_nothing_is_an_object(result: Any) -> None:
+    assert words(drawing_itself(_repr_png_=result)).strip('"').startswith("<chart>")
+
+
+def test_an_object_whose_drawing_fails_is_told_with_the_reason() -> None:
+    chart = drawing_itself(_repr_png_=RuntimeError("no ink"))
+    assert words(chart) == '"<chart>" (its picture could not be made: RuntimeError: no ink)'
+
+
+def test_nothing_is_drawn_for_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "_drawn", None)
+    assert as_text(drawn()) == "a figure of 400 x 300 pixels"
+
+
+class Everything:
+    """Has every attribute there is, figures and pictures among them."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **how: Everything()
+
+
+class FailsWhenAsked:
+    @property
+    def figure(self) -> Any:
+        raise RuntimeError("no figure today")
+
+
+PLAIN: list[Any] = [
+    "text",
+    1,
+    None,
+    {},
+    [],
+    np.zeros((3, 3)),
+    np.array([], dtype=object),
+    np.array([1, None]),
+    object(),
+    Figure,
+]
+
+
+@pytest.mark.parametrize("value", [*PLAIN, Everything(), FailsWhenAsked()], ids=lambda value: type(value).__name__)
+def test_anything_else_is_no_picture(value: Any) -> None:
+    assert picture_of(value) is None
