@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-ID = b"_round_"
+ID = b"_bench_round_"
 DIGITS = 6
 MODEL, STREAM, LENGTH = b'"model":"', b'"stream":true', b"content-length:"
 PIECE = 6
@@ -81,6 +81,10 @@ def chat_usage() -> dict[str, int]:
 
 
 def responses_events(model: str, content: Content) -> Iterable[dict[str, Any]]:
+    return ({**event, "sequence_number": number} for number, event in enumerate(responses_steps(model, content)))
+
+
+def responses_steps(model: str, content: Content) -> Iterable[dict[str, Any]]:
     whole = responses_whole(model, content)
     item = whole["output"][0]
     begun = {**whole, "status": "in_progress", "output": [], "usage": None}
@@ -182,9 +186,8 @@ def answer(path: bytes, model: str, streams: bool, finished: int) -> tuple[bytes
         body = dumps(whole(model, content)).encode()
         return (HEAD % (b"application/json", b"content-length: %d" % len(body)) + body,)
     texts = [
-        (f"event: {event['type']}\n" if named else "").encode() + f"data: {dumps({**event, **numbered})}\n\n".encode()
-        for number, event in enumerate(events(model, content))
-        for numbered in ({"sequence_number": number} if path.endswith(b"/responses") else {},)
+        (f"event: {event['type']}\n" if named else "").encode() + f"data: {dumps(event)}\n\n".encode()
+        for event in events(model, content)
     ]
     chunks = [b"%x\r\n%b\r\n" % (len(text), text) for text in [*texts, end] if text]
     chunks[0] = HEAD % (b"text/event-stream; charset=utf-8", b"transfer-encoding: chunked") + chunks[0]

@@ -9,6 +9,7 @@ import pytest
 
 import agentnb
 import agentnb.models
+import agentnb.testing
 from agentnb.errors import NotAvailable
 
 NAMES = {
@@ -43,7 +44,19 @@ LATER = [
     "recover",
     "replay",
 ]
-HEAVY = ("pandas", "numpy", "matplotlib", "anthropic", "openai", "mcp", "jsonschema", "docstring_parser", "markdown_it")
+HEAVY = (
+    "pandas",
+    "numpy",
+    "matplotlib",
+    "anthropic",
+    "openai",
+    "httpx2",
+    "genai_prices",
+    "mcp",
+    "jsonschema",
+    "docstring_parser",
+    "markdown_it",
+)
 
 
 def python(code: str) -> str:
@@ -63,13 +76,40 @@ def test_the_models_a_person_makes_are_in_one_place() -> None:
     assert sorted(agentnb.models.__all__) == [
         "Message",
         "Model",
+        "RemoteModel",
         "Reply",
         "Request",
+        "Retry",
         "ScriptedModel",
         "SimulatedModel",
         "Text",
         "TextDelta",
+        "make_model",
     ]
+
+
+def test_what_a_person_tests_with_is_in_one_place() -> None:
+    assert sorted(agentnb.testing.__all__) == [
+        "Answer",
+        "BrokenJson",
+        "Cut",
+        "EmptyReply",
+        "EndEarly",
+        "ErrorInStream",
+        "LoopbackServer",
+        "Misbehaviour",
+        "NotJson",
+        "Opaque",
+        "Overflow",
+        "Received",
+        "Sloppy",
+        "Stall",
+        "Status",
+        "UnknownEvent",
+        "overflow",
+    ]
+    for package in (agentnb.models, agentnb.testing):
+        assert all(getattr(package, name).__doc__ for name in package.__all__)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -126,6 +166,13 @@ def test_importing_agentnb_loads_nothing_and_prints_nothing() -> None:
 def test_making_an_agent_and_tables_loads_no_heavy_library() -> None:
     code = "from agentnb import Agent, Run, Store, tables, tool, load_trace; Agent('simulated:disciplined'); import sys; "
     code += f"print([name for name in {('IPython', *HEAVY)} if name in sys.modules])"
+    assert python(code) == "[]\n"
+
+
+@pytest.mark.parametrize("name", ["anthropic:m", "openai:m", "openai-responses:m", "ollama:m", "compatible:m"])
+def test_making_a_model_of_a_provider_loads_no_library_of_it(name: str) -> None:
+    code = f"from agentnb.models import make_model; model = make_model('{name}?url=http://localhost:1/v1'); import sys; "
+    code += f"print([name for name in {HEAVY} if name in sys.modules])"
     assert python(code) == "[]\n"
 
 

@@ -22,7 +22,7 @@ from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import InvalidTool, SettingsError
 from agentnb.models.model import Model
-from agentnb.models.registry import check_model
+from agentnb.models.registry import check_model, make_model
 from agentnb.tools.todos.board import Board, is_board
 from agentnb.tools.tool import CallSync
 from agentnb.tools.toolbox import Toolbox
@@ -40,7 +40,7 @@ class Agent:
     these with settings, such as ``Matrix(workflow_mode=True)``. ``todos``: whether it keeps a list when it has tools, or
     the board to keep it on. ``max_rounds``: model calls a run may take, 1 to 1,000.
     ``work_dir``: the folder tools work in; by default the current one when the run starts.
-    Raises a `SettingsError` for what cannot work.
+    Raises a `SettingsError` for what cannot work; a `MissingKey` only when it is set to work.
     """
 
     model: str | Model
@@ -114,8 +114,9 @@ class Agent:
         one the run is returned with status ``failed`` and ``run.error``.
         """
         task = self._task(prompt, store, continue_from, watch, work_dir, parent_id)
+        model = make_model(self.model)
         with AwakeForInterrupts():
-            return await run_task(self, task, new_log(task), Inbox(), call_in_thread)
+            return await run_task(self, model, task, new_log(task), Inbox(), call_in_thread)
 
     def start(
         self,
@@ -135,9 +136,10 @@ class Agent:
         ``board`` is the list to go on with, by default that of the conversation.
         """
         task = self._task(prompt, store, continue_from, watch, work_dir, board=board)
+        model = make_model(self.model)
         log, inbox = new_log(task), Inbox()
         on = thread or LoopThread()
-        future = on.submit(lambda: run_abandonable(self, task, log, inbox, call_sync))
+        future = on.submit(lambda: run_abandonable(self, model, task, log, inbox, call_sync))
         if thread is None:
             future.add_done_callback(lambda _: on.close())
         return LiveRun(log.id, log.run, inbox, future, task.resting_board if task.board is None else task.board)

@@ -27,7 +27,7 @@ from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
 from agentnb.errors import SettingsError
-from agentnb.models.registry import make_model
+from agentnb.models.model import Model
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.tools.todos.tool import TodoTool
 from agentnb.tools.tool import CallSync
@@ -62,17 +62,19 @@ def new_run_id() -> str:
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + f"{int(now * 1000) % 1000:03d}{secrets.token_hex(4)}"
 
 
-async def run_task(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
+async def run_task(agent: Agent, model: Model, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
     """Run the agent on the task; see `Loop.run` for what is raised."""
-    _, running = _begun(agent, task, log, inbox, call_sync)
+    _, running = _begun(agent, model, task, log, inbox, call_sync)
     return await running
 
 
-async def run_abandonable(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
+async def run_abandonable(
+    agent: Agent, model: Model, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync
+) -> Run:
     """As `run_task`, but once the person has stopped the run, its end is not held up by a tool that does not let itself be
     cancelled: that one is left behind.
     """
-    loop, running = _begun(agent, task, log, inbox, call_sync)
+    loop, running = _begun(agent, model, task, log, inbox, call_sync)
     run = asyncio.ensure_future(running)
     abandoned = asyncio.ensure_future(loop.abandoned.wait())
     await asyncio.wait((run, abandoned), return_when=asyncio.FIRST_COMPLETED)
@@ -80,12 +82,13 @@ async def run_abandonable(agent: Agent, task: Task, log: EventLog, inbox: Inbox,
     return log.run if loop.abandoned.is_set() else await run
 
 
-def _begun(agent: Agent, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> tuple[Loop, Coroutine[Any, Any, Run]]:
+def _begun(
+    agent: Agent, model: Model, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync
+) -> tuple[Loop, Coroutine[Any, Any, Run]]:
     """The loop of a run, and the run it will make when it is awaited."""
     started = opening(agent, task, log.id)
     todos = TodoCheck(task.board, log)
-    model = make_model(agent.model)
-    keys = settings.secrets()  # after the model has asked for its key
+    keys = settings.secrets()  # the model has asked for its own by now
     loop = Loop(
         model=model,
         conversation=conversation_of(started),

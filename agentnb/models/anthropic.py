@@ -307,6 +307,7 @@ class AnthropicSdk:
             max_retries=0,
             timeout=httpx2.Timeout(timeout, connect=10),
             default_headers=headers,
+            open_telemetry=False,
         )
 
     def stream_class(self) -> Any:

@@ -58,29 +58,14 @@ def _recorded(name: str, given: Given) -> Model:
     )
 
 
-def _remote(provider: Provider) -> Callable[[str, Given], Model]:
-    def make(name: str, given: Given) -> Model:
-        return remote_model(provider, name, read_options(f"{provider.name}:{name}", given, provider.options))
-
-    return make
-
-
-PROVIDERS: dict[str, Callable[[str, Given], Model]] = {
-    "simulated": _simulated,
-    "scripted": _scripted,
-    **{name: _remote(provider) for name, provider in REMOTE.items()},
-    "recorded": _recorded,
-}
-"""How to make a model of each provider from the rest of its name and its options."""
-
-
-def remote_model(provider: Provider, name: str, options: Options) -> RemoteModel:
-    """The model of this provider. Raises `MissingKey` if it needs a key and there is none."""
-    return RemoteModel(provider, name, options, endpoint_of(provider, options))
+OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
+"""How to make what is no language model, from the rest of its name and its options."""
+PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
+"""All that a name may begin with."""
 
 
 def endpoint_of(provider: Provider, options: Options) -> Endpoint:
-    """Where its calls go, and with which key."""
+    """Where its calls go, and with which key. Raises `MissingKey` if it needs one and there is none."""
     url = options.url or settings.base_url(provider.name) or provider.url
     if url is None and provider is compatible.COMPATIBLE:
         raise SettingsError(
@@ -103,9 +88,13 @@ def names() -> list[str]:
 
 
 def check_model(model: object) -> None:
-    """Raise `UnknownModel` unless this is a model or could be the name of one."""
+    """Raise `UnknownModel` unless this is a model or could be the name of one. A key is not asked for yet."""
     if isinstance(model, str):
-        make_model(model)
+        provider, name, given = _taken_apart(model)
+        if provider in REMOTE:
+            _options(provider, name, given)
+        else:
+            OTHERS[provider](name, given)
     elif not is_model(model):
         raise UnknownModel(f"{model!r} is no model", f"A model is a name such as {DEFAULT} or an object with name and stream")
 
@@ -113,14 +102,29 @@ def check_model(model: object) -> None:
 def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = None) -> Model:
     """The model of this name; a model object is handed back as it is.
 
-    ``output_schema``: JSON Schema (an object) of its answers, for providers of language models: the text of each reply
-    without tool calls is then JSON of that form.
+    ``output_schema``: JSON Schema (an object) that a provider's model is asked to keep to: the text of each reply without
+    tool calls is then JSON of that form, as far as the provider sees to it.
     Raises `UnknownModel`, with the names most like it, `MissingKey` or another `SettingsError`.
     """
     if not isinstance(model, str):
         if output_schema is not None:
             raise SettingsError("output_schema goes with the name of a model, not with an object", "Write provider:NAME")
         return model
+    provider, name, given = _taken_apart(model)
+    if provider in REMOTE:
+        options = replace(_options(provider, name, given), output_schema=output_schema)
+        return RemoteModel(REMOTE[provider], name, options, endpoint_of(REMOTE[provider], options))
+    if output_schema is not None:
+        raise SettingsError(f"{provider}: models know no output_schema", "Use one of a provider: " + ", ".join(REMOTE))
+    return OTHERS[provider](name, given)
+
+
+def _options(provider: str, name: str, given: Given) -> Options:
+    return read_options(f"{provider}:{name}", given, REMOTE[provider].options)
+
+
+def _taken_apart(model: str) -> tuple[str, str, Given]:
+    """Provider, name and options; `UnknownModel`, with the names most like it, if it has no such form."""
     called, _, query = model.partition("?")
     provider, colon, name = called.partition(":")
     if provider not in PROVIDERS:
@@ -128,22 +132,12 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
         raise UnknownModel(f"There is no model {_shown(called)!r}", f"{near(called, known)} Write provider:NAME")
     if not colon or not name:
         raise UnknownModel(f"{called!r} names no model", f"Write {provider}:NAME")
-    given = parse_qsl(query, keep_blank_values=True)
-    if output_schema is not None:
-        return _with_schema(provider, name, given, output_schema)
-    return PROVIDERS[provider](name, given)
+    return provider, name, parse_qsl(query, keep_blank_values=True)
 
 
 def _shown(called: str) -> str:
     """What is no model, without what stood behind ``?``, which may be a key, and so may be the whole."""
     return called if ":" in called or not called.startswith("sk-") else "sk-..."
-
-
-def _with_schema(provider: str, name: str, given: Given, schema: dict[str, Any]) -> Model:
-    if provider not in REMOTE:
-        raise SettingsError(f"{provider}: models know no output_schema", "Use one of a provider: " + ", ".join(REMOTE))
-    options = read_options(f"{provider}:{name}", given, REMOTE[provider].options)
-    return remote_model(REMOTE[provider], name, replace(options, output_schema=schema))
 
 
 def is_model(value: object) -> bool:

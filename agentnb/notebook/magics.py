@@ -109,8 +109,8 @@ class AgentMagics(Magics):
     @no_var_expand
     @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
-        """Steer and look: %agent status | stop | pause | resume | say TEXT | todos | models | tools [NAME] | guidance [NAME] |
-        defaults [KEY=VALUE] | history | load ID.
+        """Steer and look: %agent status | stop | pause | resume | say TEXT | todos | models [PROVIDER] | key [NAME] |
+        tools [NAME] | guidance [NAME] | defaults [KEY=VALUE] | history | load ID.
 
         ``%agent`` alone lists the commands. Write a task for an agent in a cell that begins with %%agent.
         """

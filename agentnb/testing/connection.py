@@ -148,6 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
                 if index and index == delivery.pause_before:
                     self._pause(delivery.seconds)
                 self._write(chunk, delivery.streams)
+            if delivery.pause_before is not None and delivery.pause_before >= max(1, len(delivery.chunks)):
+                self._pause(delivery.seconds)
         if delivery.ending != "good":
             self._break(torn=delivery.ending == "reset")
         elif delivery.streams:

@@ -92,6 +92,8 @@ class ErrorInStream(Misbehaviour):
 class Stall(Misbehaviour):
     """Silence of some seconds after some events; then the rest comes. With ``after=0`` not even headers come before it.
 
+    After more events than there are, all that is missing is the end of the body.
+
     It ends at once when the server is closed or the client hangs up.
     """
 

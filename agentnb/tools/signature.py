@@ -22,6 +22,8 @@ from agentnb.tools.tool import ToolContext
 
 MOST_SHOWN = 200
 """Characters that a model is shown of arguments that are none."""
+MOST_OF_A_PROBLEM = 500
+"""Characters of one sentence about arguments."""
 
 
 class ArgumentsRefused(Exception):
@@ -215,8 +217,16 @@ def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
             unknown = [name for name in arguments if name not in known]
             found += [f"There is no argument {name!r}. {near(name, known)}".strip() for name in unknown]
         else:
-            found.append(f"{where}: {error.message}" if where else error.message)
+            # The library repeats the whole value; its words stand at the end.
+            words = cut_middle(error.message, MOST_OF_A_PROBLEM)
+            found.append(f"{where}: {words}" if where else words)
     return found
+
+
+def cut_middle(text: str, most: int) -> str:
+    """The text, without its middle if it has more characters than that."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]} … {text[-half:]}"
 
 
 def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:

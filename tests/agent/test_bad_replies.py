@@ -160,6 +160,29 @@ def test_what_the_person_says_goes_before_whatever_the_reply_is(bad: Line, polic
     assert (run.status, run.text) == ("completed", "Now this.")
 
 
+@pytest.mark.req("K2.1")
+def test_an_empty_answer_after_the_person_spoke_is_the_first_of_its_row() -> None:
+    begun, handle = threading.Event(), list[LiveRun]()
+
+    def said_meanwhile(request: Request) -> Line:
+        assert begun.wait(30)
+        handle[0].say("And now?")
+        return reply()
+
+    handle.append(Agent(ScriptedModel([said_meanwhile, reply(), "Now this."]), tools=[add]).start("go"))
+    begun.set()
+    run = handle[0].result(30)
+    assert reasons(run) == ["prompt", "said", "empty_answer"]
+    assert (run.status, run.text) == ("completed", "Now this.")
+
+
+@pytest.mark.req("K2.1")
+def test_a_bad_reply_of_another_kind_between_two_empty_answers_makes_no_new_row() -> None:
+    run, _ = ran(reply(), CLAIM, reply())
+    assert reasons(run) == ["prompt", "empty_answer", "claimed_call"]
+    assert (run.status, run.stop_reason) == ("failed", "error")
+
+
 def test_an_empty_reply_leaves_no_empty_message_in_the_next_request() -> None:
     _, model = ran(reply(), "One.", prompt="one", guidance="off", todos=False)
     assert [(m.role, m.text.partition(":")[0]) for m in model.requests[1].messages] == [

@@ -9,14 +9,19 @@ from agentnb.agent.policies import (
     Continue,
     MaxRounds,
     Stop,
+    call_in_words,
     decide,
+    empty_answer,
     natural_stop,
     no_call_came,
     no_room,
+    paused,
     refused,
     reply_cut,
+    two_empty_answers,
 )
 from agentnb.core.run import Run
+from agentnb.core.tool_spec import ToolSpec
 
 ANSWERED = run_of(*a_round(0, "Done."))
 WITH_A_CALL = run_of(*a_round(0, "I look.", called("look", "a")))
@@ -86,6 +91,12 @@ def test_calls_that_were_announced_and_did_not_come_fail() -> None:
     assert isinstance(verdict, Stop)
     assert (verdict.stop_reason, verdict.status) == ("error", "failed")
     assert no_call_came(ANSWERED) is None
+
+
+def test_what_mends_a_reply_leaves_one_with_calls_alone() -> None:
+    for policy in (empty_answer, two_empty_answers, call_in_words, paused):
+        run = run_of(*a_round(0, "add(1)", called("add", "a"), stop_reason="pause_turn"), tools=(ToolSpec("add", "", {}),))
+        assert policy(run) is None
 
 
 @pytest.mark.req("R0.7")

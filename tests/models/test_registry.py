@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_models import reply_of
 
 from agentnb import Agent, Store
-from agentnb.errors import AgentnbError, MissingKey, NotAvailable, UnknownModel
-from agentnb.models import ScriptedModel, SimulatedModel
+from agentnb.errors import AgentnbError, MissingKey, ModelError, NotAvailable, SettingsError, UnknownModel
+from agentnb.models import RemoteModel, ScriptedModel, SimulatedModel
+from agentnb.models.connections import Endpoint
 from agentnb.models.personas import PERSONAS
-from agentnb.models.registry import DEFAULT, PROVIDERS, check_model, make_model, names
+from agentnb.models.registry import DEFAULT, PROVIDERS, REMOTE, check_model, make_model, names
+from agentnb.testing import LoopbackServer, Status
 
 SECRET = "sk-never-to-be-seen-0123456789"
 WITH_KEY = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "openai-responses": "OPENAI_API_KEY"}
@@ -61,10 +66,13 @@ def test_an_unknown_name_without_a_near_match_lists_what_there_is() -> None:
 
 
 @pytest.mark.parametrize(("provider", "variable"), WITH_KEY.items())
-def test_a_missing_key_is_named_with_the_variable_and_what_works_without(provider: str, variable: str) -> None:
+def test_a_missing_key_is_one_line_with_the_variable_and_the_command_to_type(provider: str, variable: str) -> None:
     with pytest.raises(MissingKey) as caught:
         make_model(f"{provider}:some-model")
-    assert f"{variable} is not set" in str(caught.value) and f"-m {DEFAULT}" in str(caught.value)
+    assert str(caught.value) == f"No key for {provider}: {variable} is not set. Type it in: %agent key {provider}"
+    with pytest.raises(MissingKey) as caught:
+        make_model(f"{provider}:some-model?key=MY_KEY")
+    assert str(caught.value) == f"No key for {provider}: MY_KEY is not set. Type it in: %agent key MY_KEY"
 
 
 @pytest.mark.parametrize("blank", ["", "  "])
@@ -74,12 +82,117 @@ def test_a_blank_key_is_a_missing_one(monkeypatch: pytest.MonkeyPatch, blank: st
         make_model("anthropic:some-model")
 
 
-@pytest.mark.parametrize("provider", [*WITH_KEY, "ollama", "compatible", "recorded"])
-def test_a_provider_of_a_later_version_is_refused_clearly(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
-    for variable in WITH_KEY.values():
-        monkeypatch.setenv(variable, SECRET)
-    with pytest.raises(NotAvailable, match=f"{provider}: models are not in this version of agentnb yet"):
-        make_model(f"{provider}:some-model")
+@pytest.mark.parametrize("provider", WITH_KEY)
+def test_a_key_is_wanted_when_the_model_is_made_and_not_when_an_agent_is(provider: str) -> None:
+    agent = Agent(f"{provider}:some-model")
+    with pytest.raises(MissingKey):
+        agent.run_sync("hello")
+
+
+@pytest.mark.parametrize("provider", [*WITH_KEY, "ollama", "compatible"])
+@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1", "[::1]:8000"])
+def test_a_server_on_this_machine_needs_no_key(provider: str, host: str) -> None:
+    model = make_model(f"{provider}:some-model?url=http://{host}/v1")
+    assert isinstance(model, RemoteModel) and model._endpoint.key is None
+
+
+@pytest.mark.parametrize("provider", WITH_KEY)
+def test_a_server_elsewhere_needs_one(provider: str) -> None:
+    with pytest.raises(MissingKey):
+        make_model(f"{provider}:some-model?url=https://localhost.example.org/v1")
+
+
+def test_compatible_servers_need_a_key_only_if_one_is_named() -> None:
+    assert isinstance(make_model("compatible:m?url=https://models.example.org/v1"), RemoteModel)
+    with pytest.raises(MissingKey, match="No key for compatible: MY_KEY is not set"):
+        make_model("compatible:m?url=https://models.example.org/v1&key=MY_KEY")
+
+
+def test_a_compatible_server_must_be_said_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError, match=r"compatible: needs the URL of its server\..*AGENTNB_COMPATIBLE_URL"):
+        make_model("compatible:m")
+    monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1/")
+    assert endpoint("compatible:m").url == "http://localhost:8000/v1"
+
+
+def endpoint(name: str) -> Endpoint:
+    model = make_model(name)
+    assert isinstance(model, RemoteModel)
+    return model._endpoint
+
+
+def test_where_a_model_is_the_name_says_first_then_the_environment_then_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert endpoint("ollama:m").url == "http://127.0.0.1:11434/v1"
+    monkeypatch.setenv("OLLAMA_HOST", "10.0.0.7")
+    assert endpoint("ollama:m").url == "http://10.0.0.7:11434/v1"
+    assert endpoint("ollama:m?url=http://localhost:9/v1").url == "http://localhost:9/v1"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    assert endpoint("anthropic:m").url is None
+
+
+def test_which_key_is_sent_the_name_says_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("MY_KEY", "sk-of-my-own-0123456789")
+    for provider in ("openai", "openai-responses"):
+        usual, own = endpoint(f"{provider}:m").key, endpoint(f"{provider}:m?key=MY_KEY").key
+        assert usual is not None and usual.reveal() == SECRET
+        assert own is not None and own.reveal() == "sk-of-my-own-0123456789"
+
+
+NAMES = [
+    "ollama:qwen3:8b",
+    "ollama:hf.co/bartowski/Some-Model-GGUF:Q4_K_M",
+    "compatible:openai/gpt-oss-120b:free",
+    "compatible:org/model#revision",
+    "compatible:a model with spaces",
+    "compatible:größer",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_may_hold_colons_slashes_and_whatever_else(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
+    model = make_model(name)
+    assert isinstance(model, RemoteModel)
+    assert (model.name, model.model) == (name, name.partition(":")[2])
+    with_option = make_model(f"{name}?max_tokens=5")
+    assert isinstance(with_option, RemoteModel) and with_option.options.max_tokens == 5 and with_option.model == model.model
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize("provider", REMOTE)
+def test_the_form_of_the_answers_is_sent_along(provider: str) -> None:
+    with LoopbackServer(['{"a": 1}']) as server:
+        model = make_model(server.model(provider, max_tokens=50), output_schema=SCHEMA)
+        assert isinstance(model, RemoteModel) and model.options.max_tokens == 50
+        assert "output_schema" not in model.name
+        assert asyncio.run(reply_of(model)).message.text == '{"a": 1}'
+    assert '"required": ["a"]' in json.dumps(server.requests[0].body)
+
+
+def test_the_form_of_the_answers_goes_with_the_name_of_a_language_model() -> None:
+    with pytest.raises(SettingsError, match="simulated: models know no output_schema"):
+        make_model(DEFAULT, output_schema=SCHEMA)
+    with pytest.raises(SettingsError, match="goes with the name of a model, not with an object"):
+        make_model(ScriptedModel([]), output_schema=SCHEMA)
+    with pytest.raises(UnknownModel):
+        make_model("nobody:m", output_schema=SCHEMA)
+
+
+def test_a_provider_of_a_later_version_is_refused_clearly() -> None:
+    with pytest.raises(NotAvailable, match="recorded: models are not in this version of agentnb yet"):
+        make_model("recorded:some-model")
+
+
+def test_what_is_no_model_is_told_without_what_may_be_a_key() -> None:
+    for name in (f"anthropik:x?key={SECRET}", f"anthropic:?key={SECRET}", f"?{SECRET}", SECRET):
+        with pytest.raises(UnknownModel) as caught:
+            make_model(name)
+        assert "never" not in repr(caught.value)
+    with pytest.raises(UnknownModel, match=r"There is no model 'anthropik:claude-5-20260101'"):
+        make_model("anthropik:claude-5-20260101")
 
 
 def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -88,13 +201,20 @@ def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, t
     said: list[str] = []
     for name in [*(f"{provider}:x" for provider in PROVIDERS), *PROVIDERS, "anthropi:x"]:
         try:
-            said.append(make_model(name).name)
+            model = make_model(name)
+            said += [model.name, repr(model), repr(vars(model))]
         except AgentnbError as error:
             said += [str(error), repr(error), repr(error.args), repr(error.__cause__), repr(error.__context__)]
     store = Store(tmp_path)
-    run = Agent(DEFAULT).run_sync("hello", store=store)
-    said += [run.text, repr(run), store.path(run.id).read_text(encoding="utf-8")]
-    assert not any(SECRET in words for words in said) and len(said) > len(PROVIDERS)
+    with LoopbackServer(["Here.", Status(401), Status(500, headers={"x-should-retry": "false"})], key=SECRET) as server:
+        agent = Agent(server.model("anthropic"))
+        run = agent.run_sync("hello", store=store)
+        for _ in range(2):
+            with pytest.raises(ModelError) as caught:
+                agent.run_sync("hello", store=store)
+            said += [str(caught.value), repr(caught.value), repr(caught.value.__cause__)]
+    said += [run.text, repr(run), *(store.path(one).read_text(encoding="utf-8") for one in store.ids())]
+    assert run.text == "Here." and not any(SECRET in words for words in said) and len(said) > len(PROVIDERS)
 
 
 @pytest.mark.parametrize("value", [None, 5, ScriptedModel, object(), ["simulated:disciplined"], b"simulated:disciplined"])

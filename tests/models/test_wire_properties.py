@@ -239,7 +239,7 @@ def test_nonsense_is_a_foreseen_error(provider: Any, chunks: list[Any]) -> None:
 
 
 @every_wire
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_a_reply_with_nonsense_in_it_is_a_foreseen_error_or_a_reply(provider: Any, data: Any) -> None:
     take_all(provider, data.draw(spoiled(provider)))

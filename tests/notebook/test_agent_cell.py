@@ -21,7 +21,7 @@ def test_the_cell_blocks_until_the_run_ends_and_gives_run_and_answer(kernel: Any
 def test_without_model_and_key_one_line_says_once_what_answers(kernel: Any) -> None:
     kernel.run("%reload_ext agentnb")
     first, second = kernel.run("%%agent\nhello"), kernel.run("%%agent\nhello")
-    assert "simulated:disciplined answers" in first.printed and "ANTHROPIC_API_KEY" in first.printed
+    assert "simulated:disciplined answers" in first.printed and "%agent key anthropic" in first.printed
     assert first.printed.strip().count("\n") == 0
     assert second.printed == ""
 

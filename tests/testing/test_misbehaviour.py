@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from http.client import IncompleteRead, RemoteDisconnected
 from typing import Any
 
@@ -133,7 +134,7 @@ def test_the_libraries_raise_the_errors_of_streams() -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("after", [0, 2])
+@pytest.mark.parametrize("after", [0, 2, 99])
 @pytest.mark.parametrize("stream", [True, False])
 def test_after_a_silence_the_rest_comes(wire: str, after: int, stream: bool) -> None:
     body = {**MINIMAL[wire], "stream": stream}
@@ -154,6 +155,18 @@ def test_a_silence_comes_after_the_first_events() -> None:
     assert server.requests[0].hung_up is False
 
 
+def test_a_silence_may_come_after_the_last_event() -> None:
+    with LoopbackServer([Stall(60, after=99, line="x")]) as server:
+        connection = connect(server)
+        response = begin(connection, "chat", streamed("chat"))
+        while response.readline() != b"data: [DONE]\n":
+            pass
+        server.close()
+        with pytest.raises((ConnectionError, IncompleteRead)):
+            response.read()
+        connection.close()
+
+
 def test_closing_ends_a_silence_before_the_headers() -> None:
     with LoopbackServer([Stall(60, after=0)]) as server:
         connection = connect(server)
@@ -171,9 +184,11 @@ def test_a_client_that_hangs_up_in_a_silence_is_noticed() -> None:
         connection = connect(server)
         begin(connection, "chat", streamed("chat")).close()
         connection.close()
-        noticed = threading.Event()
-        while not server.requests[0].hung_up:
-            assert not noticed.wait(0.01)
+        for _ in range(500):
+            if server.requests[0].hung_up:
+                break
+            time.sleep(0.01)
+        assert server.requests[0].hung_up
         assert post(server, "chat").status == 200
 
 

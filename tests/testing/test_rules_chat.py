@@ -172,7 +172,10 @@ REFUSED = {
         answered({**call(), "function": {"name": "add", "arguments": "{}", "id": 1}}),
         "Unknown parameter: 'messages[1].tool_calls[0].function.id'",
     ),
-    "two calls of one id": (answered(call(), call()), "Duplicate value for 'tool_call_id' of 'c1'"),
+    "two calls of one id": (
+        messages(user(), assistant(call(), call()), result()),
+        "Duplicate value for 'tool_call_id' of 'c1' in messages[1]",
+    ),
     "a call without a result": (
         messages(user(), assistant(call("c1"), call("c2")), result("c2"), user()),
         "did not have response messages: c1",

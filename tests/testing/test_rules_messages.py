@@ -19,7 +19,7 @@ NOW = "2026-10-21"
 MARK = {"type": "ephemeral"}
 
 
-def text(words: str = "Hi", **more: Any) -> dict[str, Any]:
+def text(words: Any = "Hi", **more: Any) -> dict[str, Any]:
     return {"type": "text", "text": words, **more}
 
 
@@ -161,6 +161,7 @@ REFUSED = {
     "an unknown block": (with_first({"type": "video"}), "Input tag 'video' found using 'type' does not match"),
     "a block that is none": (with_first("Hi"), "Input tag 'None' found using 'type' does not match"),
     "an unknown field of a block": (with_first(text(colour="red")), "messages.0.content.0.text.colour: Extra inputs"),
+    "a text that is a number": (with_first(text(7)), "messages.0.content.0.text.text: Input should be a valid string"),
     "a text without text": (with_first({"type": "text"}), "messages.0.content.0.text.text: Field required"),
     "a call of the person": (with_first(call()), "Input tag 'tool_use'"),
     "a result of the assistant": (with_messages(user(text()), assistant(result()), user(text())), "Input tag 'tool_result'"),
@@ -370,7 +371,15 @@ def test_a_paused_reply_may_stand_last_as_it_was_sent() -> None:
     )
     assert goes_on(paused) == 200
     assert goes_on(paused, lambda message: message["content"][1].update(text="so far")) == 400
+    assert goes_on(paused, lambda message: message["content"][1].update(cache_control=MARK)) == 200
     assert goes_on(Answer(["so"])) == 400
+
+
+def test_an_empty_pause_lets_nothing_else_stand_last() -> None:
+    body: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [user(text())]}
+    with LoopbackServer(lambda _: Answer([], stop_reason="pause_turn")) as server:
+        post(server, "messages", body)
+        assert post(server, "messages", {**body, "messages": [user(text()), assistant(text())]}).status == 400
 
 
 def test_two_pauses_one_after_the_other_go_on_too() -> None:

@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 
 from agentnb.errors import InvalidTool
 from agentnb.tools.function import FunctionTool
+from agentnb.tools.signature import problems
 from agentnb.tools.tool import ToolContext
 
 if typing.TYPE_CHECKING:
@@ -404,3 +405,9 @@ def test_choices_stand_in_the_order_they_were_written() -> None:
     def f(x: Literal["small", "large", "huge"]) -> None: ...
 
     assert schema_of(f)["properties"]["x"]["enum"] == ["small", "large", "huge"]
+
+
+def test_a_problem_with_a_huge_argument_is_told_without_repeating_it() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    (told,) = problems({"a": "x" * 1_000_000}, schema)
+    assert told.startswith("a: 'xxx") and told.endswith("is not of type 'integer'") and len(told) < 600

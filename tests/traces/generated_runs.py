@@ -18,7 +18,7 @@ from agentnb.core.messages import Message, Text, Thinking, user
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import AgentnbError
-from agentnb.models import Reply, ScriptedModel, TextDelta
+from agentnb.models import Reply, ScriptedModel, TextDelta, make_model
 from agentnb.models.model import Retry, StreamItem
 
 words = st.text(st.characters(), max_size=12)  # half characters too
@@ -239,7 +239,7 @@ async def _do(plan: Plan, replies: tuple[Any, ...], store: Store, before: Run | 
 
     task = Task(user("Go, \ud83d go"), before, None, None, store, (watch,), board, toolbox=toolbox_of(agent, board))
     try:
-        return await run_task(agent, task, new_log(task), inbox, call_in_thread)
+        return await run_task(agent, make_model(agent.model), task, new_log(task), inbox, call_in_thread)
     except AgentnbError as error:
         assert error.run is not None
         return error.run

@@ -20,6 +20,10 @@ IGNORED_A_LEVEL = 2
 """Times in a row that guidance must be ignored before it becomes stronger."""
 
 
+HALF_SAID = frozenset({"reply_cut", "pause_turn"})
+"""Reasons of a round in which the model goes on with words that were cut off: nothing should come between."""
+
+
 def cell_of(run: Run) -> str:
     """Which of the four cells the run is in: are todos open, and did the round before use tools?"""
     todos = has_open(run.todos)
@@ -38,8 +42,8 @@ class FourCells:
     words: GuidanceSet
 
     def __call__(self, run: Run) -> Guidance | None:
-        """The text of the cell, as strong as it has become."""
-        if not run.last_round.index or not run.tools:
+        """The text of the cell, as strong as it has become; nothing where the model is to go on in the middle of a sentence."""
+        if not run.last_round.index or not run.tools or run.last_round.reason in HALF_SAID:
             return None
         cell = cell_of(run)
         text = self.words.parts[cell]

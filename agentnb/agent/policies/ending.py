@@ -97,7 +97,7 @@ def reply_cut(run: Run) -> Continue | Stop | None:
         "reply_cut",
         "failed",
         problem="max tokens reached: the reply was cut off",
-        hint="Raise the limit of output tokens, or ask for less at once; the part that came is in run.text",
+        hint="Raise the limit, -m NAME?max_tokens=N, or ask for less at once; the part that came is in run.text",
     )
 
 

@@ -35,9 +35,10 @@ from agentnb.agent.guidance.guides import cell_of, where_it_stands
 from agentnb.agent.policies import Matrix
 from agentnb.core.events import TodosChanged
 from agentnb.core.guidance import CELLS, Guidance
-from agentnb.core.messages import ToolCall
+from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.request import Request
 from agentnb.core.run import Run
+from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.todos.board import TodoBoard
 
@@ -357,3 +358,17 @@ def test_the_first_request_shown_beforehand_is_the_one_that_is_sent() -> None:
     agent.run_sync("go")
     assert in_passing(shown) == in_passing(model.requests[0]) == "Round 1 of 7."
     assert shown == model.requests[0]
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "pause_turn"])
+def test_where_the_model_goes_on_in_the_middle_of_a_sentence_no_cell_speaks(reason: str) -> None:
+    cut = Reply(Message("assistant", (Text("It is half a sen"),)), stop_reason=reason)
+    model = ScriptedModel([ToolCall("look"), cut, "tence."])
+
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    run = Agent(model, tools=[look]).run_sync("go")
+    assert [one.reason for one in run.rounds][-1] in ("reply_cut", "pause_turn")
+    assert [guidance.cell for guidance in run.rounds[1].guidance] == ["tools"] and run.rounds[2].guidance == ()

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from agentnb.testing.ids import Ids, opened, sealed
+
+
+def test_what_was_sealed_can_be_opened() -> None:
+    assert opened(sealed(["a", {"b": None}])) == ["a", {"b": None}]
+
+
+def test_a_seal_with_another_content_is_broken() -> None:
+    raw = base64.b64decode(sealed(["rs_1", "thought"]))
+    assert opened(base64.b64encode(raw.replace(b"thought", b"thinked")).decode()) is None
+
+
+@pytest.mark.parametrize("other", [None, 7, "", "no!", "c2lnbmVk", {}])
+def test_anything_else_is_no_seal(other: object) -> None:
+    assert opened(other) is None
+
+
+def test_ids_are_the_same_each_time_and_never_repeat() -> None:
+    made = [[ids.letters("toolu_01", 22), ids.letters("toolu_01", 22), ids.hexadecimal("fc_")] for ids in (Ids(), Ids())]
+    assert made[0] == made[1]
+    assert len(set(made[0])) == 3
