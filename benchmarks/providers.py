@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,17 +226,25 @@ async def of_rounds(wires: Wires) -> Rows:
 
 
 async def of_growth(wires: Wires) -> Rows:
-    def growth(many: float, few: float) -> float:
-        # A run of so many rounds calls the model once more, to be told that it is done.
-        return many / (MANY + 1) / (few / (FEW + 1))
+    """A run of so many rounds calls the model once more, to be told that it is done."""
+
+    async def growth(make: Callable[[int], Run], times: int) -> float:
+        few, count = make(FEW), MANY // FEW
+
+        async def several() -> None:
+            for _ in range(count):
+                await few()
+
+        many, few_seconds = await wires.medians(make(MANY), several, times=times)
+        return many / (MANY + 1) / (few_seconds / (FEW + 1) / count)
 
     rows: Rows = []
     for provider in ("openai", "openai-responses", "anthropic", "compatible"):
-        times = await wires.medians(wires.ours(provider, MANY), wires.ours(provider, FEW))
-        rows.append((f"{provider}: a round of a run of {MANY}, over one of {FEW}", growth(*times)))
+        mine = await growth(partial(wires.ours, provider), wires.times)
+        rows.append((f"{provider}: a round of a run of {MANY}, over one of {FEW}", mine))
         if provider != "compatible":  # the SDK is the same
-            bare = (wires.bare(provider, f"bench-{rounds}") for rounds in (MANY, FEW))
-            rows.append((f"{provider}: the same with the bare SDK", growth(*await wires.medians(*bare, times=2))))
+            bare = await growth(lambda rounds, name=provider: wires.bare(name, f"bench-{rounds}"), 2)
+            rows.append((f"{provider}: the same with the bare SDK", bare))
     return rows
 
 

@@ -68,9 +68,7 @@ async def run_task(agent: Agent, model: Model, task: Task, log: EventLog, inbox:
     return await running
 
 
-async def run_abandonable(
-    agent: Agent, model: Model, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync
-) -> Run:
+async def run_abandonable(agent: Agent, model: Model, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
     """As `run_task`, but once the person has stopped the run, its end is not held up by a tool that does not let itself be
     cancelled: that one is left behind.
     """

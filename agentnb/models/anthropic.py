@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from agentnb.core.events import Delta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request
@@ -53,6 +55,8 @@ _OWN_KEYS = frozenset({"type", "id", "name", "input"})
 def body(model: str, request: Request, options: Options) -> bytes:
     """The request as JSON. What stands in it before the messages, and each message, is made once in a conversation."""
     messages = request.messages
+    if not request.tools and (called := _called(messages)):
+        request = replace(request, tools=called, settings={**request.settings, "tool_choice": "none"})
     head = partial(_head, model, request, options)
     of = (model, options, request.system, request.tools, request.settings)
     start = made_once(messages, (NAME, "head"), of, head)
@@ -84,6 +88,12 @@ def _head(model: str, request: Request, options: Options) -> bytes:
     if options.stop:
         fields["stop_sequences"] = options.stop
     return encode(fields | _thinking(options) | _output(options))
+
+
+def _called(messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
+    """The tools that were called: the API wants a conversation with calls to have tools, also where none is to be called."""
+    names = dict.fromkeys(safe_name(call.name) for message in messages for call in message.calls)
+    return tuple([ToolSpec(name) for name in names])
 
 
 def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[dict[str, Any]]:

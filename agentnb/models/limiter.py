@@ -80,7 +80,7 @@ class Limiter:
     async def _enter(self, number: int) -> None:
         loop = asyncio.get_running_loop()
         with self._lock:
-            if self._inside < self._allowed and not self._waiting:
+            if self._inside < self._allowed:
                 self._inside += 1
                 return
             mine = _Waiting(number, loop, loop.create_future())

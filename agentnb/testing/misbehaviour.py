@@ -152,6 +152,8 @@ class BrokenJson(Misbehaviour):
             return replace(good, chunks=_beginning(good, self.after))
         events = wire.events(as_answer(self.line), asked)
         at = min(self.after, len(events) - 1)
+        if events[at].event == "ping":
+            at += 1  # nobody reads what a ping holds
         events.insert(at, Sse('{"type": "content_block_delta", "ind', events[at].event))
         return wire.stream(events)
 

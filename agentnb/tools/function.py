@@ -20,6 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What all providers accept as the name of a tool."""
+SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
 _ATTRIBUTE = "__agentnb_tool__"
 
 
@@ -81,9 +82,9 @@ class FunctionTool:
             found = await asyncio.to_thread(problems, arguments, self.signature.schema)
             return _refused(self.spec.name, found or [str(refused)])
         if self._is_async:
-            return success(await self.function(*positional, **keywords))
+            return await _shown(await self.function(*positional, **keywords))
         value = await context.call_sync(partial(self._call, positional, keywords), self.parallel_safe)
-        return value if isinstance(value, ToolOutcome) else success(await value)
+        return value if isinstance(value, ToolOutcome) else await _shown(await value)
 
     def _call(self, positional: list[Any], keywords: dict[str, Any]) -> ToolOutcome | Awaitable[Any]:
         """Call a plain function, and turn its value into words here, where that may take its time.
@@ -95,6 +96,11 @@ class FunctionTool:
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
+
+
+async def _shown(value: Any) -> ToolOutcome:
+    """The value as the model reads it. To draw a figure, or to write out a table, would hold up the event loop."""
+    return success(value) if isinstance(value, SHOWN_AT_ONCE) else await asyncio.to_thread(success, value)
 
 
 def _name_of(function: Callable[..., Any]) -> str:

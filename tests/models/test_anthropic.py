@@ -338,6 +338,10 @@ def test_why_it_refused_is_kept() -> None:
     assert one.metadata == {"id": "msg_1", "model": "claude-x", "stop_details": details}
 
 
+def test_the_words_at_which_it_stopped_are_kept() -> None:
+    assert reply(ANTHROPIC, START, end("stop_sequence", stop_sequence="END")).metadata["stop_sequence"] == "END"
+
+
 def test_a_reply_that_was_paused_goes_back_as_it_came() -> None:
     said = reply(ANTHROPIC, *as_stream({"content": [THOUGHT, SEARCH], "stop_reason": "pause_turn"}))
     assert said.stop_reason == "pause_turn"
@@ -391,3 +395,9 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
     (deltas, one), (deltas_of_whole, one_of_whole) = read(ANTHROPIC, streamed), read(ANTHROPIC, as_stream(whole))
     assert one == one_of_whole
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD + "Then", "hm")
+
+
+def test_a_conversation_with_calls_has_tools_also_where_none_may_be_called() -> None:
+    body = sent(ANTHROPIC, user("Hi"), assistant(call(1), call(2, "now")), results(result(1, "3"), result(2, "noon")))
+    assert [tool["name"] for tool in body["tools"]] == ["add", "now"] and body["tool_choice"] == {"type": "none"}
+    assert "tools" not in sent(ANTHROPIC, user("Hi"), assistant("Ho"), user("Hi"))

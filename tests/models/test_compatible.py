@@ -155,6 +155,11 @@ def test_calls_without_ids_are_told_apart_by_their_names_and_ends(fragments: lis
     assert one.message.calls == (ToolCall("add", {"a": 1}), ToolCall("add", {"a": 2})), "the loop gives the ids"
 
 
+def test_a_name_begins_a_call_where_there_is_neither_index_nor_id() -> None:
+    one = reply(COMPATIBLE, *calls(fragment(name="now"), fragment(name="now"), fragment(name="add", arguments='{"a":1}')))
+    assert one.message.calls == (ToolCall("now"), ToolCall("now"), ToolCall("add", {"a": 1}))
+
+
 def test_calls_that_were_given_one_id_stay_two() -> None:
     function = {"name": "add", "arguments": '{"a":1}'}
     whole = {"choices": [{"message": {"tool_calls": [{"id": "x", "function": function}] * 2}, "finish_reason": "stop"}]}

@@ -221,6 +221,24 @@ def test_a_place_that_was_left_while_it_was_closed_can_be_had_when_it_opens() ->
     assert sorted(map(str, place.order)) == ["0", "1", "2", "3", "holder"]
 
 
+def test_one_that_comes_back_when_it_opens_goes_before_those_that_came_later() -> None:
+    limiter, order = Limiter(1), []
+
+    async def come(number: int) -> None:
+        await limiter._enter(number)
+        order.append(number)
+        limiter._leave()
+
+    async def queue() -> None:
+        async with limiter.place():
+            tasks = [asyncio.ensure_future(come(number)) for number in (7, 3, 5)]
+            await turns()
+        await asyncio.wait(tasks)
+
+    run(queue)
+    assert order == [3, 5, 7]
+
+
 @pytest.mark.parametrize("why", ["full", "closed"])
 def test_a_wait_for_a_place_is_cancelled_at_once_and_keeps_nothing(why: str) -> None:
     limiter = Limiter(1)

@@ -176,6 +176,14 @@ def test_the_last_failure_is_raised_and_no_retry_is_told_before_it() -> None:
     assert told[-1] is LIMITED.error
 
 
+@pytest.mark.req("K0.12")
+def test_what_was_really_waited_counts() -> None:
+    attempts = Attempts(*[LIMITED] * 99)
+    policy = RetryPolicy(rate_limit_first=0.04, rate_limit_retries=99, longest_wait=0.02, most_waiting=0.1)
+    told = heard(attempts, policy)
+    assert 2 <= attempts.made <= 6 and isinstance(told[-1], RateLimited)
+
+
 @pytest.mark.req("R0.78")
 def test_a_wait_for_a_retry_is_cancelled_at_once_and_keeps_no_place() -> None:
     limiter = Limiter(1)

@@ -231,6 +231,20 @@ def take_all(provider: Any, chunks: list[Any]) -> None:
     assert all(isinstance(count, int | None) for count in (reply.usage.input, reply.usage.output, reply.usage.cache_read))
 
 
+WRONG = {"name": 7, "id": 7, "call_id": 7, "arguments": "{}"}
+ILL_MADE = {
+    "anthropic": {"content": [{"type": "tool_use", **WRONG}], "stop_reason": "tool_use"},
+    "openai": {"choices": [{"message": {"tool_calls": [{"id": 7, "function": WRONG}]}, "finish_reason": "stop"}]},
+    "openai-responses": {"status": "completed", "output": [{"type": "function_call", **WRONG}]},
+}
+
+
+@pytest.mark.parametrize("provider", [ANTHROPIC, OPENAI, RESPONSES], ids=lambda provider: provider.name)
+def test_a_reply_that_is_not_made_of_names_and_numbers_is_refused_as_a_whole(provider: Any) -> None:
+    with pytest.raises(ValueError, match="Expected `str`, got `int`"):
+        read(provider, provider.as_stream(ILL_MADE[provider.name]))
+
+
 @every_wire
 @settings(max_examples=150)
 @given(chunks=st.lists(NONSENSE, max_size=4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -402,3 +403,19 @@ def test_a_tool_is_taken_as_it_is() -> None:
     mine = FunctionTool(double)
     assert as_tool(mine) is mine
     assert repr(mine) == "<tool double>"
+
+
+def test_what_an_async_tool_returns_is_drawn_beside_the_event_loop() -> None:
+    threads: list[int] = []
+
+    class Slow:
+        def __repr__(self) -> str:
+            threads.append(threading.get_ident())
+            return "drawn"
+
+    async def draw() -> Any:
+        """Draw."""
+        return Slow()
+
+    assert call(draw).text == "drawn"
+    assert threads and threading.get_ident() not in threads

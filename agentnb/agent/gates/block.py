@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
-from agentnb.core.messages import Image, Text, ToolCall, ToolResult
+from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.rounds import DUPLICATE
 from agentnb.core.run import Run
 
@@ -41,12 +41,14 @@ def blocked_as_duplicate(call: ToolCall, rule: str, why: str, last: ToolResult |
     else:
         told = "Use its result, or do something else. The result of that call was:"
     text = f"{DUPLICATE}: {call.name} was not run again, because {why}. {told}"
-    parts = (Text(text), *(map(_shortened, last.parts) if last is not None else ()))
+    before = last.parts if last is not None else ()
+    # No pictures: the model has seen them, and words that tell of them stand beside.
+    parts = (Text(text), *[_shortened(part) for part in before if isinstance(part, Text)])
     return Block(rule, ToolResult(call.id, call.name, parts, is_error=True, error_code=DUPLICATE))
 
 
-def _shortened(part: Text | Image) -> Text | Image:
+def _shortened(part: Text) -> Text:
     """The model has the whole result already, further up: many repeats of a long one must not fill the request."""
-    if isinstance(part, Image) or len(part.text) <= MOST_REPEATED:
+    if len(part.text) <= MOST_REPEATED:
         return part
     return Text(f"{part.text[:MOST_REPEATED]} … ({len(part.text) - MOST_REPEATED:,} more characters, as in that result)")

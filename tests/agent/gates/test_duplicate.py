@@ -265,13 +265,13 @@ def test_beside_calls_that_still_run_there_is_no_result_yet_to_tell() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_pictures_are_told_again_too() -> None:
+def test_pictures_are_not_sent_again_but_the_words_that_tell_of_them() -> None:
     bench = Bench(DuplicateGuard())
     bench.one_by_one("AA")
     picture = Image("image/png", b"x")
     bench.run.calls.outputs["A", b"{}"] = ToolResult("c1", "A", (Text("a plot"), picture))
     bench.ask("A")
-    assert bench.blocks[0].parts[1:] == (Text("a plot"), picture)
+    assert bench.blocks[0].parts[1:] == (Text("a plot"),)
 
 
 @pytest.mark.parametrize(
