@@ -1,7 +1,8 @@
 """What calling a model over HTTP costs, as ratios within one run: agentnb beside the bare SDK in a loop as a person writes it.
 
 Usage: python benchmarks/providers.py [--times 5]
-Both talk to the same server (`wire_server.py`) in a process of its own, and take turns; each number is a median.
+Both talk to the same server (`wire_server.py`) in a process of its own, and take turns; each number is a median. Of the two
+ratios, that of the time also counts the server and what is waited for; that of the CPU, of this process only, is the steadier.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anthropic
 import openai
-from run import Calls, Rows, add, floor
+from run import Calls, add, floor
 from tqdm import tqdm
 
 from agentnb import Agent
@@ -41,6 +42,22 @@ NEAR = 5
 TASK = "go"
 
 Run = Callable[[], Awaitable[Any]]
+
+
+class Cost(NamedTuple):
+    """Seconds, or ratios of them."""
+
+    time: float
+    cpu: float | None = None
+
+    def over(self, other: Cost) -> Cost:
+        return Cost(self.time / other.time, self.cpu / other.cpu if self.cpu and other.cpu else None)
+
+    def each(self, count: int) -> Cost:
+        return self.over(Cost(count, count))
+
+
+Rows = list[tuple[str, Cost]]
 
 
 # The bare SDKs, in loops as a person writes them
@@ -185,18 +202,18 @@ class Wires:
         chat = bare_chat if streams else bare_chat_whole
         return lambda: chat(self.openai, script)
 
-    async def medians(self, *runs: Run, times: int | None = None) -> list[float]:
+    async def medians(self, *runs: Run, times: int | None = None) -> list[Cost]:
         """Seconds of each of these, which take turns."""
-        taken: list[list[float]] = [[] for _ in runs]
+        taken: list[list[Cost]] = [[] for _ in runs]
         for run in runs:
             await run()
         for _ in range(times or self.times):
-            for run, seconds in zip(runs, taken, strict=True):
+            for run, costs in zip(runs, taken, strict=True):
                 gc.collect()
-                started = time.perf_counter()
+                started, cpu = time.perf_counter(), time.process_time()
                 await run()
-                seconds.append(time.perf_counter() - started)
-        return [statistics.median(seconds) for seconds in taken]
+                costs.append(Cost(time.perf_counter() - started, time.process_time() - cpu))
+        return [Cost(*map(statistics.median, zip(*costs, strict=True))) for costs in taken]
 
 
 @contextmanager
@@ -221,22 +238,22 @@ async def of_rounds(wires: Wires) -> Rows:
         bare = wires.bare(provider, f"bench-{ROUNDS}", streams=streams)
         mine, theirs = await wires.medians(ours, bare)
         how = "streamed" if streams else "whole"
-        rows.append((f"{provider}: a round, {how}, over one of the bare SDK", mine / theirs))
+        rows.append((f"{provider}: a round, {how}, over one of the bare SDK", mine.over(theirs)))
     return rows
 
 
 async def of_growth(wires: Wires) -> Rows:
     """A run of so many rounds calls the model once more, to be told that it is done."""
 
-    async def growth(make: Callable[[int], Run], times: int) -> float:
+    async def growth(make: Callable[[int], Run], times: int) -> Cost:
         few, count = make(FEW), MANY // FEW
 
         async def several() -> None:
             for _ in range(count):
                 await few()
 
-        many, few_seconds = await wires.medians(make(MANY), several, times=times)
-        return many / (MANY + 1) / (few_seconds / (FEW + 1) / count)
+        longer, shorter = await wires.medians(make(MANY), several, times=times)
+        return longer.each(MANY + 1).over(shorter.each((FEW + 1) * count))
 
     rows: Rows = []
     for provider in ("openai", "openai-responses", "anthropic", "compatible"):
@@ -252,7 +269,7 @@ async def of_chunks(wires: Wires) -> Rows:
     rows: Rows = []
     for provider in ("openai", "openai-responses", "anthropic"):
         mine, theirs = await wires.medians(wires.ours_heard(provider), wires.bare(provider, f"words-{CHUNKS}"))
-        rows.append((f"{provider}: a streamed chunk over HTTP, over one of the bare SDK", mine / theirs))
+        rows.append((f"{provider}: a streamed chunk over HTTP, over one of the bare SDK", mine.over(theirs)))
     return rows
 
 
@@ -307,9 +324,9 @@ async def of_requests(wires: Wires) -> Rows:
         sizes = len(model.bodies[LATE]) / len(model.bodies[ROUNDS])
         joins = model.join(LATE) - model.join(ROUNDS)
         rows += [
-            (f"{provider}: the bytes of a request made at round {LATE}, over round {ROUNDS}", late / early),
-            (f"{provider}: the same for each byte ({sizes:.1f} times as many)", late / early / sizes),
-            (f"{provider}: what it takes longer, over what a bare join does", (late - early) / joins),
+            (f"{provider}: the bytes of a request made at round {LATE}, over round {ROUNDS}", Cost(late / early)),
+            (f"{provider}: the same for each byte ({sizes:.1f} times as many)", Cost(late / early / sizes)),
+            (f"{provider}: what it takes longer, over what a bare join does", Cost((late - early) / joins)),
         ]
     return rows
 
@@ -317,13 +334,13 @@ async def of_requests(wires: Wires) -> Rows:
 async def of_making(wires: Wires) -> Rows:
     """A run makes its model from the name, so this is a part of each."""
     name = wires.name("openai", "bench-1")
-    taken = []
-    for _ in range(200):
-        started = time.process_time_ns()
-        make_model(name)
-        taken.append((time.process_time_ns() - started) / 1e9)
-    (base,) = await wires.medians(lambda: floor(ROUNDS), times=50)
-    return [("a model made from its name, CPU, over a round of the floor", statistics.median(taken) / (base / ROUNDS))]
+
+    async def make() -> None:
+        for _ in range(100):
+            make_model(name)
+
+    models, base = await wires.medians(make, lambda: floor(100), times=50)
+    return [("a model made from its name, over a round of the floor", models.over(base))]
 
 
 async def of_many_at_once(wires: Wires) -> Rows:
@@ -336,8 +353,11 @@ async def of_many_at_once(wires: Wires) -> Rows:
         (one,) = await wires.medians(ours, times=50)
         mine, theirs = await wires.medians(at_once(ours), at_once(bare), times=3)
         rows += [
-            (f"{provider}: {AT_ONCE} runs at once over one limiter, over {AT_ONCE} times one run", mine / AT_ONCE / one),
-            (f"{provider}: the same, over the bare SDK's", mine / theirs),
+            (
+                f"{provider}: {AT_ONCE} runs at once over one limiter, over {AT_ONCE} times one run",
+                mine.each(AT_ONCE).over(one),
+            ),
+            (f"{provider}: the same, over the bare SDK's", mine.over(theirs)),
         ]
     return rows
 
@@ -363,9 +383,9 @@ def main() -> None:
     times = parser.parse_args().times
     with server() as url:
         rows = asyncio.run(measured(url, times))
-    print("\n| what | ratio |\n|---|---:|")
+    print("\n| what | time | CPU |\n|---|---:|---:|")
     for what, ratio in rows:
-        print(f"| {what} | {ratio:.2f} |")
+        print(f"| {what} | {ratio.time:.2f} | {'' if ratio.cpu is None else f'{ratio.cpu:.2f}'} |")
 
 
 if __name__ == "__main__":

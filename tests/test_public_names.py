@@ -74,6 +74,7 @@ def test_the_public_names_are_exactly_these() -> None:
 
 def test_the_models_a_person_makes_are_in_one_place() -> None:
     assert sorted(agentnb.models.__all__) == [
+        "Image",
         "Message",
         "Model",
         "RemoteModel",

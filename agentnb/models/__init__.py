@@ -12,7 +12,7 @@ A model of one's own is any object with a name and a stream::
 """
 
 from agentnb.core.events import TextDelta
-from agentnb.core.messages import Message, Text
+from agentnb.core.messages import Image, Message, Text
 from agentnb.core.request import Request
 from agentnb.errors import NotAvailable
 from agentnb.models.model import Model, Reply, Retry
@@ -29,6 +29,7 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
+    "Image",
     "Message",
     "Request",
     "Text",

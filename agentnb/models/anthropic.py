@@ -346,5 +346,6 @@ PROVIDER = Provider(
     body=body,
     reading=AnthropicReading,
     as_stream=as_stream,
+    thinks_by_budget=True,
     options=COMMON_OPTIONS | {"effort", "thinking", "parallel", "cache"},
 )

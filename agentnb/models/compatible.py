@@ -17,7 +17,7 @@ COMPATIBLE = Provider(
     sdk=OpenAISdk(),
     path="/chat/completions",
     body=partial(body, minimal=True),
-    reading=partial(OpenAIReading, own=OTHERS, needs_end=False),
+    reading=partial(OpenAIReading, own=OTHERS),
     as_stream=as_stream,
     options=OPTIONS,
     needs_key=False,

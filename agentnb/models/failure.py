@@ -52,7 +52,7 @@ PASSING = frozenset({"rate limit", "trouble"})
 MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
     "no credit": (RateLimited, "the account has no credit left", "Add some, or use another key: %agent key {key}"),
     "wrong key": (KeyRefused, "refuses the key", "Type in another: %agent key {key}"),
-    "no key": (KeyRefused, "wants a key", "Name its variable, {who}:{model}?key=MY_KEY, and type it in: %agent key MY_KEY"),
+    "no key": (KeyRefused, "wants a key", "Add key=MY_KEY behind its name and ?, and type it in: %agent key MY_KEY"),
     "forbidden": (KeyRefused, "this key may not use {model}", "See %agent models {who}, or type in another: %agent key {key}"),
     "not found": (RequestRefused, "there is no {model}", "%agent models {who} lists what there is"),
     "overflow": (
@@ -69,6 +69,20 @@ MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
     ),
 }
 """What each kind of error becomes: the class, what is wrong, and what to type next."""
+
+
+HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"encrypted content is not supported", re.IGNORECASE),
+        "This model does not think: add thinking=off behind its name and ?",
+    ),
+    (re.compile(r"/v1/responses"), "Use -m openai-responses:{model}"),
+    (
+        re.compile(r"does not support tools|tool use is not supported", re.IGNORECASE),
+        "Use a model that can call tools, or a cell without -t",
+    ),
+)
+"""What to type next where the provider's words tell it."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -100,6 +114,8 @@ class Refusal(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
     key_name: str = ""
     """The variable that holds the key."""
+    url: str | None = None
+    """Of the server, if it is not the provider's own."""
 
 
 def failure(said: Refusal) -> Failure:
@@ -165,6 +181,10 @@ def _error(said: Refusal, status: int | None, meaning: str) -> ModelError:
     own = said.key_name == KEY_VARIABLES.get(said.provider)
     words = {"who": said.provider, "model": said.model, "key": said.provider if own else said.key_name or "NAME"}
     code, message = f" ({told})" if told else "", readable(said.message)
+    if meaning == "not found" and said.url is not None:
+        what, hint = "there is no {model} at {url}", "See that the URL is right (it often ends in /v1), and the name"
+    hint = next((better for pattern, better in HINTS if status == 400 and pattern.search(said.message)), hint)
+    words["url"] = str(said.url)
     return kind(f"{said.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), hint.format(**words))
 
 

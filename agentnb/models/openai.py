@@ -162,9 +162,8 @@ def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
 class OpenAIReading:
     """A reply of the Chat Completions API, read off its stream; also of servers that take its format lightly."""
 
-    def __init__(self, *, own: str = NAME, needs_end: bool = True) -> None:
+    def __init__(self, *, own: str = NAME) -> None:
         self._own = own
-        self._needs_end = needs_end
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._thinking_field = ""
@@ -239,7 +238,7 @@ class OpenAIReading:
 
     def reply(self) -> Reply:
         """All of it."""
-        if not self._finish and (self._needs_end or not (self._text or self._calls)):
+        if not self._finish:
             raise CutOff
         parts: list[AnyPart] = []
         if thought := "".join(self._thinking):

@@ -76,6 +76,8 @@ class Provider:
     needs_key: bool = True
     sees: bool = True
     """Whether its models can see, if nobody says otherwise."""
+    thinks_by_budget: bool = False
+    """Whether a number of tokens to think with can be asked for."""
     url: str | None = None
     """Where it is, if its library does not know."""
     models_path: str = "/models"

@@ -120,7 +120,10 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
 
 
 def _options(provider: str, name: str, given: Given) -> Options:
-    return read_options(f"{provider}:{name}", given, REMOTE[provider].options)
+    options = read_options(f"{provider}:{name}", given, REMOTE[provider].options)
+    if options.thinking is not None and options.thinking.isdecimal() and not REMOTE[provider].thinks_by_budget:
+        raise SettingsError(f"{provider}: models are not told with how many tokens to think", "Write effort=high, or low")
+    return options
 
 
 def _taken_apart(model: str) -> tuple[str, str, Given]:

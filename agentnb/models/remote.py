@@ -137,7 +137,9 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
 
     said = error.said if isinstance(error, Refused) else provider.sdk.said(error)
     if said is not None:
-        return failure(Refusal(provider.name, model, said.status, said.name, said.message, said.headers, endpoint.key_name))
+        return failure(
+            Refusal(provider.name, model, said.status, said.name, said.message, said.headers, endpoint.key_name, endpoint.url)
+        )
     if isinstance(error, CutOff):
         return broken_connection(provider.name, ConnectionError("the stream ended before the reply did"))
     causes = list(_causes(error))

@@ -36,12 +36,13 @@ class Answer:
     ``usage`` instead of the estimate.
     """
 
-    parts: Sequence[str | AnswerPart] = ()
+    parts: str | Sequence[str | AnswerPart] = ()
     stop_reason: str | None = None
     usage: Usage | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(_as_part(part) for part in self.parts))
+        parts = [self.parts] if isinstance(self.parts, str) else self.parts
+        object.__setattr__(self, "parts", tuple(_as_part(part) for part in parts))
 
     @property
     def pieces(self) -> list[AnswerPart]:

@@ -65,8 +65,8 @@ def test_without_a_system_prompt_the_last_tool_is_marked() -> None:
 
 
 def test_a_reply_of_the_model_is_never_marked() -> None:
-    body = sent(ANTHROPIC, user("Go"), assistant(call(1)), results(result(1, "1")), assistant("Paused"))
-    assert marks(body) == [(2, 0)]
+    body = sent(ANTHROPIC, user("Go"), assistant(call(1)), results(result(1, "1")), assistant("Paused"), system="Be brief.")
+    assert marks(body) == [("system", 0), (2, 0)]
 
 
 def test_a_blank_end_is_not_marked_but_what_stands_before_it() -> None:

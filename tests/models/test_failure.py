@@ -293,7 +293,7 @@ def test_a_refused_key_is_told_with_the_command_that_gives_another() -> None:
     assert said(401, key_name="MY_KEY").error.hint == "Type in another: %agent key MY_KEY"
     assert said(403, provider="compatible", key_name="MY_KEY").error.hint.endswith("%agent key MY_KEY")
     without = said(401, provider="compatible", key_name="").error
-    assert "wants a key" in without.what and "compatible:m-1?key=MY_KEY" in without.hint and "%agent key MY_KEY" in without.hint
+    assert "wants a key" in without.what and "key=MY_KEY" in without.hint and "%agent key MY_KEY" in without.hint
 
 
 def test_an_unknown_model_is_told_with_the_command_that_lists_them() -> None:
@@ -396,3 +396,21 @@ def test_whatever_stands_there_it_is_a_time_to_wait_or_nothing(text: str) -> Non
 
 def test_all_of_these_errors_are_for_a_person() -> None:
     assert all(issubclass(kind, AgentnbError) for kind in {*MEANT.values(), ContextOverflow, BrokenReply})
+
+
+@pytest.mark.parametrize(
+    ("message", "hint"),
+    [
+        ("Encrypted content is not supported with this model.", "thinking=off"),
+        ("Function tools with reasoning_effort are not supported, use /v1/responses", "-m openai-responses:m"),
+        ("registry.ollama.ai/library/gemma does not support tools", "without -t"),
+    ],
+)
+def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(message: str, hint: str) -> None:
+    assert hint in failure(Refusal("openai", "m", 400, "invalid_request_error", message)).error.hint
+
+
+def test_what_is_not_found_at_another_url_may_be_the_url() -> None:
+    error = failure(Refusal("compatible", "m", 404, "", "Not Found", url="http://10.0.0.1:8000")).error
+    assert "there is no m at http://10.0.0.1:8000" in error.what and "/v1" in error.hint
+    assert "%agent models openai" in failure(Refusal("openai", "m", 404, "", "Not Found")).error.hint

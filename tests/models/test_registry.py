@@ -242,3 +242,19 @@ def test_an_agent_refuses_an_unknown_model_when_it_is_made() -> None:
 def test_names_that_can_be_completed_make_models() -> None:
     assert names() == [f"simulated:{persona}" for persona in PERSONAS] and names()[0] == DEFAULT
     assert [make_model(name).name for name in names()] == names()
+
+
+def test_a_number_of_tokens_to_think_with_is_refused_where_nobody_would_be_told_it() -> None:
+    check_model("anthropic:m?thinking=2000")
+    with pytest.raises(SettingsError, match="effort=high"):
+        check_model("openai-responses:m?thinking=2000")
+
+
+def test_a_name_can_be_checked_and_an_agent_made_without_a_key() -> None:
+    check_model("anthropic:m")
+    agent = Agent("openai:m")
+    assert agent.first_request("Hi").messages[0].text.startswith("Hi")
+    with pytest.raises(MissingKey):
+        agent.run_sync("Hi")
+    with pytest.raises(MissingKey):
+        agent.start("Hi")

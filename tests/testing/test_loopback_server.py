@@ -352,3 +352,7 @@ def test_a_block_of_the_messages_wire_goes_out_as_it_is_and_is_left_out_elsewher
             data for name, data in post(server, "messages", streamed("messages")).events if name == "content_block_start"
         ]
     assert started[0]["content_block"] == block
+
+
+def test_an_answer_of_one_text_is_one_part() -> None:
+    assert Answer("Hello", stop_reason="length").parts == (Text("Hello"),)
