@@ -49,6 +49,7 @@ nightly:
 
 bench: .venv/test
 	@$(BIN)/python benchmarks/run.py
+	@$(BIN)/python benchmarks/providers.py
 
 # Needs uv (pip install uv): one lock for all Pythons of the range.
 lock:

@@ -236,6 +236,7 @@ async def of_rounds(wires: Wires) -> Rows:
     for provider, streams in WAYS:
         ours = wires.ours(provider, ROUNDS, streams=streams)
         bare = wires.bare(provider, f"bench-{ROUNDS}", streams=streams)
+        assert (await ours()).text == await bare() == "done"
         mine, theirs = await wires.medians(ours, bare)
         how = "streamed" if streams else "whole"
         rows.append((f"{provider}: a round, {how}, over one of the bare SDK", mine.over(theirs)))
@@ -268,7 +269,9 @@ async def of_growth(wires: Wires) -> Rows:
 async def of_chunks(wires: Wires) -> Rows:
     rows: Rows = []
     for provider in ("openai", "openai-responses", "anthropic"):
-        mine, theirs = await wires.medians(wires.ours_heard(provider), wires.bare(provider, f"words-{CHUNKS}"))
+        ours, bare = wires.ours_heard(provider), wires.bare(provider, f"words-{CHUNKS}")
+        assert (await ours()).text == await bare() == "tok " * CHUNKS
+        mine, theirs = await wires.medians(ours, bare)
         rows.append((f"{provider}: a streamed chunk over HTTP, over one of the bare SDK", mine.over(theirs)))
     return rows
 

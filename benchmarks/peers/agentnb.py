@@ -44,7 +44,9 @@ class Streaming:
 
 class Adapter(c.Adapter):
     VENV, DISTS, MODULE = "agentnb", ["agentnb"], "agentnb"
-    NOTES = {"J2": "agentnb: requests joined from kept fragments, sent through the client of the SDK, without its walk over them"}
+    NOTES = {
+        "J2": "agentnb: requests joined from kept fragments, sent through the client of the SDK, without its walk over them"
+    }
 
     def _run(self, model, tools):
         agent = Agent(model, tools=tools, max_rounds=1000)
