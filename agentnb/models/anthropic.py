@@ -16,6 +16,7 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolC
 from agentnb.core.request import Request
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
+from agentnb.models.failure import OUT_OF_CREDIT
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
 from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Said
@@ -302,6 +303,13 @@ def _read_usage(said: Mapping[str, Any]) -> Usage:
 # The library
 
 
+def error_name(told: Mapping[str, Any]) -> str:
+    """The name of an error: its type, or its code where only that tells a spent budget from too many requests."""
+    details = told.get("details")
+    code = str(details.get("error_code") or "") if isinstance(details, dict) else ""
+    return code if code in OUT_OF_CREDIT else str(told.get("type") or "")
+
+
 class AnthropicSdk:
     """The library ``anthropic``."""
 
@@ -334,8 +342,9 @@ class AnthropicSdk:
             return None
         body = error.body if isinstance(error.body, dict) else {}
         told = body.get("error") if isinstance(body.get("error"), dict) else {}
-        message = (told or {}).get("message") or error.message
-        return Said(error.status_code, str((told or {}).get("type") or ""), str(message), error.response.headers)
+        told = told or {}
+        message = told.get("message") or error.message
+        return Said(error.status_code, error_name(told), str(message), error.response.headers)
 
 
 PROVIDER = Provider(

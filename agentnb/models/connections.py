@@ -35,9 +35,9 @@ _lock = Lock()
 
 
 def limiter_of(endpoint: Endpoint) -> Limiter:
-    """The limiter of this provider."""
+    """The limiter of this provider; providers that count the calls of one key together have one together."""
     with _lock:
-        return _limiters.setdefault((endpoint.provider, endpoint.url), Limiter())
+        return _limiters.setdefault((endpoint.key_name or endpoint.provider, endpoint.url), Limiter())
 
 
 async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:

@@ -37,7 +37,15 @@ STATUS_OF_NAME = {
     "overloaded_error": 529,
 }
 """Errors inside a stream come under a name, when the status has long been 200; or under a number, as gateways have it."""
-OUT_OF_CREDIT = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached"})
+OUT_OF_CREDIT = frozenset(
+    {
+        "insufficient_quota",
+        "billing_error",
+        "billing_hard_limit_reached",
+        "enforced_spend_limit_reached",
+        "contract_spend_limit_reached",
+    }
+)
 OVERFLOW_NAMES = frozenset({"context_length_exceeded", "model_context_window_exceeded"})
 OVERFLOW = re.compile(
     r"prompt is too long|context (length|limit|window|size)|maximum context|too many tokens"

@@ -59,7 +59,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.url is not None:
-            _check_url(self.url)
+            check_url(self.url)
         if self.key is not None and not VARIABLE.fullmatch(self.key):
             # It may be a key: it is not repeated.
             raise SettingsError(
@@ -132,7 +132,8 @@ def _read(name: str, key: str, text: str) -> Any:
     return text
 
 
-def _check_url(url: str) -> None:
+def check_url(url: str) -> None:
+    """`SettingsError` unless this is the URL of a server, without a password or anything behind its path."""
     try:
         parts = urlsplit(url)
         port = parts.port

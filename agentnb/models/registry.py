@@ -14,7 +14,7 @@ from agentnb.models import anthropic, compatible, openai, openai_responses
 from agentnb.models.connections import Endpoint
 from agentnb.models.failure import is_local
 from agentnb.models.model import Model
-from agentnb.models.options import Options, read_options
+from agentnb.models.options import Options, check_url, read_options
 from agentnb.models.personas import PERSONAS
 from agentnb.models.personas import read_options as read_persona_options
 from agentnb.models.provider import Provider
@@ -67,6 +67,8 @@ PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
 def endpoint_of(provider: Provider, options: Options) -> Endpoint:
     """Where its calls go, and with which key. Raises `MissingKey` if it needs one and there is none."""
     url = options.url or settings.base_url(provider.name) or provider.url
+    if url is not None:
+        check_url(url)  # that of the environment too
     if url is None and provider is compatible.COMPATIBLE:
         raise SettingsError(
             "compatible: needs the URL of its server",

@@ -80,7 +80,7 @@ async def with_retries(
         except AttemptFailed as failed:
             failure = failed.failure
         seconds = policy.wait(failure, number, waited, random.random())
-        if failure.is_rate_limit:
+        if failure.is_rate_limit and failure.passing:
             limiter.was_refused(seconds or 0.0)
         if seconds is None:
             raise failure.error

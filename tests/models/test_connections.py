@@ -215,3 +215,11 @@ def test_a_script_ends_without_a_word_of_warning(wire: str) -> None:
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT.replace("WIRE", wire)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
+
+
+def test_providers_that_share_a_key_share_a_limiter() -> None:
+    chat, responses = (
+        Endpoint("openai", None, None, "OPENAI_API_KEY"),
+        Endpoint("openai-responses", None, None, "OPENAI_API_KEY"),
+    )
+    assert limiter_of(chat) is limiter_of(responses) is not limiter_of(Endpoint("ollama", None, None))

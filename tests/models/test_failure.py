@@ -28,6 +28,7 @@ from agentnb.errors import (
     RateLimited,
     RequestRefused,
 )
+from agentnb.models.anthropic import error_name
 from agentnb.models.connections import Endpoint
 from agentnb.models.failure import MOST_OF_A_MESSAGE, Failure, Refusal, broken_connection, failure, is_local, retry_after
 from agentnb.models.provider import CutOff, Refused, Said
@@ -414,3 +415,10 @@ def test_what_is_not_found_at_another_url_may_be_the_url() -> None:
     error = failure(Refusal("compatible", "m", 404, "", "Not Found", url="http://10.0.0.1:8000")).error
     assert "there is no m at http://10.0.0.1:8000" in error.what and "/v1" in error.hint
     assert "%agent models openai" in failure(Refusal("openai", "m", 404, "", "Not Found")).error.hint
+
+
+def test_a_spent_budget_is_no_rate_limit_although_it_comes_with_the_same_status() -> None:
+    details = {"error_code": "enforced_spend_limit_reached"}
+    assert error_name({"type": "rate_limit_error", "details": details}) == "enforced_spend_limit_reached"
+    assert error_name({"type": "rate_limit_error", "details": {"error_code": "other"}}) == "rate_limit_error"
+    assert not failure(Refusal("anthropic", "m", 429, "enforced_spend_limit_reached", "No.")).passing

@@ -258,3 +258,10 @@ def test_a_name_can_be_checked_and_an_agent_made_without_a_key() -> None:
         agent.run_sync("Hi")
     with pytest.raises(MissingKey):
         agent.start("Hi")
+
+
+def test_a_url_of_the_environment_must_not_hold_a_password_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret-word@localhost:1/v1")
+    with pytest.raises(SettingsError) as caught:
+        make_model("openai:m")
+    assert "password" in str(caught.value) and "secret-word" not in str(caught.value)
