@@ -57,6 +57,7 @@ BEGINNING = 20
 
 MASK = "[key]"
 OLLAMA_PORT = 11434
+_KEY_BEGINNING = re.compile(r"(sk-|sk_|gsk_|ghp_|gho_|github_pat_|xai-|AIza|hf_|pplx-)[A-Za-z0-9_-]{8}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 
@@ -123,6 +124,11 @@ def key_variable(name: str) -> str:
 def looks_like_a_key(text: str) -> bool:
     """Whether this may well be a key, and so must not be repeated."""
     return len(text) >= 16 and any(char.isdigit() for char in text) and any(char.isalpha() for char in text)
+
+
+def is_surely_a_key(text: str) -> bool:
+    """Whether it begins as the keys of providers do, which no name of a model does."""
+    return _KEY_BEGINNING.match(text) is not None
 
 
 def find_key(name: str) -> Key | None:

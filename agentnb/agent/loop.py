@@ -170,7 +170,7 @@ class Loop:
             signals=signals,
             usage=reply.usage,
             stop_reason=reply.stop_reason,
-            seconds=perf_counter() - started,
+            seconds=perf_counter() - started if reply.seconds is None else reply.seconds,
             metadata=reply.metadata,
         )
         return message

@@ -36,7 +36,7 @@ def settled(reply: Reply, run: Run) -> Reply:
     """The reply with a fresh ``toolu_…`` id for each call that has none, or one that the conversation has used before."""
     if not _is_plain(reply):
         kept = _through_json(_Kept(reply.message, reply.usage, reply.stop_reason, reply.metadata))
-        reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw)
+        reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw, reply.seconds)
     message = _with_ids(reply.message, run)
     return reply if message is reply.message else replace(reply, message=message)
 

@@ -30,7 +30,8 @@ class RunInterrupted(KeyboardInterrupt):
     """The person interrupted a run that was waited for. ``closed``: whether its log has its end already."""
 
     def __init__(self, *, closed: bool) -> None:
-        super().__init__()
+        what = "its log is closed" if closed else "it ends when its tool lets go of the event loop"
+        super().__init__(f"the run was stopped, and {what}")
         self.closed = closed
 
 

@@ -146,12 +146,21 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
 
     A server on this machine that does not answer at all is not running: that does not pass by waiting.
     """
-    words = readable(f"{type(error).__name__}: {error}".rstrip(": "))
-    if is_local(url) and type(error).__name__ == "ConnectError":
-        return Failure(
-            ProviderTrouble(f"{provider}: nothing answers at {url}", "Start the server there, or name another: url="), False
-        )
-    return Failure(ProviderTrouble(f"{provider}: the connection broke ({words})", "Try again: %%agent --continue"), True)
+    kind = type(error).__name__
+    words = readable(f"{kind}: {error}".rstrip(": "))
+    if "SSL" in words or "CERTIFICATE" in words:
+        what, hint = f"{provider}: no secure connection ({words})", "Look at the URL: is it http:// instead of https://?"
+    elif kind == "ConnectError" and is_local(url):
+        what, hint = f"{provider}: nothing answers at {url}", "Start the server there, or name another: url="
+        return Failure(ProviderTrouble(what, hint), passing=False)
+    elif kind == "ConnectError":
+        what, hint = f"{provider}: could not be reached ({words})", "Look at the network, or at url= if it names another server"
+    elif kind.endswith("Timeout"):
+        what = f"{provider}: nothing came for too long ({words})"
+        hint = "Try again: %%agent --continue. To wait longer add timeout=SECONDS behind the model's name and ?"
+    else:
+        what, hint = f"{provider}: the connection broke ({words})", "Try again: %%agent --continue"
+    return Failure(ProviderTrouble(what, hint), passing=True)
 
 
 def is_local(url: str | None) -> bool:
@@ -190,7 +199,10 @@ def _error(said: Refusal, status: int | None, meaning: str) -> ModelError:
     words = {"who": said.provider, "model": said.model, "key": said.provider if own else said.key_name or "NAME"}
     code, message = f" ({told})" if told else "", readable(said.message)
     if meaning == "not found" and said.url is not None:
-        what, hint = "there is no {model} at {url}", "See that the URL is right (it often ends in /v1), and the name"
+        what, hint = "there is no {model} at {url}", "See that the URL is right, and the name: %agent models {who}?url={url}"
+    wait = retry_after(said.headers)
+    if meaning == "rate limit" and wait:
+        hint = f"It asks to wait {wait:,.0f} s. Then go on with %%agent --continue"
     hint = next((better for pattern, better in HINTS if status == 400 and pattern.search(said.message)), hint)
     words["url"] = str(said.url)
     return kind(f"{said.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), hint.format(**words))

@@ -24,6 +24,8 @@ class Reply(msgspec.Struct, frozen=True):
     """What should be kept with the reply in the log."""
     raw: Any = None
     """The provider's own object, for those who look. Not kept."""
+    seconds: float | None = None
+    """What the call took, where the model knows better than who waits for it: without loading a library first, say."""
 
 
 class Retry(msgspec.Struct, frozen=True, gc=False):

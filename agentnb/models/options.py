@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from agentnb.errors import SettingsError, UnknownModel, near
+from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.prices import Price
-from agentnb.settings import looks_like_a_key
+from agentnb.settings import is_surely_a_key, looks_like_a_key
 
 YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -85,7 +85,7 @@ def read_options(name: str, given: Iterable[tuple[str, str]], known: frozenset[s
     for key, text in given:
         if key not in known:
             # Not the value: it may be a secret.
-            raise UnknownModel(f"{name} has no option {shown(key)!r}", near(key, sorted(known)))
+            raise UnknownModel(f"{name} has no option {shown(key)!r}", f"It has {', '.join(sorted(known))}")
         values[key] = (*values.get("stop", ()), text) if key == "stop" else _read(name, key, text)
     return Options(**values)
 
@@ -105,7 +105,7 @@ def named(options: Options) -> str:
 
 def shown(text: str) -> str:
     """What the person has written, fit to be repeated: if it may be a key it is not."""
-    return "..." if len(text) > MOST_SHOWN or looks_like_a_key(text) else text
+    return "..." if len(text) > MOST_SHOWN or is_surely_a_key(text) or (looks_like_a_key(text) and ":" not in text) else text
 
 
 def _text(value: Any) -> str:
@@ -144,7 +144,9 @@ def check_url(url: str) -> None:
             "The URL of a model must not hold a password", "Put it in a variable: url=...&key=MY_KEY, then %agent key MY_KEY"
         )
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not url.isprintable() or " " in url:
-        raise SettingsError(f"url={shown(url)} is no URL of a server", "Write url=http://localhost:8000/v1")
+        raise SettingsError(
+            f"url={shown(url)} is no URL of a server", "It begins with http://, as in url=http://localhost:8000/v1"
+        )
     if parts.query or parts.fragment:
         raise SettingsError(
             "The URL of a model ends with its path: nothing can stand behind ? or # in it", "Write url=http://localhost:8000/v1"

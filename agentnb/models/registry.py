@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from agentnb.models.personas import read_options as read_persona_options
 from agentnb.models.provider import Provider
 from agentnb.models.remote import RemoteModel
 from agentnb.models.simulated import SimulatedModel
+from agentnb.settings import is_surely_a_key
 
 DEFAULT = "simulated:disciplined"
 """What answers when there is neither a model nor a key."""
@@ -60,6 +62,7 @@ def _recorded(name: str, given: Given) -> Model:
 
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
 """How to make what is no language model, from the rest of its name and its options."""
+OPTIONS_FORM = "They stand behind ?, with & between them: provider:NAME?effort=high&max_tokens=8000"
 PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
 """All that a name may begin with."""
 
@@ -69,6 +72,7 @@ def endpoint_of(provider: Provider, options: Options) -> Endpoint:
     url = options.url or settings.base_url(provider.name) or provider.url
     if url is not None:
         check_url(url)  # that of the environment too
+        url = url.rstrip("/").removesuffix(provider.path)  # as the documentation of servers often has it
     if url is None and provider is compatible.COMPATIBLE:
         raise SettingsError(
             "compatible: needs the URL of its server",
@@ -76,7 +80,7 @@ def endpoint_of(provider: Provider, options: Options) -> Endpoint:
         )
     key_name = options.key or settings.KEY_VARIABLES.get(provider.name, "")
     key = settings.find_key(key_name) if key_name else None
-    if key is None and (options.key or provider.needs_key) and not is_local(url):
+    if key is None and (options.key or (provider.needs_key and not is_local(url))):
         raise MissingKey(
             f"No key for {provider.name}: {key_name} is not set",
             f"Type it in: %agent key {key_name if options.key else provider.name}",
@@ -132,17 +136,26 @@ def _taken_apart(model: str) -> tuple[str, str, Given]:
     """Provider, name and options; `UnknownModel`, with the names most like it, if it has no such form."""
     called, _, query = model.partition("?")
     provider, colon, name = called.partition(":")
+    if is_surely_a_key(called) or is_surely_a_key(name):
+        raise UnknownModel("That is a key, and no name of a model", "Delete it from the cell, and type it in: %agent key NAME")
     if provider not in PROVIDERS:
-        known = [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]]
-        raise UnknownModel(f"There is no model {_shown(called)!r}", f"{near(called, known)} Write provider:NAME")
+        raise UnknownModel(f"There is no model {called!r}", _how_to_name(called, provider))
     if not colon or not name:
-        raise UnknownModel(f"{called!r} names no model", f"Write {provider}:NAME")
+        raise UnknownModel(f"{called!r} names no model", f"Write {provider}:NAME" + (f"?{query}" if query else ""))
+    if "&" in name or "=" in name or "?" in query:
+        raise UnknownModel(f"The options of {provider}:{re.split('[&=]', name)[0]} cannot be read", OPTIONS_FORM)
     return provider, name, parse_qsl(query, keep_blank_values=True)
 
 
-def _shown(called: str) -> str:
-    """What is no model, without what stood behind ``?``, which may be a key, and so may be the whole."""
-    return called if ":" in called or not called.startswith("sk-") else "sk-..."
+def _how_to_name(called: str, provider: str) -> str:
+    if provider in ("http", "https"):
+        return f"Write compatible:NAME?url={called}"
+    if called[:1] in "\"'":
+        return "Write it without quotation marks; in a cell a variable can hold it: -m VARIABLE"
+    like = near(called, [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]]) if ":" in called else ""
+    if like.startswith("Did you mean"):
+        return like
+    return f"Write provider:NAME, such as anthropic:{called.rpartition(':')[2]}; %agent models shows the providers"
 
 
 def is_model(value: object) -> bool:

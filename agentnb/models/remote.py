@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import replace as with_changes
 from datetime import UTC, datetime
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from msgspec.structs import replace
@@ -60,6 +61,8 @@ class RemoteModel:
         """The reply. Where the provider paused in the middle of one, it is asked to go on: all of it is one reply."""
         prices_ready = None if prices.loaded() else asyncio.get_running_loop().run_in_executor(None, prices.load)
         limiter = limiter_of(self._endpoint)
+        await client_of(self._endpoint, self._provider.sdk)  # whose first import takes a second, which is not the model's
+        started = perf_counter()
         before: Reply | None = None
         for turn in range(MOST_TURNS):
             body = self._provider.body(self.model, request, self._sent_options)
@@ -76,9 +79,10 @@ class RemoteModel:
                 break
             request = replace(request, messages=(*request.messages, reply.message))
         assert before is not None
+        seconds = perf_counter() - started
         if prices_ready is not None:
             await prices_ready
-        yield replace(before, usage=self._priced(before))
+        yield replace(before, usage=self._priced(before), seconds=seconds)
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[Delta | Reply]:
         reading = self._provider.reading()

@@ -28,8 +28,9 @@ class RetryPolicy:
     """What is tried again: rate limits after 4, 8, 16, 32 and 64 seconds, other trouble that may pass after 2, 4, 8 and 16,
     each times a random factor, so that runs that failed together do not come back together.
 
-    What the provider asks to wait goes before that; if it asks for more than ``longest_wait`` the call fails at once, as it
-    does when the waits would come to more than ``most_waiting`` in all.
+    What the provider asks to wait goes before that; if it asks for more than ``longest_wait`` seconds the call fails at once.
+    It fails too when the waits would come to more than ``most_waiting`` seconds, or when the next attempt would begin more
+    than ``most_seconds`` after the first.
     """
 
     rate_limit_first: float = 4.0
@@ -38,11 +39,13 @@ class RetryPolicy:
     trouble_retries: int = 4
     longest_wait: float = 120.0
     most_waiting: float = 300.0
+    most_seconds: float = 600.0
 
-    def wait(self, failure: Failure, attempt: int, waited: float, draw: float) -> float | None:
+    def wait(self, failure: Failure, attempt: int, waited: float, draw: float, elapsed: float = 0.0) -> float | None:
         """Seconds to wait after this attempt, counted from 1, failed; None to give up.
 
-        ``waited``: seconds so far; ``draw``: a random number from 0 to 1.
+        ``waited``: seconds of waiting so far; ``elapsed``: seconds since the first attempt began; ``draw``: a random number
+        from 0 to 1.
         """
         first, most = (
             (self.rate_limit_first, self.rate_limit_retries)
@@ -57,7 +60,8 @@ class RetryPolicy:
             seconds = failure.retry_after * (1 + draw / 10) + draw / 2  # never before it was asked
         else:
             seconds = min(first * 2 ** (attempt - 1) * (0.5 + draw), self.longest_wait)
-        return seconds if waited + seconds <= self.most_waiting else None
+        in_time = waited + seconds <= self.most_waiting and elapsed + seconds <= self.most_seconds
+        return seconds if in_time else None
 
 
 async def with_retries(
@@ -69,7 +73,7 @@ async def with_retries(
 
     Waits hold no place in the limiter; a cancellation ends them at once.
     """
-    waited, number = 0.0, 1
+    waited, number, begun = 0.0, 1, monotonic()
     while True:
         try:
             async with limiter.place(), aclosing(attempt()) as items:
@@ -79,7 +83,7 @@ async def with_retries(
             return
         except AttemptFailed as failed:
             failure = failed.failure
-        seconds = policy.wait(failure, number, waited, random.random())
+        seconds = policy.wait(failure, number, waited, random.random(), monotonic() - begun)
         if failure.is_rate_limit and failure.passing:
             limiter.was_refused(seconds or 0.0)
         if seconds is None:

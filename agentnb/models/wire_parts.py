@@ -127,4 +127,4 @@ def lasting(messages: Sequence[Message]) -> Message:
 
 def joined(fragments: Sequence[bytes]) -> bytes:
     """The items of a JSON list from their fragments; a message of which nothing is sent has an empty one."""
-    return b",".join([fragment for fragment in fragments if fragment])
+    return b",".join(filter(None, fragments))

@@ -75,7 +75,7 @@ class AgentMagics(Magics):
         "--continue",
         dest="go_on",
         action="store_true",
-        help="go on with the conversation of the last run; tools, model and guidance are named anew",
+        help="go on with the conversation and the model of the last run; tools and guidance are named anew",
     )
     @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, say, stop")
     @argument("--raw", action="store_true", help="send the text as it is: no {{ name }} is replaced")
@@ -95,8 +95,8 @@ class AgentMagics(Magics):
         variables = self.shell.user_ns
         out = check_variable(options.out)
         prompt = cell.strip("\n") if options.raw else interpolate(cell, variables).strip("\n")
-        agent, note = self._agent(options)
         before = self.session.last_run() if options.go_on else None
+        agent, note = self._agent(options, before)
         if options.dry:
             print(dry_text(agent.model_name, self.session.first_request(agent, prompt, before)))
             return None
@@ -138,11 +138,11 @@ class AgentMagics(Magics):
                 self.shell.user_ns[name] = made
         print(written(made))
 
-    def _agent(self, options: Namespace) -> tuple[Agent, str]:
+    def _agent(self, options: Namespace, before: Run | None) -> tuple[Agent, str]:
         note = ""
         name = options.model
         if not name:
-            name, note = choose_model(self.session.defaults["model"])
+            name, note = choose_model(self.session.defaults["model"], before)
         names = [part for group in options.tools or [] for word in group for part in word.split(",") if part]
         policy = find_policy(options.policy or self.session.defaults["policy"])
         if options.workflow_mode:

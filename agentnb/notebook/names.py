@@ -10,7 +10,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
-from agentnb.errors import SettingsError, UnknownTool, near
+from agentnb.errors import SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model
 
@@ -33,7 +33,14 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
     value = variables.get(name)
     if isinstance(value, str) and ":" in value:
         return value
-    return value if is_model(value) else name  # type: ignore[return-value]  # is_model has looked
+    if is_model(value):
+        return value  # type: ignore[return-value]  # just looked
+    if name.isidentifier() and ":" not in name:
+        models = [known for known, one in variables.items() if is_model(one) and not known.startswith("_")]
+        what = "is no model" if name in variables else "is not there, and is no model"
+        hint = f"{near(name, models)} A name of a model has the form provider:NAME; %agent models shows the providers"
+        raise UnknownModel(f"The variable {name} {what}", hint.strip())
+    return name
 
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:

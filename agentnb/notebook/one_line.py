@@ -11,6 +11,7 @@ from IPython.core.magic_arguments import parse_argstring
 
 from agentnb.agent.threads import RunInterrupted
 from agentnb.errors import AgentnbError, SettingsError, near
+from agentnb.models.options import shown
 
 CLOSED = "the run was stopped and its log closed. Go on with %%agent --continue"
 NOT_CLOSED = "the run was told to stop and ends when its tool lets go of the event loop. See %agent status"
@@ -48,7 +49,7 @@ def parsed(magic: Any, line: str, later: dict[str, str]) -> Any:
     except ValueError as error:  # a quotation that does not end
         raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from None
     except UsageError as error:
-        what = str(error)
+        what = " ".join(shown(word) for word in str(error).split(" "))
         if what.startswith("unrecognized arguments") and not what.split(": ", 1)[-1].startswith("-"):
             raise SettingsError(what, f"The text goes below the %{magic.parser.prog} line") from None
         wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")

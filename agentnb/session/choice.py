@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentnb import settings
+from agentnb.core.run import Run
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.registry import DEFAULT, check_model
 
@@ -12,12 +13,15 @@ NOTE = (
 )
 
 
-def choose_model(default: str | None) -> tuple[str, str]:
+def choose_model(default: str | None, before: Run | None = None) -> tuple[str, str]:
     """The model and a line for the person, empty where there is nothing to explain.
 
-    ``default`` is the session's; after it comes ``AGENTNB_MODEL``. With neither, the simulated model answers; but if there is
-    a key, `SettingsError` asks for a model by name, for no list of models is built in.
+    A run that goes on with ``before`` has its model, if that can be made from its name. ``default`` is the session's; after it
+    comes ``AGENTNB_MODEL``. With neither, the simulated model answers; but if there is a key, or the conversation was with an
+    object in Python, `SettingsError` asks for a model, for no list of models is built in.
     """
+    if before is not None and _can_be_made(before.model):
+        return before.model, ""
     if default:
         return default, ""
     named = settings.default_model()
@@ -27,6 +31,9 @@ def choose_model(default: str | None) -> tuple[str, str]:
         except UnknownModel as error:
             raise UnknownModel(f"{error.what} (named by AGENTNB_MODEL)", error.hint) from error
         return named, ""
+    if before is not None:
+        what = f"The conversation so far was with {before.model}, which was an object in Python"
+        raise SettingsError(what, "Give it again: -m VARIABLE")
     keys = settings.providers_with_key()
     if keys:
         raise SettingsError(
@@ -35,3 +42,11 @@ def choose_model(default: str | None) -> tuple[str, str]:
             f"%agent models {keys[0]} lists them; {DEFAULT} needs none",
         )
     return DEFAULT, NOTE
+
+
+def _can_be_made(model: str) -> bool:
+    try:
+        check_model(model)
+    except SettingsError:
+        return False
+    return True

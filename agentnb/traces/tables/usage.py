@@ -37,6 +37,26 @@ class Call(NamedTuple):
     seconds: float
     stop_reason: str
     metadata: dict[str, Any]
+    stopped_waiting: bool
+    """Whether the person stopped the run while it waited to try again."""
+
+    @property
+    def attempts(self) -> int:
+        """How often it was tried."""
+        return len(self.retries) + (not self.stopped_waiting)
+
+    @property
+    def waited(self) -> float:
+        """Seconds between the attempts."""
+        planned = sum(retry.seconds for retry in self.retries)
+        return min(planned, self.seconds) if self.stopped_waiting else planned
+
+    @property
+    def error(self) -> str | None:
+        """Why no whole reply came."""
+        if not self.failed:
+            return None
+        return str(self.run.error) if self.run.error else self.run.stop_reason
 
 
 COLUMNS: list[Column[Call]] = [
@@ -45,8 +65,8 @@ COLUMNS: list[Column[Call]] = [
     Column("operation", "str", lambda call: call.operation),
     Column("model", "str", lambda call: call.run.model),
     Column("answered_by", "str", lambda call: _answered_by(call.metadata)),
-    Column("attempts", "int64", lambda call: 1 + len(call.retries)),
-    Column("waited", "float64", lambda call: sum(retry.seconds for retry in call.retries)),
+    Column("attempts", "int64", lambda call: call.attempts),
+    Column("waited", "float64", lambda call: call.waited),
     Column("seconds", "float64", lambda call: call.seconds if call.replied else None),
     Column("input_tokens", "Int64", lambda call: call.usage.input),
     Column("output_tokens", "Int64", lambda call: call.usage.output),
@@ -56,7 +76,7 @@ COLUMNS: list[Column[Call]] = [
     Column("estimated", "bool", lambda call: call.usage.estimated),
     Column("cost", "float64", lambda call: call.usage.cost),
     Column("stop_reason", "str", lambda call: call.stop_reason if call.replied else None),
-    Column("error", "str", lambda call: str(call.run.error) if call.failed and call.run.error else None),
+    Column("error", "str", lambda call: call.error),
     Column("started_at", TIME, lambda call: call.started_at),
 ]
 
@@ -88,9 +108,10 @@ def _of_round(run: Run, one: WorkflowRound) -> Call:
         failed=one.reply is None or one.stop_reason == BROKEN_OFF,
         retries=one.retries,
         usage=one.usage or Usage(),
-        seconds=one.model_seconds,
+        seconds=one.seconds if one.reply is None else one.model_seconds,
         stop_reason=one.stop_reason,
         metadata=one.metadata,
+        stopped_waiting=one.status == "cancelled" and sum(retry.seconds for retry in one.retries) > one.seconds,
     )
 
 
