@@ -114,7 +114,8 @@ class Agent:
         one the run is returned with status ``failed`` and ``run.error``.
         """
         task = self._task(prompt, store, continue_from, watch, work_dir, parent_id)
-        model = make_model(self.model)
+        # A key may be in the system's keyring, which may take its time, and ask.
+        model = await asyncio.to_thread(make_model, self.model) if isinstance(self.model, str) else self.model
         with AwakeForInterrupts():
             return await run_task(self, model, task, new_log(task), Inbox(), call_in_thread)
 

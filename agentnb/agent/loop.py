@@ -17,6 +17,7 @@ from agentnb.agent.dispatch import PATIENCE, Dispatch
 from agentnb.agent.hearing import Hearing
 from agentnb.agent.markers import without_markers
 from agentnb.agent.policies import Continue, Rules, Stop, decide
+from agentnb.agent.policies.ending import ASKED_FOR_TOOLS
 from agentnb.agent.prompts import prompt
 from agentnb.agent.reply import settled
 from agentnb.agent.todo_check import TodoCheck
@@ -201,7 +202,7 @@ class Loop:
 
     def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
         last = self._log.run.last_round
-        announced = last.stop_reason in ("tool_use", "tool_calls")
+        announced = last.stop_reason in ASKED_FOR_TOOLS
         return "unexpected_empty_tools" if announced and not has_calls and not last.text.strip() else "success"
 
     # The person

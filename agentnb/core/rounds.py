@@ -19,6 +19,10 @@ NOT_RUN = frozenset({"unknown_tool", "invalid_arguments", "cancelled", DUPLICATE
 """Error codes of calls whose tool was not run, or not to an end."""
 
 
+BY_SCHEMA = "by_schema"
+"""The key of a reply's metadata that says that its text was to keep to a JSON Schema."""
+
+
 class CallRecord(msgspec.Struct, frozen=True, gc=False):
     """One tool call of a round with its answer; ``result`` is None until there is one."""
 

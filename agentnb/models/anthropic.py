@@ -16,7 +16,8 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolC
 from agentnb.core.request import Request
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
-from agentnb.models.failure import OUT_OF_CREDIT
+from agentnb.models.connections import http_settings, is_at, text_of
+from agentnb.models.failure import OUT_OF_CREDIT, words_of
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
 from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Said
@@ -38,6 +39,7 @@ from agentnb.models.wire_parts import (
     words,
     words_for,
 )
+from agentnb.settings import Key
 
 NAME = "anthropic"
 MAX_TOKENS = 32_000
@@ -313,20 +315,23 @@ def error_name(told: Mapping[str, Any]) -> str:
 class AnthropicSdk:
     """The library ``anthropic``."""
 
-    def client(self, url: str | None, key: str, timeout: float) -> Any:
+    def client(self, url: str | None, key: Key | None, timeout: float) -> Any:
         """Its client. Servers of others may still read the header that the API had before, so they get both."""
         import anthropic
         import httpx2
 
-        headers = {"x-api-key": key} if url else {}
-        return anthropic.AsyncAnthropic(
-            api_key=key,
+        own = is_at(url, "api.anthropic.com")
+        client = anthropic.AsyncAnthropic(
+            http_client=anthropic.DefaultAsyncHttpxClient(**http_settings(url)),
+            api_key=text_of(key),
             base_url=(url or "https://api.anthropic.com").rstrip("/").removesuffix("/v1"),
             max_retries=0,
             timeout=httpx2.Timeout(timeout, connect=10),
-            default_headers=headers,
             open_telemetry=False,
         )
+        if not own:  # what the environment has for the provider is not for others: ANTHROPIC_CUSTOM_HEADERS
+            client._custom_headers = {"x-api-key": text_of(key)}
+        return client
 
     def stream_class(self) -> Any:
         """Its class of streams."""
@@ -342,9 +347,7 @@ class AnthropicSdk:
             return None
         body = error.body if isinstance(error.body, dict) else {}
         told = body.get("error") if isinstance(body.get("error"), dict) else {}
-        told = told or {}
-        message = told.get("message") or error.message
-        return Said(error.status_code, error_name(told), str(message), error.response.headers)
+        return Said(error.status_code, error_name(told or {}), words_of(error.body), error.response.headers)
 
 
 PROVIDER = Provider(

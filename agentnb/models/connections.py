@@ -11,10 +11,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
+from urllib.parse import urlsplit
 
+from agentnb.errors import SettingsError
+from agentnb.models.failure import is_local, readable
 from agentnb.models.limiter import Limiter
 from agentnb.models.provider import Sdk
-from agentnb.settings import Key
+from agentnb.settings import Key, without_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ def limiter_of(endpoint: Endpoint) -> Limiter:
 
 
 async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:
-    """The client of the running event loop for this endpoint."""
+    """The client of the running event loop for this endpoint. `SettingsError` if the environment lets none be made."""
     loop = asyncio.get_running_loop()
     with _lock:
         mine = _clients.get(loop)
@@ -50,14 +53,66 @@ async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:
                 del _clients[closed]  # it did not end in order
             mine = _clients[loop] = {}
     if endpoint not in mine:
-        key = endpoint.key.reveal() if endpoint.key is not None else "none"
         # The first import of a library takes a second: the loop should hear a stop meanwhile.
-        client = await loop.run_in_executor(None, sdk.client, endpoint.url, key, endpoint.timeout)
+        client = await loop.run_in_executor(None, _made, endpoint, sdk)
+        if isinstance(client, SettingsError):
+            raise client
         if endpoint not in mine:
             lifetime = _open_until_the_loop_ends(client, loop)
             await anext(lifetime)
             mine[endpoint] = client, lifetime
     return mine[endpoint][0]
+
+
+def text_of(key: Key | None) -> str:
+    """What a library is given as the key; never put it in a variable: tracebacks may show those."""
+    return key.reveal() if key is not None else "none"
+
+
+def http_settings(url: str | None) -> dict[str, Any]:
+    """What every client wants of HTTP.
+
+    No redirect is followed: it would carry the key and the conversation to another server. Servers on this machine are asked
+    without the proxy of the environment, which has no business with them.
+    """
+    import httpx2
+
+    limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
+    made: dict[str, Any] = {"follow_redirects": False, "limits": limits}
+    return made | {"transport": httpx2.AsyncHTTPTransport(limits=limits)} if is_local(url) else made
+
+
+def is_at(url: str | None, host: str) -> bool:
+    """Whether the URL is the provider's own, whose API is at this host; None is."""
+    if url is None:
+        return True
+    parts = urlsplit(url)
+    return parts.scheme == "https" and f".{parts.hostname}".endswith(f".{host}")
+
+
+def _made(endpoint: Endpoint, sdk: Sdk) -> Any:
+    """The client, or what is wrong: handed back, so that no frame which holds a key is in its traceback."""
+    try:
+        return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)
+    except (ImportError, ValueError, OSError) as error:
+        secrets = (endpoint.key.reveal(),) if endpoint.key is not None else ()
+        return _no_client(endpoint.provider, error, without_secrets(str(error), secrets))
+
+
+def _no_client(provider: str, error: Exception, told: str) -> SettingsError:
+    if isinstance(error, OSError):
+        what = "the certificates that the environment names cannot be read"
+        return SettingsError(f"{provider}: {what}", "Look at the variables SSL_CERT_FILE and SSL_CERT_DIR")
+    if isinstance(error, ImportError) and "socks" not in told.lower():
+        return SettingsError(f"{provider}: its library cannot be loaded ({readable(told)})", "Install agentnb again")
+    if isinstance(error, ImportError):
+        return SettingsError(
+            f"{provider}: the proxy of the environment is one for SOCKS, and the package for that is not installed",
+            "Install it: %pip install socksio. Or look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY",
+        )
+    # Not its words: the URL of a proxy may hold a password.
+    what = "the environment names a proxy that cannot be used, or other settings that cannot be read"
+    return SettingsError(f"{provider}: {what}", "Look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY")
 
 
 async def _open_until_the_loop_ends(client: Any, loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:

@@ -302,17 +302,23 @@ def read_usage(said: Any) -> Usage:
 class OpenAISdk:
     """The library ``openai``."""
 
-    def client(self, url: str | None, key: str, timeout: float) -> Any:
+    def client(self, url: str | None, key: Key | None, timeout: float) -> Any:
         """Its client."""
         import httpx2
         import openai
 
-        return openai.AsyncOpenAI(
-            api_key=key,
+        client = openai.AsyncOpenAI(
+            http_client=openai.DefaultAsyncHttpxClient(**http_settings(url)),
+            api_key=text_of(key),
             base_url=url or "https://api.openai.com/v1",
             max_retries=0,
             timeout=httpx2.Timeout(timeout, connect=10),
         )
+        if not is_at(url, "api.openai.com"):
+            # What the environment has for the provider is not for others: OPENAI_ORG_ID, _PROJECT_ID and _CUSTOM_HEADERS.
+            client.organization = client.project = None
+            client._custom_headers = {}
+        return client
 
     def stream_class(self) -> Any:
         """Its class of streams."""
@@ -328,7 +334,7 @@ class OpenAISdk:
             return None
         told = error.body if isinstance(error.body, dict) else {}
         name = str(told.get("code") or told.get("type") or error.code or error.type or "")
-        message = str(told.get("message") or error.message)
+        message = words_of(error.body) or ("" if isinstance(error, openai.APIStatusError) else str(error.message))
         if not isinstance(error, openai.APIStatusError):
             return Said(None, name, message, {})
         return Said(error.status_code, name, message, error.response.headers)

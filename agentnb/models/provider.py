@@ -10,6 +10,7 @@ from agentnb.core.events import Delta
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
+from agentnb.settings import Key
 
 
 class Reading(Protocol):
@@ -48,8 +49,8 @@ class Refused(Exception):
 class Sdk(Protocol):
     """The library of a provider: the only place where it is imported."""
 
-    def client(self, url: str | None, key: str, timeout: float) -> Any:
-        """Its asynchronous client, without retries of its own."""
+    def client(self, url: str | None, key: Key | None, timeout: float) -> Any:
+        """Its asynchronous client, without retries of its own. The key is revealed only where it is handed over."""
 
     def stream_class(self) -> Any:
         """Its class of streams."""

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from agentnb import settings
+from agentnb.core.request import Request
 from agentnb.errors import MissingKey, NotAvailable, SettingsError, UnknownModel, near
 from agentnb.models import anthropic, compatible, openai, openai_responses
 from agentnb.models.connections import Endpoint
@@ -62,6 +63,7 @@ def _recorded(name: str, given: Given) -> Model:
 
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
 """How to make what is no language model, from the rest of its name and its options."""
+PLAIN_URL = re.compile(r"https?://[\w.:/-]{1,200}")
 OPTIONS_FORM = "They stand behind ?, with & between them: provider:NAME?effort=high&max_tokens=8000"
 PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
 """All that a name may begin with."""
@@ -116,6 +118,10 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
         if output_schema is not None:
             raise SettingsError("output_schema goes with the name of a model, not with an object", "Write provider:NAME")
         return model
+    if output_schema is not None and not isinstance(output_schema, dict):
+        raise SettingsError(
+            "output_schema is a JSON Schema, a dict", "Of a pydantic model: output_schema=Model.model_json_schema()"
+        )
     provider, name, given = _taken_apart(model)
     if provider in REMOTE:
         options = replace(_options(provider, name, given), output_schema=output_schema)
@@ -123,6 +129,17 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
     if output_schema is not None:
         raise SettingsError(f"{provider}: models know no output_schema", "Use one of a provider: " + ", ".join(REMOTE))
     return OTHERS[provider](name, given)
+
+
+def wire_form(model: str | Model, request: Request) -> bytes | None:
+    """The JSON that would be sent for this request; None if the model is not a provider's. Needs no key, and sends nothing."""
+    if isinstance(model, RemoteModel):
+        return model.body(request)
+    provider, name, given = _taken_apart(model) if isinstance(model, str) else ("", "", ())
+    if provider not in REMOTE:
+        return None
+    options = _options(provider, name, given)
+    return RemoteModel(REMOTE[provider], name, options, Endpoint(provider, None, None)).body(request)
 
 
 def _options(provider: str, name: str, given: Given) -> Options:
@@ -141,10 +158,18 @@ def _taken_apart(model: str) -> tuple[str, str, Given]:
     if provider not in PROVIDERS:
         raise UnknownModel(f"There is no model {called!r}", _how_to_name(called, provider))
     if not colon or not name:
-        raise UnknownModel(f"{called!r} names no model", f"Write {provider}:NAME" + (f"?{query}" if query else ""))
+        raise UnknownModel(f"{called!r} names no model", f"Write {provider}:NAME{_url_of(query)}")
+    if not name.isprintable():
+        raise UnknownModel(f"{called!r} names no model", "A name stands on one line, without control characters")
     if "&" in name or "=" in name or "?" in query:
         raise UnknownModel(f"The options of {provider}:{re.split('[&=]', name)[0]} cannot be read", OPTIONS_FORM)
     return provider, name, parse_qsl(query, keep_blank_values=True)
+
+
+def _url_of(query: str) -> str:
+    """The URL among the options, as it stands there; nothing else is repeated, for it may be a key."""
+    url = dict(parse_qsl(query)).get("url", "")
+    return f"?url={url}" if PLAIN_URL.fullmatch(url) else ""
 
 
 def _how_to_name(called: str, provider: str) -> str:

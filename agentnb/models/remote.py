@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from agentnb.core.events import Delta, TextDelta
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
+from agentnb.core.rounds import BY_SCHEMA
 from agentnb.core.usage import Usage
 from agentnb.errors import BrokenReply, RequestRefused
 from agentnb.models import prices
@@ -65,7 +66,7 @@ class RemoteModel:
         started = perf_counter()
         before: Reply | None = None
         for turn in range(MOST_TURNS):
-            body = self._provider.body(self.model, request, self._sent_options)
+            body = self.body(request)
             async with aclosing(with_retries(partial(self._attempt, body), self.retries, limiter)) as items:
                 async for item in items:
                     if isinstance(item, Reply):
@@ -82,7 +83,12 @@ class RemoteModel:
         seconds = perf_counter() - started
         if prices_ready is not None:
             await prices_ready
-        yield replace(before, usage=self._priced(before), seconds=seconds)
+        metadata = {**before.metadata, BY_SCHEMA: True} if self.options.output_schema is not None else before.metadata
+        yield replace(before, usage=self._priced(before), seconds=seconds, metadata=metadata)
+
+    def body(self, request: Request) -> bytes:
+        """The request as JSON, as it would be sent."""
+        return self._provider.body(self.model, request, self._sent_options)
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[Delta | Reply]:
         reading = self._provider.reading()

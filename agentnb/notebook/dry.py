@@ -8,17 +8,20 @@ import msgspec
 
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request
+from agentnb.core.todos import TODO_TOOL
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
 from agentnb.notebook.wording import clean
 
 LINE = 100
 """Characters up to which a list or an object of a schema stands on one line."""
+SHOWN_ABOVE = frozenset({"messages", "input", "system", "instructions", "tools"})
+"""Fields of a request on its wire that are told in words."""
 _INNERMOST = re.compile(r"[\[{][^\[\]{}]*[\]}]")
 
 
-def dry_text(model: str, request: Request) -> str:
-    """The first request, the schemas of its tools and how many tokens it is, about."""
+def dry_text(model: str, request: Request, wire: bytes | None = None) -> str:
+    """The first request, the schemas of its tools and how many tokens it is, about; of its ``wire`` form what stands beside."""
     lines = [
         f"Nothing was sent. The first request to {model} would be about {tokens_of_request(request):,} tokens:",
         "",
@@ -28,8 +31,17 @@ def dry_text(model: str, request: Request) -> str:
     for message in request.messages:
         lines += ["", f"--- {message.role} (about {tokens_of_message(message):,}) ---", _message_text(message)]
     lines += ["", f"--- tools (about {tokens_of_tools(request.tools):,}) ---"]
-    lines += [tool_text(tool) for tool in request.tools] or ["(none)"]
+    lines += [_folded(tool) if tool.name == TODO_TOOL else tool_text(tool) for tool in request.tools] or ["(none)"]
+    if wire is not None:
+        fields = msgspec.json.decode(wire)
+        lines += ["", "--- besides ---"]
+        lines += [f"{key}={msgspec.json.encode(value).decode()}" for key, value in fields.items() if key not in SHOWN_ABOVE]
     return clean("\n".join(lines))
+
+
+def _folded(tool: ToolSpec) -> str:
+    """The tool of every list, whose words are as long as they are always the same."""
+    return f"{tool.name}: {tool.description.splitlines()[0]} (built in, about {tokens_of_tools((tool,)):,} tokens)"
 
 
 def tool_text(tool: ToolSpec) -> str:

@@ -16,6 +16,7 @@ from agentnb.agent.policies.named import find_policy, in_workflow_mode
 from agentnb.agent.threads import Foreground, RunInterrupted
 from agentnb.core.run import Run
 from agentnb.errors import RunFailed, SettingsError
+from agentnb.models.registry import wire_form
 from agentnb.notebook.answer import Answer
 from agentnb.notebook.commands import command
 from agentnb.notebook.dry import dry_text
@@ -98,7 +99,8 @@ class AgentMagics(Magics):
         before = self.session.last_run() if options.go_on else None
         agent, note = self._agent(options, before)
         if options.dry:
-            print(dry_text(agent.model_name, self.session.first_request(agent, prompt, before)))
+            request = self.session.first_request(agent, prompt, before)
+            print(dry_text(agent.model_name, request, wire_form(agent.model, request)))
             return None
         self._tell_once(note)
         if before is not None and (hint := tools_before(before, agent)):
@@ -140,7 +142,7 @@ class AgentMagics(Magics):
 
     def _agent(self, options: Namespace, before: Run | None) -> tuple[Agent, str]:
         note = ""
-        name = options.model
+        name = (options.model or "").strip("\"'")  # as a shell would
         if not name:
             name, note = choose_model(self.session.defaults["model"], before)
         names = [part for group in options.tools or [] for word in group for part in word.split(",") if part]

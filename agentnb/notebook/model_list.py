@@ -44,6 +44,6 @@ def provider_models(line: str) -> list[str]:
 
 def _ready(name: str, needs_key: bool) -> str:
     if needs_key:
-        return "there is a key" if settings.has_key(name) else f"no key: %agent key {name}"
+        return "there is a key" if settings.has_key(name) else f"no key known yet: %agent key {name}"
     url = settings.base_url(name) or REMOTE[name].url
     return f"at {url}" if url else "at ?url=http://... (or AGENTNB_COMPATIBLE_URL)"

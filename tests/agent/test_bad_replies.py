@@ -16,8 +16,10 @@ from agentnb.agent.policies import Matrix, Minimal
 from agentnb.core.messages import Image, Text, Thinking, ToolCall
 from agentnb.core.request import Request
 from agentnb.core.run import Run
+from agentnb.models.registry import make_model
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.models.simulated import SimulatedModel
+from agentnb.testing import LoopbackServer
 
 BOTH = pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])
 EMPTY: dict[str, Line] = {
@@ -359,3 +361,15 @@ def test_one_id_for_every_call_of_a_run_becomes_one_for_each() -> None:
     assert [result.call_id for result in results(run)] == ids
     sent = [part.id for message in model.requests[-1].messages for part in message.parts if isinstance(part, ToolCall)]
     assert sent == ids
+
+
+def test_an_answer_by_schema_that_has_the_form_of_a_call_is_an_answer() -> None:
+    def lookup(what: str) -> str:
+        """Look something up."""
+        return what
+
+    answer = '{"name": "lookup", "arguments": {"what": "it"}}'
+    with LoopbackServer([answer]) as server:
+        model = make_model(server.model("openai"), output_schema={"type": "object"})
+        run = Agent(model, tools=[lookup]).run_sync("Which call would you make?")
+    assert (run.text, len(run.rounds), run.status, len(run.warnings)) == (answer, 1, "completed", 0)

@@ -14,8 +14,9 @@ from agentnb import Agent, Store
 from agentnb.errors import AgentnbError, MissingKey, ModelError, NotAvailable, SettingsError, UnknownModel
 from agentnb.models import RemoteModel, ScriptedModel, SimulatedModel
 from agentnb.models.connections import Endpoint
+from agentnb.models.options import Options
 from agentnb.models.personas import PERSONAS
-from agentnb.models.registry import DEFAULT, PROVIDERS, REMOTE, check_model, make_model, names
+from agentnb.models.registry import DEFAULT, PROVIDERS, REMOTE, check_model, endpoint_of, make_model, names, wire_form
 from agentnb.testing import LoopbackServer, Status
 
 SECRET = "sk-never-to-be-seen-0123456789"
@@ -60,8 +61,8 @@ def test_what_is_no_model_is_said_with_what_to_type(name: str, said: str) -> Non
     assert said in str(caught.value)
 
 
-def test_an_unknown_name_without_a_near_match_lists_what_there_is() -> None:
-    with pytest.raises(UnknownModel, match=r"There is simulated:disciplined, .*anthropic:.*Write provider:NAME"):
+def test_an_unknown_name_without_a_near_match_is_told_how_names_are_written() -> None:
+    with pytest.raises(UnknownModel, match=r"Write provider:NAME, such as anthropic:zzzzzz; %agent models shows"):
         make_model("zzzzzz")
 
 
@@ -265,3 +266,52 @@ def test_a_url_of_the_environment_must_not_hold_a_password_either(monkeypatch: p
     with pytest.raises(SettingsError) as caught:
         make_model("openai:m")
     assert "password" in str(caught.value) and "secret-word" not in str(caught.value)
+
+
+def test_a_key_that_was_named_must_be_there_on_this_machine_too() -> None:
+    with pytest.raises(MissingKey, match="%agent key MY_KEY"):
+        make_model("compatible:m?url=http://localhost:1/v1&key=MY_KEY")
+
+
+def test_the_path_of_the_api_may_stand_in_the_url() -> None:
+    assert endpoint_of(REMOTE["compatible"], Options(url="http://h:1/v1/chat/completions/")).url == "http://h:1/v1"
+    assert (
+        endpoint_of(REMOTE["openai-responses"], Options(url="http://localhost:1/v1/responses")).url == "http://localhost:1/v1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("claude-something", "such as anthropic:claude-something"),
+        ("http://localhost:8000/v1", "compatible:NAME?url=http://localhost:8000/v1"),
+        ('"anthropic:x', "without quotation marks"),
+        ("anthropc:x", "Did you mean anthropic:"),
+        ("anthropic:x&effort=low", "behind ?, with & between"),
+        ("anthropic:x?effort=low?max_tokens=3", "behind ?, with & between"),
+        ("ollama:a\nb", "on one line"),
+        ("compatible?url=http://localhost:1/v1", "compatible:NAME?url=http://localhost:1/v1"),
+    ],
+)
+def test_a_name_that_is_none_is_told_with_how_to_write_it(name: str, hint: str) -> None:
+    with pytest.raises(UnknownModel) as caught:
+        check_model(name)
+    assert hint in str(caught.value)
+
+
+def test_what_a_key_looks_like_is_no_name_of_a_model() -> None:
+    for name in ("sk-ant-api03-secretsecret", "anthropic:sk-ant-api03-secretsecret", "openai:ghp_0123456789abcdef"):
+        with pytest.raises(UnknownModel, match="That is a key") as caught:
+            check_model(name)
+        assert "secret" not in str(caught.value) and "0123" not in str(caught.value)
+
+
+def test_the_wire_form_of_a_request_needs_no_key_and_is_what_would_be_sent() -> None:
+    request = Agent("openai:m?effort=low").first_request("Hi")
+    assert json.loads(wire_form("openai:m?effort=low", request) or b"")["reasoning_effort"] == "low"
+    assert wire_form("simulated:chatty", request) is None and wire_form(ScriptedModel([]), request) is None
+
+
+def test_a_schema_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(SettingsError, match="model_json_schema"):
+        make_model("ollama:m", output_schema=int)  # type: ignore[arg-type]

@@ -268,3 +268,31 @@ def test_the_environment_names_the_model(kernel: Any) -> None:
     kernel.run("%%agent\nhello")
     kernel.run("del os.environ['AGENTNB_MODEL']")
     assert kernel.value("run.model") == "simulated:disciplined?delay=0.001"
+
+
+def test_dry_shows_what_stands_beside_the_messages_on_the_wire_and_needs_no_key(kernel: Any) -> None:
+    printed = kernel.run("%%agent --dry -t add -m anthropic:m?effort=low&max_tokens=99\nHi").printed
+    besides = printed.partition("--- besides ---")[2].split()
+    assert {"max_tokens=99", "stream=true", 'output_config={"effort":"low"}'} <= set(besides)
+    assert "todo_operations:" in printed and "newTodos" not in printed, "the built-in tool takes one line"
+    assert "--- besides ---" not in kernel.run("%%agent --dry -m simulated:chatty\nHi").printed
+
+
+def test_quotation_marks_around_a_model_s_name_are_taken_off(kernel: Any) -> None:
+    assert kernel.run('%%agent -m "simulated:chatty"\nHi').status == "ok"
+    assert kernel.value("run.model") == "simulated:chatty"
+
+
+@pytest.mark.parametrize("line", ["-m anthropic:m --key {}", "-k {}", "{}", "ANTHROPIC_API_KEY={}", "-m anthropic:{}", "-m {}"])
+def test_a_key_on_the_line_is_repeated_nowhere(kernel: Any, line: str) -> None:
+    secret = "sk-ant-" + "api03-Really-Secret12"
+    cell = kernel.run(f"%%agent {line.format(secret)}\nHi")
+    assert cell.status == "error"
+    shown = [one for one in cell.outputs if one["type"] != "execute_input"]
+    assert "Secret12" not in str(shown) and "Secret12" not in cell.error
+
+
+def test_a_variable_that_is_no_model_is_told_with_those_that_are(kernel: Any) -> None:
+    kernel.run("from agentnb.models import ScriptedModel\nquick = ScriptedModel([])\nnumber = 5")
+    assert "Did you mean quick?" in kernel.run("%%agent -m quickk\nHi").error
+    assert "The variable number is no model" in kernel.run("%%agent -m number\nHi").error

@@ -49,9 +49,9 @@ def test_without_a_provider_there_is_a_line_for_each_kind() -> None:
     lines = model_lines()
     assert lines[: len(PERSONAS)] == [f"simulated:{persona}" for persona in PERSONAS]
     assert lines[len(PERSONAS) : -1] == [
-        "anthropic:NAME          no key: %agent key anthropic",
-        "openai:NAME             no key: %agent key openai",
-        "openai-responses:NAME   no key: %agent key openai-responses",
+        "anthropic:NAME          no key known yet: %agent key anthropic",
+        "openai:NAME             no key known yet: %agent key openai",
+        "openai-responses:NAME   no key known yet: %agent key openai-responses",
         "ollama:NAME             at http://127.0.0.1:11434/v1",
         "compatible:NAME         at ?url=http://... (or AGENTNB_COMPATIBLE_URL)",
     ]

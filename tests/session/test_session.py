@@ -139,3 +139,16 @@ def test_where_the_folder_cannot_be_written_they_lie_with_the_person_and_a_line_
     (tmp_path / ".agentnb").write_text("a file where the folder should be")
     store, note = default_store()
     assert store.folder.parts[-2:] == ("agentnb", "runs") and str(store.folder) in note and "cannot be written" in note
+
+
+def test_a_conversation_goes_on_with_its_own_model_whatever_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-hidden")
+    before = Agent("simulated:disciplined?seed=2").run_sync("Hi")
+    assert choose_model(None, before) == choose_model("simulated:chatty", before) == ("simulated:disciplined?seed=2", "")
+
+
+def test_a_conversation_with_an_object_asks_for_it_instead_of_going_to_another_silently() -> None:
+    before = Agent(ScriptedModel(["Ho"])).run_sync("Hi")
+    with pytest.raises(SettingsError, match="-m VARIABLE"):
+        choose_model(None, before)
+    assert choose_model("simulated:chatty", before)[0] == "simulated:chatty"

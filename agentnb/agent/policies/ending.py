@@ -12,7 +12,7 @@ from agentnb.agent.policies.claimed_calls import claimed_call
 from agentnb.agent.policies.verdict import Continue, Stop
 from agentnb.agent.prompts import prompt
 from agentnb.core.messages import Text, Thinking
-from agentnb.core.rounds import WorkflowRound
+from agentnb.core.rounds import BY_SCHEMA, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.core.todos import has_open
 
@@ -172,7 +172,8 @@ def _was_empty_before(run: Run) -> bool:
 
 def _claimed(run: Run) -> str | None:
     last = run.last_round
-    return None if last.records else claimed_call(last.text, {tool.name for tool in run.tools})
+    # An answer that was to keep to a JSON Schema may well have the form of a call.
+    return None if last.records or last.metadata.get(BY_SCHEMA) else claimed_call(last.text, {tool.name for tool in run.tools})
 
 
 def _oddities(run: Run) -> Iterator[str]:
