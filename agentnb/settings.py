@@ -210,10 +210,25 @@ def base_url(provider: str) -> str | None:
     said = _environment(variable) if variable else ""
     if not said:
         return None
-    url = _parsed(f"http://{said}" if provider == "ollama" and "://" not in said else said)
+    whole = f"http://{said}" if provider == "ollama" and "://" not in said else said
+    if problem := url_problem(whole):
+        raise SettingsError(
+            f"{variable} {problem}", "Set it to a URL such as http://localhost:8000/v1. A key is typed in: %agent key NAME"
+        )
+    url = _parsed(whole)
     if url is None or url.scheme not in ("http", "https") or not (url.hostname or provider == "ollama"):
         raise SettingsError(f"{variable} is no URL", "Set it to one, such as http://localhost:8000/v1")
     return _ollama_url(url, has_scheme="://" in said) if provider == "ollama" else said.rstrip("/")
+
+
+def url_problem(url: str) -> str:
+    """What must not stand in the URL of a server and does, in words without it; empty if there is nothing of that."""
+    parts = _parsed(url)
+    if parts is None:
+        return ""
+    if parts.username is not None or parts.password is not None:
+        return "must not hold a password"
+    return "must end with its path: nothing can stand behind ? or # in it" if parts.query or parts.fragment else ""
 
 
 def check_keyring() -> None:

@@ -21,16 +21,27 @@ class Sent(View[Message]):
     conversation, and a request costs what is new in it.
     """
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_kept", "_lasting", "said_since")
 
     def __init__(self, items: list[Message], length: int, last: Message | None, kept: dict[Any, Any]) -> None:
         super().__init__(items, length, last)
         self._kept = kept
+        self._lasting: Message | None = None
+        self.said_since = 0
+        """How many messages at the end are of the reply itself, which was paused and is to go on."""
 
     @property
     def lasting(self) -> Message:
-        """The last message without what is said in passing."""
-        return self._items[len(self) - 1]
+        """The message to which the reply is, the last but for what was said of it, without what is said in passing."""
+        return self._items[len(self) - 1] if self._lasting is None else self._lasting
+
+    def and_then(self, message: Message) -> Sent:
+        """These messages with the beginning of the reply to them, and with what was made of them; the conversation stays."""
+        length = len(self)
+        kept = {form: made[: length - 1] if isinstance(made, list) else made for form, made in self._kept.items()}
+        more = Sent([*self, message], length + 1, None, kept)
+        more._lasting, more.said_since = self.lasting, self.said_since + 1
+        return more
 
     def made(self, form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
         """What ``make`` makes of the first ``stop`` messages, which may be all but the last. ``form`` names it, for keeping."""
@@ -59,3 +70,10 @@ class Request(msgspec.Struct, frozen=True):
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...] = ()
     settings: dict[str, Any] = {}
+
+    def and_then(self, message: Message) -> Request:
+        """The request to go on after this message, the beginning of a reply that was paused."""
+        messages = self.messages
+        if not isinstance(messages, Sent):
+            messages = Sent([*messages], len(messages), None, {})
+        return msgspec.structs.replace(self, messages=messages.and_then(message))

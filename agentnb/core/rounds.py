@@ -76,7 +76,7 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     """An attempt to call the model that failed, and was followed by another."""
 
     attempt: int
-    """Counted from 1."""
+    """Counted from 1; 0: none was made, it waited for others before the first."""
     seconds: float
     """How long was waited before the next."""
     reason: str

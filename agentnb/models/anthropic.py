@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,11 +26,14 @@ from agentnb.models.wire_parts import (
     WITHOUT_RESULT,
     arguments_of,
     checked,
+    count,
     encode,
     joined,
     lasting,
+    left_out,
     made_of,
     made_once,
+    object_of,
     parameters,
     read_arguments,
     safe_id,
@@ -49,6 +53,13 @@ MARKED = 3
 read, and the one before, which the last request has written. (The provider looks back only 20 blocks by itself.)"""
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+BEGUN_BY = {
+    "text_delta": {"type": "text", "text": ""},
+    "thinking_delta": {"type": "thinking", "thinking": ""},
+    "signature_delta": {"type": "thinking", "thinking": ""},
+}
+"""The blocks that these deltas begin, if nothing else has."""
+IN_AN_ERROR = "errors are sent without pictures"
 _OWN_KEYS = frozenset({"type", "id", "name", "input"})
 
 
@@ -65,12 +76,12 @@ def body(model: str, request: Request, options: Options) -> bytes:
     start = made_once(messages, (NAME, "head"), of, head)
     sees = options.images is not False
     cached = options.cache != "no"
-    count = len(messages)
-    stable = max(0, count - MARKED) if cached else max(0, count - 1)
+    at, last = lasting(messages)
+    stable = max(0, at + 1 - MARKED) if cached else len(messages) - 1
     fragments = list(made_of(messages, (NAME, sees), partial(_fragment, sees=sees), stable))
-    for index in range(stable, count):
+    for index in range(stable, len(messages)):
         message = messages[index]
-        marked = len((lasting(messages) if index == count - 1 else message).parts)
+        marked = len((last if index == at else message).parts)
         fragments.append(_fragment(message, sees=sees, mark=_mark(options) if cached else None, marked=marked))
     return b'%b,"messages":[%b]}' % (start[:-1], joined(fragments))
 
@@ -95,8 +106,13 @@ def _head(model: str, request: Request, options: Options) -> bytes:
 
 def _called(messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
     """The tools that were called: the API wants a conversation with calls to have tools, also where none is to be called."""
-    names = dict.fromkeys(safe_name(call.name) for message in messages for call in message.calls)
-    return tuple([ToolSpec(name) for name in names])
+    last = len(messages) - 1
+    names = made_of(messages, (NAME, "called"), _names, last)
+    return tuple([ToolSpec(name) for name in dict.fromkeys(chain(*names, _names(messages[last])))])
+
+
+def _names(message: Message) -> tuple[str, ...]:
+    return tuple([safe_name(call.name) for call in message.calls])
 
 
 def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[dict[str, Any]]:
@@ -167,17 +183,17 @@ def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = Non
     return encode({"role": "assistant" if of_assistant else "user", "content": blocks}) if blocks else b""
 
 
-def _block(part: AnyPart, sees: bool) -> dict[str, Any] | None:
+def _block(part: AnyPart, sees: bool, *, in_error: bool = False) -> dict[str, Any] | None:
     if isinstance(part, ToolResult):
-        # The API takes no pictures in errors.
-        inside = (_block(one, sees and not part.is_error) for one in part.parts)
+        inside = (_block(one, sees, in_error=part.is_error) for one in part.parts)
         content = [block for block in inside if block is not None]
         result: dict[str, Any] = {"type": "tool_result", "tool_use_id": safe_id(part.call_id)}
         result["content"] = content or WITHOUT_RESULT
         return {**result, "is_error": True} if part.is_error else result
     if isinstance(part, Image):
-        if not sees:
-            return {"type": "text", "text": words_for(part)}
+        told = left_out(part, sees) or (words_for(part, IN_AN_ERROR) if in_error else None)
+        if told is not None:
+            return {"type": "text", "text": told}
         return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
     own: Any = (part.provider_metadata or {}).get(NAME)
     if isinstance(part, ToolCall):
@@ -197,6 +213,7 @@ class AnthropicReading:
     def __init__(self) -> None:
         self._blocks: dict[int, dict[str, Any]] = {}
         self._pieces: dict[int, list[str]] = {}
+        self._ended: set[int] = set()
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._end: dict[str, Any] = {}
@@ -208,7 +225,9 @@ class AnthropicReading:
             return self._delta(chunk["index"], chunk["delta"])
         if kind == "content_block_start":
             return self._start(chunk["index"], chunk["content_block"])
-        if kind == "message_start":
+        if kind == "content_block_stop":
+            self._ended.add(chunk["index"])
+        elif kind == "message_start":
             self._message = chunk["message"]
             self._usage.update(_known(self._message.get("usage")))
         elif kind == "message_delta":
@@ -229,17 +248,21 @@ class AnthropicReading:
         return ()
 
     def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[Delta]:
+        """What is new of a block. Text and thinking need no beginning: some servers leave it out."""
         kind = delta.get("type")
+        if kind in BEGUN_BY:
+            self._blocks.setdefault(index, dict(BEGUN_BY[kind]))
         if kind == "text_delta":
             self._pieces.setdefault(index, []).append(words(delta["text"]))
             return (TextDelta(delta["text"]),) if delta["text"] else ()
         if kind == "input_json_delta":
+            self._blocks[index]  # what it is an input of must have been told
             self._pieces.setdefault(index, []).append(delta["partial_json"])
         elif kind == "thinking_delta":
             self._pieces.setdefault(index, []).append(words(delta["thinking"]))
             return (ThinkingDelta(delta["thinking"]),) if delta["thinking"] else ()
         elif kind == "signature_delta":
-            self._blocks[index]["signature"] = self._blocks[index].get("signature", "") + delta["signature"]
+            self._blocks[index]["signature"] = (self._blocks[index].get("signature") or "") + delta["signature"]
         return ()
 
     def reply(self) -> Reply:
@@ -251,9 +274,14 @@ class AnthropicReading:
         metadata |= {key: self._end[key] for key in ("stop_sequence", "stop_details") if self._end.get(key)}
         parts = tuple(part for part in map(self._part, sorted(self._blocks)) if part is not None)
         if stop_reason in CUT:
-            parts, half = without_half_call(parts)
+            ended = bool(self._blocks) and self._has_ended(max(self._blocks))
+            parts, half = without_half_call(parts, ended=ended)
             metadata |= half
         return checked(Reply(Message("assistant", parts), _read_usage(self._usage), stop_reason, metadata))
+
+    def _has_ended(self, index: int) -> bool:
+        """Whether nothing of the block is missing: its end was told, or an object without fields has come."""
+        return index in self._ended or "".join(self._pieces.get(index, ())).endswith("}")
 
     def _part(self, index: int) -> AnyPart | None:
         block = self._blocks[index]
@@ -290,15 +318,14 @@ def _known(fields: Any) -> dict[str, Any]:
 
 def _read_usage(said: Mapping[str, Any]) -> Usage:
     """The API counts what came from its cache, and what went there, apart from the rest of the input."""
-    read, written = said.get("cache_read_input_tokens"), said.get("cache_creation_input_tokens")
-    fresh = said.get("input_tokens")
-    details = said.get("output_tokens_details") or {}
+    read, written = count(said.get("cache_read_input_tokens")), count(said.get("cache_creation_input_tokens"))
+    fresh = count(said.get("input_tokens"))
     return Usage(
         input=None if fresh is None else fresh + (read or 0) + (written or 0),
-        output=said.get("output_tokens"),
+        output=count(said.get("output_tokens")),
         cache_read=read,
         cache_write=written,
-        reasoning=details.get("thinking_tokens"),
+        reasoning=count(object_of(said.get("output_tokens_details")).get("thinking_tokens")),
     )
 
 

@@ -7,6 +7,7 @@ and a connection is for the event loop it was opened on.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from threading import Lock
@@ -33,14 +34,29 @@ class Endpoint:
 
 
 _clients: dict[asyncio.AbstractEventLoop, dict[Endpoint, tuple[Any, AsyncIterator[None]]]] = {}
-_limiters: dict[tuple[str, str | None], Limiter] = {}
+_limiters: dict[tuple[Key | None, str, str | None], Limiter] = {}
+_of_the_parent: list[Any] = []
 _lock = Lock()
 
 
 def limiter_of(endpoint: Endpoint) -> Limiter:
-    """The limiter of this provider; providers that count the calls of one key together have one together."""
+    """The limiter of this account: of a key at a provider; providers that count the calls of one key together share it."""
+    account = endpoint.key, endpoint.key_name or endpoint.provider, endpoint.url
     with _lock:
-        return _limiters.setdefault((endpoint.key_name or endpoint.provider, endpoint.url), Limiter())
+        return _limiters.setdefault(account, Limiter(name=endpoint.provider))
+
+
+def _begin_anew() -> None:
+    """After a fork: the loops and the calls of the parent do not go on here, and its lock may have been taken."""
+    global _lock  # noqa: PLW0603  # the one that was taken cannot be given back
+    _lock = Lock()
+    _of_the_parent.append(dict(_clients))  # kept: to sweep them away would touch connections that the parent still uses
+    _clients.clear()
+    _limiters.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:
@@ -95,8 +111,7 @@ def _made(endpoint: Endpoint, sdk: Sdk) -> Any:
     try:
         return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)
     except (ImportError, ValueError, OSError) as error:
-        secrets = (endpoint.key.reveal(),) if endpoint.key is not None else ()
-        return _no_client(endpoint.provider, error, without_secrets(str(error), secrets))
+        return _no_client(endpoint.provider, error, without_secrets(str(error), (text_of(endpoint.key),)))
 
 
 def _no_client(provider: str, error: Exception, told: str) -> SettingsError:

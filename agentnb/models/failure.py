@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from urllib.parse import urlsplit
+from html import unescape
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
@@ -53,6 +54,12 @@ OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 """How providers and local servers say that the conversation is too long."""
+TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
+CERTIFICATE = re.compile("certificate", re.IGNORECASE)
+PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong version number|record layer failure")
+"""How the library of TLS says what failed."""
+MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
+"""What is no words in a page."""
 PASSING = frozenset({"rate limit", "trouble"})
 """What may pass."""
 
@@ -70,6 +77,11 @@ MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
     ),
     "rate limit": (RateLimited, "too many requests", "Wait a while, then go on with %%agent --continue"),
     "trouble": (ProviderTrouble, "fails", "Try again in a while: %%agent --continue"),
+    "redirect": (
+        RequestRefused,
+        "the server sends us elsewhere, and we do not follow with key and conversation",
+        "See that the URL is right: url=...",
+    ),
     "refused": (
         RequestRefused,
         "refuses the request",
@@ -128,7 +140,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 def failure(said: Refusal) -> Failure:
     """What it means."""
-    status = said.status if said.status is not None and said.status >= 400 else _status_of(said.name)
+    status = said.status if said.status is not None and said.status >= 300 else _status_of(said.name)
     meaning = _meaning(said, status)
     passing = meaning in PASSING and said.headers.get("x-should-retry") != "false"
     return Failure(_error(said, status, meaning), passing, status, retry_after(said.headers))
@@ -148,12 +160,12 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
     """
     kind = type(error).__name__
     words = readable(f"{kind}: {error}".rstrip(": "))
-    if "SSL" in words or "CERTIFICATE" in words:
-        what, hint = f"{provider}: no secure connection ({words})", "Look at the URL: is it http:// instead of https://?"
-    elif kind == "ConnectError" and is_local(url):
+    if TLS.search(words):
+        return _insecure(provider, words)
+    if kind == "ConnectError" and is_local(url):
         what, hint = f"{provider}: nothing answers at {url}", "Start the server there, or name another: url="
         return Failure(ProviderTrouble(what, hint), passing=False)
-    elif kind == "ConnectError":
+    if kind == "ConnectError":
         what, hint = f"{provider}: could not be reached ({words})", "Look at the network, or at url= if it names another server"
     elif kind.endswith("Timeout"):
         what = f"{provider}: nothing came for too long ({words})"
@@ -161,6 +173,19 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
     else:
         what, hint = f"{provider}: the connection broke ({words})", "Try again: %%agent --continue"
     return Failure(ProviderTrouble(what, hint), passing=True)
+
+
+def _insecure(provider: str, words: str) -> Failure:
+    """What speaks no TLS, or has a certificate that nobody here trusts, will not do otherwise in a minute."""
+    what, passing = f"{provider}: no secure connection ({words})", False
+    if CERTIFICATE.search(words):
+        what = f"{provider}: the server's certificate is not trusted ({words})"
+        hint = "If you trust it, name its file in the variable SSL_CERT_FILE, before the kernel starts"
+    elif PLAIN_HTTP.search(words):
+        hint = "The server seems to speak plain HTTP: write http:// instead of https:// in its URL"
+    else:
+        hint, passing = "Look at the URL, is it http:// instead of https://? Or try again: %%agent --continue", True
+    return Failure(ProviderTrouble(what, hint), passing)
 
 
 def is_local(url: str | None) -> bool:
@@ -198,6 +223,14 @@ def _error(said: Refusal, status: int | None, meaning: str) -> ModelError:
     own = said.key_name == KEY_VARIABLES.get(said.provider)
     words = {"who": said.provider, "model": said.model, "key": said.provider if own else said.key_name or "NAME"}
     code, message = f" ({told})" if told else "", readable(said.message)
+    if meaning == "redirect":
+        message = ""  # the page that comes along says nothing
+        if place := _place(said.headers.get("location", ""), said.url):
+            what, hint = (
+                "the server sends us to {place}, and we do not follow with key and conversation",
+                "If that is right, name it: url={place}",
+            )
+            words["place"] = place
     if meaning == "not found" and said.url is not None:
         what, hint = "there is no {model} at {url}", "See that the URL is right, and the name: %agent models {who}?url={url}"
     wait = retry_after(said.headers)
@@ -217,7 +250,34 @@ def _meaning(said: Refusal, status: int | None) -> str:
         return "no key"
     if status is None or status in (408, 529) or status >= 500:
         return "trouble"
+    if status < 400:
+        return "redirect"
     return {401: "wrong key", 403: "forbidden", 404: "not found", 429: "rate limit"}.get(status, "refused")
+
+
+def _place(location: str, url: str | None) -> str:
+    """The URL of this redirect, fit to be shown: without a password, a query or a fragment, which may hold secrets."""
+    try:
+        parts = urlsplit(urljoin(url or "", location)) if location else None
+    except ValueError:
+        return ""
+    if parts is None or parts.scheme not in ("http", "https"):
+        return ""
+    return readable(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+
+
+def words_of(body: object) -> str:
+    """What the body of an error says, in whatever form a server or a gateway has put it; empty if it says nothing."""
+    body = body[0] if isinstance(body, list) and body else body
+    if isinstance(body, Mapping):
+        for field in ("message", "error", "detail", "msg", "error_message", "title"):
+            if body.get(field) and (told := words_of(body[field])):
+                return told
+        return str(dict(body)) if body else ""
+    if not isinstance(body, str):
+        return "" if body is None or isinstance(body, list) else str(body)
+    text = body[: 100 * MOST_OF_A_MESSAGE]
+    return (unescape(MARKUP.sub(" ", text)) if "<" in text else text).strip()
 
 
 def readable(message: str) -> str:

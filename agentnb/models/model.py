@@ -32,7 +32,7 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     """An attempt failed; another follows after ``seconds``. What was streamed of the reply so far does not count."""
 
     attempt: int
-    """The one that failed, counted from 1."""
+    """The one that failed, counted from 1; 0: none was made, it waits for others before the first."""
     seconds: float
     reason: str
     """One sentence."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,8 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolC
 from agentnb.core.request import Request
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
+from agentnb.models.connections import http_settings, is_at, text_of
+from agentnb.models.failure import words_of
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
 from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Refused, Said
@@ -18,20 +20,23 @@ from agentnb.models.wire_parts import (
     WITHOUT_RESULT,
     arguments_of,
     checked,
+    count,
     data_url,
     encode,
     in_words,
     joined,
+    left_out,
     made_of,
     made_once,
+    object_of,
     parameters,
     read_arguments,
     safe_id,
     safe_name,
     without_half_call,
     words,
-    words_for,
 )
+from agentnb.settings import Key
 
 NAME = "openai"
 OTHERS = "compatible"
@@ -40,6 +45,8 @@ THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Where servers put what a model thinks."""
 SHOWN_BELOW = "(shown below)"
 """What stands for a result that is only pictures: they follow in a message of the person's side."""
+MOST_LOOKS = 50
+"""How often it is looked whether a call is whole already, for servers that tell calls apart by nothing else."""
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
 
 
@@ -134,25 +141,26 @@ def _call(call: ToolCall, own: str) -> dict[str, Any]:
 
 def _result_text(result: ToolResult, sees: bool) -> str:
     """Results hold text only here."""
-    if not sees:
-        return in_words(result.parts) or WITHOUT_RESULT
-    return result.text or (SHOWN_BELOW if result.parts else WITHOUT_RESULT)
+    return in_words(result.parts, sees) or (SHOWN_BELOW if sees and _sent_pictures(result) else WITHOUT_RESULT)
+
+
+def _sent_pictures(result: ToolResult) -> list[Image]:
+    return [part for part in result.parts if isinstance(part, Image) and left_out(part, sees=True) is None]
 
 
 def _pictures(results: Sequence[ToolResult]) -> list[AnyPart]:
     made: list[AnyPart] = []
     for result in results:
-        images = [part for part in result.parts if isinstance(part, Image)]
-        if images:
+        if images := _sent_pictures(result):
             made += [Text(f"What {result.name} returned for {safe_id(result.call_id)}:"), *images]
     return made
 
 
 def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
     if isinstance(part, Image):
-        if sees:
-            return {"type": "image_url", "image_url": {"url": data_url(part)}}
-        return {"type": "text", "text": words_for(part)}
+        if told := left_out(part, sees):
+            return {"type": "text", "text": told}
+        return {"type": "image_url", "image_url": {"url": data_url(part)}}
     return {"type": "text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
 
 
@@ -167,6 +175,7 @@ class OpenAIReading:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._thinking_field = ""
+        self._index: Any = None
         self._calls: list[dict[str, Any]] = []
         self._by_index: dict[Any, dict[str, Any]] = {}
         self._usage: Any = None
@@ -180,15 +189,25 @@ class OpenAIReading:
             raise Refused(_said(chunk["error"]))
         if chunk.get("usage"):
             self._usage = chunk["usage"]
-        choices = chunk.get("choices")
         if not self._metadata:
             self._metadata = {key: chunk[key] for key in ("id", "model") if chunk.get(key)}
-        if not choices:
-            return ()
-        choice = choices[0]
+        choice = self._choice(chunk.get("choices"))
         self._finish = choice.get("finish_reason") or self._finish
         delta = choice.get("delta")
-        return self._delta(delta) if delta else ()
+        if isinstance(delta, str):
+            delta = {"content": delta}
+        return self._delta(delta) if isinstance(delta, dict) else ()
+
+    def _choice(self, choices: Any) -> dict[str, Any]:
+        """What is new of the reply. Of several replies, which were not asked for, the one that came first counts."""
+        for choice in choices or ():
+            if isinstance(choice, dict):
+                index = choice.get("index") or 0
+                if self._index is None:
+                    self._index = index
+                if index == self._index:
+                    return choice
+        return {}
 
     def _delta(self, delta: dict[str, Any]) -> Iterable[Delta]:
         told: list[Delta] = []
@@ -204,15 +223,18 @@ class OpenAIReading:
                 self._text.append(text)
                 told.append(TextDelta(text))
         for fragment in delta.get("tool_calls") or ():
-            self._call_fragment(fragment)
+            if isinstance(fragment, dict):
+                self._call_fragment(fragment)
         return told
 
     def _call_fragment(self, fragment: dict[str, Any]) -> None:
         index, call_id = fragment.get("index"), fragment.get("id")
+        if type(call_id) is int:
+            call_id = str(call_id)
         function = fragment.get("function") or {}
         call = self._begun(index, call_id, function)
-        if call is None or (function.get("name") and function.get("arguments") and _is_whole(call)):
-            call = {"id": call_id or "", "name": "", "pieces": [], "given": None, "own": {}}
+        if call is None or _begins_another(call, function):
+            call = {"id": call_id or "", "name": "", "pieces": [], "given": None, "own": {}, "looks": 0, "end": ""}
             self._calls.append(call)
         if index is not None:
             self._by_index[index] = call
@@ -222,6 +244,7 @@ class OpenAIReading:
         given = function.get("arguments")
         if isinstance(given, str):
             call["pieces"].append(given)
+            call["end"] = given.rstrip()[-1:] or call["end"]
         elif given is not None:
             call["given"] = given
 
@@ -248,7 +271,8 @@ class OpenAIReading:
         half: dict[str, str] = {}
         whole = (*parts, *(_read_call(call, self._own) for call in self._calls))
         if self._finish == "length":
-            whole, half = without_half_call(whole)
+            ended = bool(self._calls) and (self._calls[-1]["end"] == "}" or self._calls[-1]["given"] is not None)
+            whole, half = without_half_call(whole, ended=ended)
         stop_reason = "refusal" if self._refused else self._finish
         return checked(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, self._metadata | half))
 
@@ -256,7 +280,8 @@ class OpenAIReading:
 def _plain(content: Any) -> str:
     """Text that comes as text, or as a list of parts."""
     if isinstance(content, list):
-        return "".join(words(part["text"]) for part in content if isinstance(part, dict) and part.get("type") == "text")
+        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        return "".join(words(text) for text in texts if text is not None)
     return content if isinstance(content, str) else ""
 
 
@@ -266,8 +291,28 @@ def _said(error: Any) -> Said:
     return Said(None, str(told.get("code") or told.get("type") or ""), str(told.get("message") or ""), {})
 
 
+def _begins_another(call: dict[str, Any], function: dict[str, Any]) -> bool:
+    """Whether this is a new call, though it has the place or the id of this one: by another name, or behind its end.
+
+    A name that comes again may also be one that a server repeats with each piece.
+    """
+    name, given = function.get("name"), function.get("arguments")
+    if not name or not call["name"]:
+        return False
+    if name != call["name"]:
+        return True
+    if not given or (isinstance(given, str) and not given.lstrip().startswith("{")):
+        return False
+    return _is_whole(call)
+
+
 def _is_whole(call: dict[str, Any]) -> bool:
-    return call["given"] is not None or (any(call["pieces"]) and isinstance(read_arguments("".join(call["pieces"])), dict))
+    if call["given"] is not None:
+        return True
+    if call["end"] != "}" or call["looks"] == MOST_LOOKS:
+        return False
+    call["looks"] += 1
+    return isinstance(read_arguments("".join(call["pieces"])), dict)
 
 
 def _read_call(call: dict[str, Any], own: str) -> ToolCall:
@@ -277,22 +322,21 @@ def _read_call(call: dict[str, Any], own: str) -> ToolCall:
 
 def as_stream(whole: Any) -> list[Any]:
     """A reply that came whole, as the chunks of a stream."""
-    choices = [{**choice, "delta": choice.get("message")} for choice in whole.get("choices") or ()]
+    choices = [{**choice, "delta": choice.get("message")} for choice in whole.get("choices") or () if isinstance(choice, dict)]
     return [{**whole, "choices": choices}]
 
 
 def read_usage(said: Any) -> Usage:
     """The counts of both APIs; what a server does not count is unknown."""
-    if not isinstance(said, Mapping):
-        return Usage()
-    of_input = said.get("prompt_tokens_details") or said.get("input_tokens_details") or {}
-    of_output = said.get("completion_tokens_details") or said.get("output_tokens_details") or {}
+    said = object_of(said)
+    of_input = object_of(said.get("prompt_tokens_details") or said.get("input_tokens_details"))
+    of_output = object_of(said.get("completion_tokens_details") or said.get("output_tokens_details"))
     return Usage(
-        input=said.get("prompt_tokens", said.get("input_tokens")),
-        output=said.get("completion_tokens", said.get("output_tokens")),
-        cache_read=of_input.get("cached_tokens"),
-        cache_write=of_input.get("cache_write_tokens"),
-        reasoning=of_output.get("reasoning_tokens"),
+        input=count(said.get("prompt_tokens", said.get("input_tokens"))),
+        output=count(said.get("completion_tokens", said.get("output_tokens"))),
+        cache_read=count(of_input.get("cached_tokens")),
+        cache_write=count(of_input.get("cache_write_tokens")),
+        reasoning=count(of_output.get("reasoning_tokens")),
     )
 
 
@@ -316,7 +360,7 @@ class OpenAISdk:
         )
         if not is_at(url, "api.openai.com"):
             # What the environment has for the provider is not for others: OPENAI_ORG_ID, _PROJECT_ID and _CUSTOM_HEADERS.
-            client.organization = client.project = None
+            client.organization = client.project = client.admin_api_key = None
             client._custom_headers = {}
         return client
 

@@ -21,8 +21,10 @@ from agentnb.models.wire_parts import (
     encode,
     in_words,
     joined,
+    left_out,
     made_of,
     made_once,
+    object_of,
     parameters,
     read_arguments,
     safe_id,
@@ -30,7 +32,6 @@ from agentnb.models.wire_parts import (
     without_half_call,
     without_last_thoughts,
     words,
-    words_for,
 )
 
 NAME = "openai-responses"
@@ -132,16 +133,16 @@ def _said_item(part: AnyPart) -> dict[str, Any] | None:
 
 
 def _output(result: ToolResult, sees: bool) -> Any:
-    if not sees or not any(isinstance(part, Image) for part in result.parts):
-        return in_words(result.parts) or WITHOUT_RESULT
+    if not any(isinstance(part, Image) and left_out(part, sees) is None for part in result.parts):
+        return in_words(result.parts, sees) or WITHOUT_RESULT
     return [one for one in (_content(part, sees) for part in result.parts) if one is not None]
 
 
 def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
     if isinstance(part, Image):
-        if sees:
-            return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
-        return {"type": "input_text", "text": words_for(part)}
+        if told := left_out(part, sees):
+            return {"type": "input_text", "text": told}
+        return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
     return {"type": "input_text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
 
 
@@ -153,13 +154,15 @@ class ResponsesReading:
 
     def __init__(self) -> None:
         self._items: dict[int, dict[str, Any]] = {}
+        self._told: list[str] = []
         self._response: dict[str, Any] = {}
 
     def take(self, chunk: Any) -> Iterable[Delta]:
         """Take in an event of the stream."""
         kind = chunk.get("type")
         if kind in TEXT_DELTAS:
-            return (TextDelta(words(chunk["delta"])),) if chunk["delta"] else ()
+            self._told.append(words(chunk["delta"] or ""))
+            return (TextDelta(chunk["delta"]),) if chunk["delta"] else ()
         if kind in THINKING_DELTAS:
             return (ThinkingDelta(words(chunk["delta"])),) if chunk["delta"] else ()
         if kind == "response.reasoning_summary_part.added":
@@ -176,7 +179,10 @@ class ResponsesReading:
         return ()
 
     def reply(self) -> Reply:
-        """All of it. Some servers leave the output out of the last event: then the items count that came before."""
+        """All of it. Some servers leave the output out of the last event: then the items count that came before.
+
+        Where there is no text in them, what was streamed is the text: it was shown.
+        """
         if not self._response:
             raise CutOff
         items = self._response.get("output") or [self._items[index] for index in sorted(self._items)]
@@ -187,19 +193,28 @@ class ResponsesReading:
         if any(map(_refuses, items)):
             stop_reason = "refusal"
         if incomplete:
-            parts, half = without_half_call(parts)
+            parts, half = without_half_call(parts, ended=bool(items) and self._has_ended(items[-1]))
             metadata |= half
+        if (told := "".join(self._told)) and not any(isinstance(part, Text) and part.text for part in parts):
+            parts = (*parts, Text(told))
         return checked(Reply(Message("assistant", parts), read_usage(self._response.get("usage")), stop_reason, metadata))
+
+    def _has_ended(self, item: dict[str, Any]) -> bool:
+        """Whether it is known that nothing of the item is missing."""
+        if item.get("arguments") or item.get("status") == "completed":
+            return True
+        return item.get("status") is None and item in self._items.values()
 
 
 def _refuses(item: dict[str, Any]) -> bool:
-    return item.get("type") == "message" and any(content.get("type") == "refusal" for content in item.get("content") or ())
+    return item.get("type") == "message" and any(object_of(one).get("type") == "refusal" for one in item.get("content") or ())
 
 
 def _parts_of(item: dict[str, Any]) -> list[AnyPart]:
     kind = item.get("type")
     if kind == "message":
-        told = [content.get("text") or content.get("refusal") or "" for content in item.get("content") or ()]
+        contents = [object_of(one) for one in item.get("content") or ()]
+        told = [one.get("text") or one.get("refusal") or "" for one in contents]
         return [Text("".join(told))] if any(told) else []
     if kind == "function_call":
         return [ToolCall(item.get("name") or "", read_arguments(item.get("arguments") or ""), item.get("call_id") or "")]

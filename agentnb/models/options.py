@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.prices import Price
-from agentnb.settings import is_surely_a_key, looks_like_a_key
+from agentnb.settings import is_surely_a_key, looks_like_a_key, url_problem
 
 YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -105,7 +105,8 @@ def named(options: Options) -> str:
 
 def shown(text: str) -> str:
     """What the person has written, fit to be repeated: if it may be a key it is not."""
-    return "..." if len(text) > MOST_SHOWN or is_surely_a_key(text) or (looks_like_a_key(text) and ":" not in text) else text
+    holds_key = any(map(is_surely_a_key, re.split(r"[^A-Za-z0-9_-]+", text))) or (looks_like_a_key(text) and ":" not in text)
+    return "..." if len(text) > MOST_SHOWN or holds_key or url_problem(text) else text
 
 
 def _text(value: Any) -> str:
@@ -139,15 +140,12 @@ def check_url(url: str) -> None:
         port = parts.port
     except ValueError:
         raise SettingsError("url= is no URL", "Write url=http://localhost:8000/v1") from None  # it repeats the text
-    if parts.username is not None or parts.password is not None:
-        raise SettingsError(
-            "The URL of a model must not hold a password", "Put it in a variable: url=...&key=MY_KEY, then %agent key MY_KEY"
-        )
+    problem = url_problem(url)
+    if "password" in problem:
+        raise SettingsError(f"The URL of a model {problem}", "Put it in a variable: url=...&key=MY_KEY, then %agent key MY_KEY")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not url.isprintable() or " " in url:
         raise SettingsError(
             f"url={shown(url)} is no URL of a server", "It begins with http://, as in url=http://localhost:8000/v1"
         )
-    if parts.query or parts.fragment:
-        raise SettingsError(
-            "The URL of a model ends with its path: nothing can stand behind ? or # in it", "Write url=http://localhost:8000/v1"
-        )
+    if problem:
+        raise SettingsError(f"The URL of a model {problem}", "Write url=http://localhost:8000/v1")

@@ -107,11 +107,12 @@ def priced(
 ) -> Usage:
     """The usage with what it cost in US dollars: by ``price``, or else by the table's price of the model at this time.
 
-    The cost is None where the table has no such provider or model, or where the tokens are not known. ``url`` is that of a
-    server of another provider; ``long_cache`` says that what was written to a cache is kept there for an hour.
+    The cost is None where the table has no such provider or model, or where the tokens are not known. ``url`` is that of the
+    server, where one was named: whose it is decides the price, and a server of nobody's in the table (such as a local one) has
+    none. ``long_cache`` says that what was written to a cache is kept there for an hour.
     """
     if price is None:
-        known = _model(IN_TABLE.get(provider), model, url)
+        known = _model(IN_TABLE.get(provider) if url is None else None, model, url)
         price = known.price(at, usage.input or 0, long_cache) if known is not None else None
     return msgspec.structs.replace(usage, cost=price.cost(usage) if price is not None else None)
 

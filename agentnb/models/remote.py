@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace as with_changes
 from datetime import UTC, datetime
@@ -21,16 +22,19 @@ from agentnb.core.usage import Usage
 from agentnb.errors import BrokenReply, RequestRefused
 from agentnb.models import prices
 from agentnb.models.connections import Endpoint, client_of, limiter_of
-from agentnb.models.failure import Failure, Refusal, broken_connection, failure, readable
+from agentnb.models.failure import Failure, Refusal, broken_connection, failure, readable, words_of
 from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.models.options import Options, named
-from agentnb.models.provider import CutOff, Provider, Refused
+from agentnb.models.provider import CutOff, Provider, Refused, Said
 from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
+from agentnb.settings import SHORTEST_SECRET, without_secrets
 
 USUAL_RETRIES = RetryPolicy()
 MOST_TURNS = 10
 """How often a reply that the provider only paused is taken up again."""
 PAUSED = "pause_turn"
+WHOLE = ("content", "choices", "output")
+"""What a reply that came whole has, one or another of them."""
 
 
 class RemoteModel:
@@ -76,9 +80,10 @@ class RemoteModel:
                         if isinstance(item, Retry) and before is not None and (text := before.message.text):
                             yield TextDelta(text)  # hearing begins anew, but only this turn does
             before = reply if before is None else _joined(before, reply)
-            if reply.stop_reason != PAUSED or turn == MOST_TURNS - 1:
+            # Calls must be answered before it can go on; the loop does that.
+            if reply.stop_reason != PAUSED or reply.message.calls or turn == MOST_TURNS - 1:
                 break
-            request = replace(request, messages=(*request.messages, reply.message))
+            request = request.and_then(reply.message)
         assert before is not None
         seconds = perf_counter() - started
         if prices_ready is not None:
@@ -106,16 +111,26 @@ class RemoteModel:
         """The pieces of the reply as plain data. The library's ``create`` would walk over the whole history first."""
         sdk, path = self._provider.sdk, self._provider.path
         client = await client_of(self._endpoint, sdk)
-        json = {"headers": {"Content-Type": "application/json"}}
+        as_json = {"headers": {"Content-Type": "application/json"}}
         if not self.options.stream:
-            whole = await client.post(path, cast_to=object, content=body, options=json)
-            for chunk in self._provider.as_stream(whole):
+            for chunk in _whole(await client.post(path, cast_to=object, content=body, options=as_json), self._provider):
                 yield chunk
             return
-        stream = await client.post(path, cast_to=object, content=body, options=json, stream=True, stream_cls=sdk.stream_class())
+        stream = await client.post(
+            path, cast_to=object, content=body, options=as_json, stream=True, stream_cls=sdk.stream_class()
+        )
         async with stream:
+            # Not all servers stream when they are asked to, and not all URLs are those of such a server.
+            if (told := await _instead_of_a_stream(stream.response)) is not None:
+                for chunk in _whole(told, self._provider):
+                    yield chunk
+                return
+            anything = "event-stream" in stream.response.headers.get("content-type", "event-stream")
             async for chunk in stream:
+                anything = True
                 yield chunk
+            if not anything:
+                raise NoReply("text")
 
     def _priced(self, reply: Reply) -> Usage:
         """What it cost: by the name that was asked for, or else by the one that answered, as behind a gateway's own names."""
@@ -136,19 +151,89 @@ async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
     client = await client_of(endpoint, provider.sdk)
     try:
         answer = await client.get(provider.models_path, cast_to=object)
+        if not isinstance(answer, dict):
+            raise NoReply(_kind_of(answer), "list of models")
         return [str(one["id"]) for one in answer["data"]]
     except Exception as error:
-        raise failure_of(error, provider, endpoint, "list of models").error from error
+        found = failure_of(error, provider, endpoint, "list of models").error
+    raise found  # only here: what the libraries had in hand, such as the key, is in no traceback
+
+
+class NoReply(Exception):
+    """The server sent this kind of thing, with a status that says all is well."""
+
+    def __init__(self, sent: str, wanted: str = "reply") -> None:
+        super().__init__(sent)
+        self.sent = sent
+        self.wanted = wanted
+
+
+def _whole(told: Any, provider: Provider) -> Sequence[Any]:
+    """A reply that came whole, as the pieces of a stream; raises what came in its place."""
+    if not isinstance(told, dict):
+        raise NoReply(_kind_of(told))
+    if (error := told.get("error")) and not any(told.get(key) for key in WHOLE):
+        named = error if isinstance(error, dict) else {}
+        raise Refused(Said(None, str(named.get("code") or named.get("type") or ""), words_of(error), {}))
+    if not any(key in told for key in WHOLE):
+        raise NoReply(f"other JSON ({words_of(told)})")
+    return provider.as_stream(told)
+
+
+def _kind_of(told: Any) -> str:
+    text = told.lstrip()[:1] if isinstance(told, str) else ""
+    if told is None or not (text or not isinstance(told, str)):
+        return "nothing"
+    return "a web page" if text == "<" else "text" if text else "other JSON"
+
+
+async def _instead_of_a_stream(response: Any) -> Any:
+    """What came if it is no stream, although one was asked for: JSON, or text; None if it is a stream."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if response.status_code != 204 and not (kind.endswith("json") or kind == "text/html"):
+        return None
+    text = (await response.aread()).decode(errors="replace").strip()
+    if text.startswith(("data:", "event:", ":")):
+        return None  # a stream under a wrong name
+    try:
+        return json.loads(text)
+    except ValueError:
+        if text.startswith(("{", "[")):
+            raise
+        return text
 
 
 def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
-    """What an exception of an attempt means; one that means nothing is a bug, and raised."""
+    """What an exception of an attempt means, without the key, which servers may repeat; one that means nothing is a bug,
+    and raised.
+    """
+    found = _failure_of(error, provider, endpoint, model)
+    what, hint = (_without_key(text, endpoint) for text in (found.error.what, found.error.hint))
+    return replace(found, error=type(found.error)(what, hint))
+
+
+def _without_key(text: str, endpoint: Endpoint) -> str:
+    if endpoint.key is None:
+        return text
+    return without_secrets(text, (endpoint.key.reveal(),)) if len(endpoint.key.reveal()) >= SHORTEST_SECRET else text
+
+
+def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
     import httpx2
 
     said = error.said if isinstance(error, Refused) else provider.sdk.said(error)
     if said is not None:
         return failure(
-            Refusal(provider.name, model, said.status, said.name, said.message, said.headers, endpoint.key_name, endpoint.url)
+            Refusal(
+                provider.name,
+                model,
+                said.status,
+                _without_key(said.name, endpoint),
+                _without_key(said.message, endpoint),  # before it is cut off
+                said.headers,
+                endpoint.key_name,
+                endpoint.url,
+            )
         )
     if isinstance(error, CutOff):
         return broken_connection(provider.name, ConnectionError("the stream ended before the reply did"))
@@ -160,10 +245,24 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
         return broken_connection(provider.name, causes[-1], endpoint.url)
     if isinstance(error, httpx2.InvalidURL):
         return Failure(RequestRefused(f"{provider.name}: {readable(str(error))}", "Name another URL: url="), passing=False)
+    if (broken := _broken_reply(error, provider, endpoint)) is not None:
+        return broken
+    raise error
+
+
+def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> Failure | None:
+    """What came and is no reply; None if it is not that."""
+    if isinstance(error, NoReply):
+        place = f" at {endpoint.url}" if endpoint.url else ""
+        what = f"{provider.name}: the server{place} sent {readable(error.sent)}, and no {error.wanted}"
+        return Failure(BrokenReply(what, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), passing=False)
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        what = f"{provider.name}: what came is no whole JSON"
+        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), passing=True)
     if isinstance(error, ValueError | TypeError | KeyError | AttributeError | IndexError) or _is_called(error, "APIError"):
         what = f"{provider.name}: what came is no reply ({readable(f'{type(error).__name__}: {error}')})"
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), passing=True)
-    raise error
+    return None
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

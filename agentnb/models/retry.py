@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from time import monotonic
 
 from agentnb.core.events import Delta
+from agentnb.errors import RateLimited
 from agentnb.models.failure import Failure
-from agentnb.models.limiter import Limiter
+from agentnb.models.limiter import Limiter, NoPlace
 from agentnb.models.model import Reply, Retry
+
+WORTH_TELLING = 1.0
+"""Seconds of waiting for other calls below which nothing is said of it."""
 
 
 class AttemptFailed(Exception):
@@ -63,6 +69,10 @@ class RetryPolicy:
         in_time = waited + seconds <= self.most_waiting and elapsed + seconds <= self.most_seconds
         return seconds if in_time else None
 
+    def left(self, waited: float, elapsed: float) -> float:
+        """Seconds that a call may still wait for its place."""
+        return max(0.0, min(self.most_waiting - waited, self.most_seconds - elapsed))
+
 
 async def with_retries(
     attempt: Callable[[], AsyncGenerator[Delta | Reply]],
@@ -71,21 +81,34 @@ async def with_retries(
 ) -> AsyncGenerator[Delta | Retry | Reply]:
     """What the attempts yield, with a `Retry` between one and the next. Raises the `ModelError` of the last.
 
-    Waits hold no place in the limiter; a cancellation ends them at once.
+    Waits hold no place in the limiter; a cancellation ends them at once. What the limiter holds a call up, because of other
+    calls that were refused, counts like its own waits; before the first attempt it is told as the `Retry` of attempt 0.
     """
-    waited, number, begun = 0.0, 1, monotonic()
+    waited, number, begun, told = 0.0, 1, math.inf, False
+    last: Failure | None = None
     while True:
+        left = policy.left(waited, monotonic() - begun)
+        longest = policy.longest_wait if last or told else min(policy.longest_wait, WORTH_TELLING)
         try:
-            async with limiter.place(), aclosing(attempt()) as items:
+            async with limiter.place(left, longest) as held, aclosing(attempt()) as items:
+                waited += held
+                begun = min(begun, monotonic() - waited)
                 async for item in items:
                     yield item
             limiter.went_well()
             return
+        except NoPlace as none:
+            waited += none.held
+            if none.seconds == 0 or none.seconds > min(policy.longest_wait, left - none.held):
+                raise (last.error if last else _held_up(limiter, none.seconds, waited)) from None
+            told = True
+            yield Retry(0, none.seconds, f"{limiter.name} has asked all calls to wait")
+            continue
         except AttemptFailed as failed:
-            failure = failed.failure
+            last = failure = failed.failure
         seconds = policy.wait(failure, number, waited, random.random(), monotonic() - begun)
         if failure.is_rate_limit and failure.passing:
-            limiter.was_refused(seconds or 0.0)
+            limiter.was_refused(seconds or 0.0, failure.retry_after)
         if seconds is None:
             raise failure.error
         yield Retry(number, seconds, str(failure.error.what), failure.status)
@@ -93,3 +116,13 @@ async def with_retries(
         await asyncio.sleep(seconds)
         waited += monotonic() - started
         number += 1
+
+
+def _held_up(limiter: Limiter, seconds: float, waited: float) -> RateLimited:
+    """Why a call fails that was never made."""
+    if not seconds:
+        what = f"{limiter.name}: too many requests; after {waited:,.0f} s this call had not had its turn"
+        return RateLimited(what, "Begin fewer at once, or wait a while; then go on with %%agent --continue")
+    opens = datetime.now().astimezone() + timedelta(seconds=math.ceil(seconds))
+    what = f"{limiter.name}: too many requests; it asked to wait, no call goes before {opens:%H:%M:%S} (in {seconds:,.0f} s)"
+    return RateLimited(what, "Go on then with %%agent --continue, or use another key")

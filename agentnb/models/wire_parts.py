@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall
 from agentnb.core.request import Sent
@@ -23,6 +24,13 @@ _decode = msgspec.json.Decoder().decode
 SAFE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""The kinds that all APIs take. With a picture of another kind in it, a conversation would be refused for ever."""
+NOT_SENT = "this model is sent no pictures"
+OF_NO_KIND = "models take no pictures of this kind"
+EMPTY = "there is nothing in it"
+MOST_TOKENS = 10**12
+"""A count above it is none."""
 WITHOUT_RESULT = "(no value)"
 """What stands for a result in which there is nothing."""
 
@@ -74,19 +82,38 @@ def checked(reply: Reply) -> Reply:
     return msgspec.convert(msgspec.to_builtins(reply), Reply)
 
 
+def count(value: Any) -> int | None:
+    """The number of tokens; None for what is no count: it would make a good reply, which is paid for, a broken one."""
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
+
+
+def object_of(value: Any) -> Mapping[str, Any]:
+    """The object that a server should have sent here; without any fields if it is something else."""
+    return value if isinstance(value, dict) else {}
+
+
 def data_url(image: Image) -> str:
     """The picture as a ``data:`` URL."""
     return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
 
 
-def words_for(image: Image) -> str:
-    """What a model reads that is sent no pictures."""
-    return f"[{image.media_type}, {len(image.data):,} bytes: left out, this model is sent no pictures]"
+def words_for(image: Image, why: str = NOT_SENT) -> str:
+    """What a model reads in the place of a picture."""
+    return f"[{image.media_type}, {len(image.data):,} bytes: left out, {why}]"
 
 
-def in_words(parts: Sequence[Any]) -> str:
-    """The texts of these parts, with words for pictures."""
-    told = [words_for(part) if isinstance(part, Image) else part.text for part in parts if isinstance(part, Text | Image)]
+def left_out(image: Image, sees: bool) -> str | None:
+    """The words for a picture that is not sent, as the model is sent none or no API takes it; None for one that is sent."""
+    if not sees:
+        return words_for(image)
+    if image.media_type not in PICTURES:
+        return words_for(image, OF_NO_KIND)
+    return None if image.data else words_for(image, EMPTY)
+
+
+def in_words(parts: Sequence[Any], sees: bool = False) -> str:
+    """The texts of these parts, with words for the pictures that are not sent."""
+    told = [left_out(part, sees) if isinstance(part, Image) else part.text for part in parts if isinstance(part, Text | Image)]
     return "\n".join(text for text in told if text)
 
 
@@ -97,15 +124,19 @@ def without_last_thoughts(items: list[dict[str, Any]], kinds: Collection[str]) -
     return items
 
 
-def without_half_call(parts: Sequence[AnyPart]) -> tuple[tuple[AnyPart, ...], dict[str, str]]:
+def without_half_call(parts: Sequence[AnyPart], *, ended: bool) -> tuple[tuple[AnyPart, ...], dict[str, str]]:
     """The parts of a reply that was cut off by its length, without the call it broke off in; its name is told as metadata.
 
-    A call without arguments counts as broken off: they may have been to come.
+    Beside whole calls, which run, it stays as it came, to be refused: else the model would not learn that it did not run.
+    ``ended``: the server has told the end of the last part. Without that, arguments may have been to come where there are none.
     """
     last = parts[-1] if parts else None
-    if not isinstance(last, ToolCall) or (isinstance(last.arguments, dict) and last.arguments):
+    if not isinstance(last, ToolCall) or (isinstance(last.arguments, dict) and (last.arguments or ended)):
         return tuple(parts), {}
-    return tuple(parts[:-1]), {"cut_call": last.name}
+    before = tuple(parts[:-1])
+    if any(isinstance(part, ToolCall) for part in before):
+        before = (*before, replace(last, arguments=last.arguments or ""))
+    return before, {"cut_call": last.name}
 
 
 def made_of(messages: Sequence[Message], form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
@@ -120,9 +151,11 @@ def made_once(messages: Sequence[Message], form: Any, of: tuple[Any, ...], make:
     return messages.once(form, of, make) if isinstance(messages, Sent) else make()
 
 
-def lasting(messages: Sequence[Message]) -> Message:
-    """The last message without what is said in passing."""
-    return messages.lasting if isinstance(messages, Sent) else messages[-1]
+def lasting(messages: Sequence[Message]) -> tuple[int, Message]:
+    """Where the message stands to which the reply is, and that message without what is said in passing."""
+    if isinstance(messages, Sent):
+        return len(messages) - 1 - messages.said_since, messages.lasting
+    return len(messages) - 1, messages[-1]
 
 
 def joined(fragments: Sequence[bytes]) -> bytes:

@@ -205,7 +205,10 @@ def asides(one: WorkflowRound) -> list[Aside]:
 
 def retry_line(retry: Retry) -> str:
     """An attempt to call the model that failed: ``attempt 1 failed, the next after 4.2 s: anthropic: too many requests``."""
-    return f"attempt {retry.attempt} failed, the next after {duration(retry.seconds)}: {first_line(clean(retry.reason), 300)}"
+    reason = first_line(clean(retry.reason), 300)
+    if retry.attempt == 0:
+        return f"waited {duration(retry.seconds)}: {reason}"
+    return f"attempt {retry.attempt} failed, the next after {duration(retry.seconds)}: {reason}"
 
 
 def todo_lines(run: Run) -> list[tuple[str, str]]:

@@ -8,6 +8,8 @@ from typing import Any
 
 HIDDEN = "…"
 SECRET = frozenset({"authorization", "x-api-key"})
+MOST_SHOWN = 200
+"""Characters of a name, or of problems, that are shown of a request."""
 
 
 @dataclass
@@ -27,6 +29,20 @@ class Received:
     """Why it was refused by the rules of the wire."""
     hung_up: bool = False
     """Whether the client went away before the end of the reply."""
+
+    def __repr__(self) -> str:
+        """On one line, without what was said: a body may hold megabytes."""
+        said = self.body.get("messages", self.body.get("input", ()))
+        count = len(said) if isinstance(said, list) else 1 if said else 0
+        status = "no answer" if self.answered is None else f"answered {self.answered}"
+        told = [f"{self.wire} to {_short(self.body.get('model', '?'))}", f"{count} message{'s' * (count != 1)}", status]
+        told += [f"problems: {_short('; '.join(self.problems))}"] if self.problems else []
+        return f"<Received {', '.join(told)}{', hung up' if self.hung_up else ''}>"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + HIDDEN
 
 
 def without_keys(headers: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from agentnb.core.run import Run
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.models.simulated import SimulatedModel
-from agentnb.testing import LoopbackServer
+from agentnb.testing import Answer, LoopbackServer
 
 BOTH = pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])
 EMPTY: dict[str, Line] = {
@@ -373,3 +373,17 @@ def test_an_answer_by_schema_that_has_the_form_of_a_call_is_an_answer() -> None:
         model = make_model(server.model("openai"), output_schema={"type": "object"})
         run = Agent(model, tools=[lookup]).run_sync("Which call would you make?")
     assert (run.text, len(run.rounds), run.status, len(run.warnings)) == (answer, 1, "completed", 0)
+
+
+@pytest.mark.req("K2.1")
+def test_a_call_in_which_a_reply_was_cut_off_is_answered_beside_those_that_ran() -> None:
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    cut = Answer([ToolCall("add", {"a": 1, "b": 2}), ToolCall("add", '{"a": 5, "b"')], stop_reason="max_tokens")
+    with LoopbackServer([cut, "Done."]) as server:
+        run = Agent(server.model("anthropic"), tools=[add]).run_sync("Add.")
+        assert [received.problems for received in server.requests] == [(), ()]
+    assert [result.error_code for result in run.rounds[0].results] == [None, "invalid_arguments"]
+    assert run.rounds[0].results[0].text == "3" and "not JSON" in run.rounds[0].results[1].text and run.text == "Done."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 import time
@@ -13,14 +14,16 @@ from typing import Any
 import pytest
 from runs_by_hand import assert_closed, kinds
 
-from agentnb import Agent, Run, Store, ToolCall
+from agentnb import Agent, Run, Store, ToolCall, tables
 from agentnb.agent.live import LiveRun
 from agentnb.core.events import Event, ModelReplied, RetryScheduled, TextDelta
 from agentnb.core.rounds import Retry
 from agentnb.errors import KeyRefused, ModelError, ProviderTrouble, RateLimited
-from agentnb.models import RemoteModel, connections, make_model
+from agentnb.models import RemoteModel, connections, make_model, retry
 from agentnb.models.connections import limiter_of
+from agentnb.models.limiter import MOST_AT_ONCE
 from agentnb.models.retry import RetryPolicy
+from agentnb.notebook.wording import duration, retry_line
 from agentnb.testing import Cut, ErrorInStream, LoopbackServer, Stall, Status
 
 PATIENCE = 20
@@ -180,7 +183,7 @@ def stop(live: LiveRun) -> Run:
 def assert_free(agent: Agent) -> None:
     assert isinstance(agent.model, RemoteModel)
     limiter = limiter_of(agent.model._endpoint)
-    assert (limiter._inside, limiter._waiting) == (0, [])
+    assert (limiter._inside, limiter._waiting) == (set(), [])
 
 
 @each_format
@@ -224,7 +227,7 @@ def test_a_run_that_waits_for_its_place_is_stopped_at_once(why: str) -> None:
         if why == "closed":
             limiter.was_refused(100)
         else:
-            limiter._inside = limiter.allowed
+            limiter._most = limiter._allowed = 0
         live = agent.start("go")
         wait_for(lambda: live.run.rounds)
         wait_for(lambda: limiter._waiting or why == "closed")
@@ -291,3 +294,67 @@ def test_a_crowd_of_runs_that_is_refused_ends_well_with_every_attempt_in_its_log
         assert len(server.requests) == 28
     assert {run.text for run in runs} == {"Here."}
     assert sum(len(run.rounds[0].retries) for run in runs) == 8
+
+
+# Held up by others
+
+
+@each_format
+@pytest.mark.req("R2.40", "KX.3")
+def test_a_run_that_waits_for_others_tells_it_as_attempt_0_and_counts_one_attempt(
+    wire: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(retry, "WORTH_TELLING", 0.01)
+    store = Store(tmp_path / "runs")
+    with LoopbackServer(["Warm.", Status(503), "Here."]) as server:
+        agent = agent_of(server, wire)
+        assert isinstance(agent.model, RemoteModel)
+        agent.run_sync("go")  # what it imports takes its time
+        limiter_of(agent.model._endpoint).was_refused(1.0)
+        run = agent.run_sync("go", store=store)
+    assert [one.attempt for one in run.rounds[0].retries] == [0, 1] and run.text == "Here."
+    waited = run.rounds[0].retries[0]
+    assert waited.reason == f"{wire} has asked all calls to wait" and waited.status is None and 0 < waited.seconds <= 1
+    assert retry_line(waited) == f"waited {duration(waited.seconds)}: {waited.reason}"
+    assert retry_line(run.rounds[0].retries[1]).startswith("attempt 1 failed, the next after ")
+    (row,) = tables.usage(run).itertuples()
+    assert row.attempts == 2 == len(server.requests) - 1 and row.waited >= waited.seconds
+    assert store.load(run.id) == run
+
+
+@each_format
+@pytest.mark.req("K0.12")
+def test_a_run_that_comes_while_the_provider_wants_a_long_wait_fails_at_once_and_says_how_long(wire: str) -> None:
+    with LoopbackServer([Status(429, retry_after=900)] * 9) as server:
+        agent = agent_of(server, wire)
+        for words in ("asks to wait 900 s", "no call goes before", "no call goes before"):
+            with pytest.raises(RateLimited, match=words) as caught:
+                agent.run_sync("go")
+            assert caught.value.run is not None and not scheduled(caught.value.run)
+        assert len(server.requests) == 1
+
+
+@pytest.mark.req("R0.13", "K0.12")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:unclosed:ResourceWarning")
+def test_runs_go_on_after_a_loop_was_closed_with_more_calls_in_flight_than_go_at_once() -> None:
+    def answer(body: Any) -> Any:
+        return Stall(100) if "hang" in json.dumps(body) else "Here."
+
+    with LoopbackServer(answer) as server:
+        agent = agent_of(server, "openai")
+        loop = asyncio.new_event_loop()
+        tasks = [loop.create_task(agent.run("hang")) for _ in range(MOST_AT_ONCE + 8)]
+
+        async def until_full() -> None:
+            async with asyncio.timeout(PATIENCE):
+                while len(server.requests) < MOST_AT_ONCE:
+                    await asyncio.sleep(0.01)
+
+        loop.run_until_complete(until_full())
+        loop.close()
+        for task in tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        live = agent.start("go")
+        assert live.result(PATIENCE).text == "Here."
+        tasks.clear()
+        gc.collect()

@@ -9,9 +9,12 @@ import pytest
 from wire_by_hand import (
     ADD,
     ANTHROPIC,
+    NO_COUNTS,
+    NO_DATA,
     NOW,
     ODD,
     PNG,
+    TIFF,
     assistant,
     call,
     joined,
@@ -25,11 +28,11 @@ from wire_by_hand import (
 )
 
 from agentnb.core.events import TextDelta, ThinkingDelta
-from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
 from agentnb.models.anthropic import MAX_TOKENS, as_stream
 from agentnb.models.provider import CutOff
-from agentnb.models.wire_parts import words_for
+from agentnb.models.wire_parts import left_out, words_for
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig=="}
 REDACTED = {"type": "redacted_thinking", "data": "EqkE"}
@@ -154,7 +157,17 @@ def test_pictures_stand_in_prompts_and_in_results() -> None:
 
 def test_pictures_of_an_error_are_told_in_words() -> None:
     answer = contents(user("Go"), assistant(call(1)), results(result(1, "no", PNG, error=True)))[2][0]
-    assert [block["type"] for block in answer["content"]] == ["text", "text"] and answer["content"][1]["text"] == words_for(PNG)
+    assert answer["content"][1] == {"type": "text", "text": words_for(PNG, "errors are sent without pictures")}
+    blind = contents(user("Go"), assistant(call(1)), results(result(1, PNG, error=True)), images=False)[2][0]
+    assert blind["content"] == [{"type": "text", "text": words_for(PNG)}]
+
+
+@pytest.mark.parametrize("picture", [TIFF, NO_DATA], ids=["tiff", "empty"])
+def test_a_picture_that_no_api_takes_is_sent_as_words(picture: Image) -> None:
+    told = {"type": "text", "text": left_out(picture, sees=True)}
+    for error in (False, True):
+        content = contents(user(picture), assistant(call(1)), results(result(1, picture, error=error), picture))
+        assert content[0] == [told] and content[2][0]["content"] == [told] and content[2][1] == told
 
 
 @pytest.mark.parametrize("parts", [(), ("",), ("  \n",)])
@@ -327,7 +340,7 @@ def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
     whole = [begin(0, type="tool_use", id="t", name="add", input={}), part_of_input(0, '{"a": 1}')]
     for rest in ([], [begin(1, type="tool_use", id="u", name="add", input={}), part_of_input(1, "{")]):
         one = reply(ANTHROPIC, START, *whole, *rest, end("max_tokens"))
-        assert one.message.calls == (ToolCall("add", {"a": 1}, "t"),)
+        assert one.message.calls == (ToolCall("add", {"a": 1}, "t"), *([ToolCall("add", "{", "u")] if rest else []))
         assert ("cut_call" in one.metadata) == bool(rest)
 
 
@@ -401,3 +414,43 @@ def test_a_conversation_with_calls_has_tools_also_where_none_may_be_called() -> 
     body = sent(ANTHROPIC, user("Hi"), assistant(call(1), call(2, "now")), results(result(1, "3"), result(2, "noon")))
     assert [tool["name"] for tool in body["tools"]] == ["add", "now"] and body["tool_choice"] == {"type": "none"}
     assert "tools" not in sent(ANTHROPIC, user("Hi"), assistant("Ho"), user("Hi"))
+
+
+@pytest.mark.parametrize("value", NO_COUNTS, ids=repr)
+def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(value: Any) -> None:
+    def usage_of(**usage: Any) -> Usage:
+        chunks = ({"type": "message_start", "message": {}}, begin(0, type="text", text="So"), {**end(), "usage": usage})
+        one = reply(ANTHROPIC, *chunks)
+        assert one.message == assistant("So")
+        return one.usage
+
+    assert usage_of(input_tokens=value, output_tokens=5) == Usage(output=5)
+    counts = {"input_tokens": 3, "cache_read_input_tokens": value, "cache_creation_input_tokens": value}
+    assert usage_of(**counts, output_tokens=value, output_tokens_details=value) == Usage(input=3)
+    assert usage_of(output_tokens_details={"thinking_tokens": value}) == Usage()
+
+
+def test_text_and_thinking_need_no_beginning() -> None:
+    thought = (piece(0, "thinking_delta", thinking="hm"), piece(0, "signature_delta", signature="sig"))
+    deltas, one = read(ANTHROPIC, [START, *thought, text(1, "So"), text(1, " it is"), end()])
+    assert joined(deltas) == ("So it is", "hm")
+    own = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+    assert one.message == assistant(Thinking("hm", {"anthropic": own}), "So it is")
+
+
+def test_arguments_of_nobody_are_no_reply() -> None:
+    with pytest.raises(KeyError):
+        read(ANTHROPIC, [START, part_of_input(0, "{}"), end()])
+
+
+def test_a_signature_may_begin_as_nothing() -> None:
+    chunks = [begin(0, type="thinking", thinking="hm", signature=None), piece(0, "signature_delta", signature="sig")]
+    assert reply(ANTHROPIC, START, *chunks, end()).message.parts[0].provider_metadata["anthropic"]["signature"] == "sig"
+
+
+@pytest.mark.parametrize(
+    "rest", [[part_of_input(0, "{}")], [{"type": "content_block_stop", "index": 0}]], ids=["empty", "stop"]
+)
+def test_a_call_without_arguments_is_kept_in_a_reply_that_was_cut_off_if_its_end_came(rest: list[Any]) -> None:
+    one = reply(ANTHROPIC, START, begin(0, type="tool_use", id="t", name="now", input={}), *rest, end("max_tokens"))
+    assert one.message.calls == (ToolCall("now", {}, "t"),) and "cut_call" not in one.metadata

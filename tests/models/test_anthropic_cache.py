@@ -90,3 +90,15 @@ def test_all_marks_last_as_long_as_was_asked(cache: str, mark: dict[str, str]) -
 
 def test_without_a_cache_there_are_no_marks() -> None:
     assert [marks(wire_of(request, cache="no")) for request in requests_of_a_run()] == [[]] * 6
+
+
+@pytest.mark.parametrize("pauses", [1, 2, 5])
+def test_a_reply_that_goes_on_keeps_the_marks_where_they_were(pauses: int) -> None:
+    for request in requests_of_a_run():
+        before = after = wire_of(request)
+        for number in range(pauses):
+            request = request.and_then(assistant(f"Paused {number}."))
+            after = wire_of(request)
+        assert marks(after) == marks(before)
+        assert after["messages"][: len(before["messages"])] == before["messages"], "the reminder too"
+        assert len(after["messages"]) == len(before["messages"]) + pauses

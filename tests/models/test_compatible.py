@@ -26,9 +26,10 @@ from wire_by_hand import sent as wire
 
 from agentnb.core.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Text, Thinking, ToolCall
-from agentnb.models.openai import as_stream
+from agentnb.models.openai import MOST_LOOKS, as_stream
 from agentnb.models.options import Options
 from agentnb.models.provider import CutOff
+from agentnb.models.wire_parts import read_arguments
 from agentnb.testing import rules_chat
 
 FIELDS = {"model", "messages", "tools", "stream", "stream_options", "max_tokens", "temperature", "stop", "response_format"}
@@ -207,3 +208,33 @@ def test_thinking_that_comes_under_both_names_counts_once() -> None:
 def test_text_may_come_as_a_list_of_parts() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": []}, "?", {"type": "text", "text": "b"}]
     assert reply(COMPATIBLE, chunk(content=parts), chunk("stop")).message == assistant("ab")
+
+
+def test_another_name_begins_another_call() -> None:
+    """With one index for all and no ids, the first would be run with the arguments of the second."""
+    given = [fragment(0, None, "delete_old", ""), fragment(0, None, "list_new", '{"days": 365}')]
+    for fragments in (given, [given[0], fragment(0, None, "list_new", ""), fragment(0, None, None, '{"days": 365}')]):
+        one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
+        assert one.message.calls == (ToolCall("delete_old"), ToolCall("list_new", {"days": 365}))
+
+
+def test_a_name_that_comes_with_each_piece_begins_no_call() -> None:
+    for pieces in (['{"a":', ' {"b": 1}', "}", " "], ['{"a":', "{", '"b": 1}', "}", ""], ['{"a": "x}', '{y"', "}"]):
+        one = reply(COMPATIBLE, *calls(*(fragment(0, None, "add", piece) for piece in pieces)), chunk("tool_calls"))
+        assert one.message.calls == (ToolCall("add", json.loads("".join(pieces))),)
+
+
+def test_pieces_are_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def counting(text: str) -> Any:
+        looked.append(len(text))
+        return read_arguments(text)
+
+    monkeypatch.setattr("agentnb.models.openai.read_arguments", counting)
+    for piece in ("x", "{", "}", "}{"):
+        looked.clear()
+        fragments = [fragment(0, "a", "add", text) for text in ('{"a": "', *list(piece) * 500, '"}')]
+        one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
+        assert one.message.calls == (ToolCall("add", {"a": piece * 500}, "a"),)
+        assert len(looked) <= MOST_LOOKS + 1

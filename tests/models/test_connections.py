@@ -7,15 +7,22 @@ import gc
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
+import anthropic
+import openai
 import pytest
-from quick_models import FORMATS, PATIENCE, quick, reply_of
+from quick_models import FORMATS, PATIENCE, items_of, quick, reply_of
 
 from agentnb import Agent, ToolCall
-from agentnb.models import connections
+from agentnb.errors import SettingsError
+from agentnb.models import RemoteModel, connections
 from agentnb.models.connections import Endpoint, client_of, limiter_of
+from agentnb.models.options import Options
+from agentnb.models.registry import REMOTE
+from agentnb.models.remote import models_of
 from agentnb.settings import Key
 from agentnb.testing import LoopbackServer, Stall
 
@@ -68,10 +75,10 @@ def test_a_loop_has_one_client_for_each_place_and_key() -> None:
     one, two, three, four, five, six = asyncio.run(clients(library, HERE, HERE, THERE, WITH_KEY, OTHER_KEY, same))
     assert one is two and four is six and len({id(client) for client in (one, three, four, five)}) == 4
     assert [client.made_with[:2] for client in library.clients] == [
-        ("http://localhost:1/v1", "none"),
-        ("http://localhost:2/v1", "none"),
-        ("http://localhost:1/v1", "sk-one"),
-        ("http://localhost:1/v1", "sk-two"),
+        (HERE.url, None),
+        (THERE.url, None),
+        (HERE.url, WITH_KEY.key),
+        (HERE.url, OTHER_KEY.key),
     ]
 
 
@@ -114,10 +121,114 @@ def test_a_loop_that_did_not_end_in_order_is_forgotten() -> None:
     assert loop not in connections._clients
 
 
-def test_a_provider_has_one_limiter_whatever_the_key_and_the_loop() -> None:
-    assert limiter_of(HERE) is limiter_of(WITH_KEY) is limiter_of(OTHER_KEY)
+def test_an_account_has_one_limiter() -> None:
+    assert limiter_of(HERE) is limiter_of(Endpoint("openai", HERE.url, None))
+    assert limiter_of(WITH_KEY) is not limiter_of(OTHER_KEY)
     assert limiter_of(HERE) is not limiter_of(THERE)
     assert limiter_of(HERE) is not limiter_of(Endpoint("anthropic", HERE.url, None))
+
+
+# What a client sends, and what not
+
+SECRET = "own-never-to-be-seen-0123456789"
+KEY = Key("MY_KEY", SECRET, "here")
+OTHERS_URL = "https://gateway.example/v1"
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "NO_PROXY", "no_proxy")
+FOR_THE_PROVIDER = {
+    "OPENAI_ORG_ID": "my-org",
+    "OPENAI_PROJECT_ID": "my-project",
+    "OPENAI_ADMIN_KEY": "of-the-boss",
+    "OPENAI_CUSTOM_HEADERS": "X-Mine: own",
+    "ANTHROPIC_CUSTOM_HEADERS": "X-Mine: own",
+}
+
+
+def headers_of(provider: str, url: str | None) -> dict[str, str]:
+    """What a client for this place sends with each request, by names in small letters."""
+    client = REMOTE[provider].sdk.client(url, KEY, 1.0)
+    options = (anthropic if provider == "anthropic" else openai)._models.FinalRequestOptions
+    return dict(client._build_request(options.construct(method="post", url="/x")).headers.items())
+
+
+@pytest.mark.parametrize("provider", FORMATS)
+def test_what_the_environment_has_for_the_provider_is_not_sent_to_others(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, text in FOR_THE_PROVIDER.items():
+        monkeypatch.setenv(variable, text)
+    mine = ["own"] if provider == "anthropic" else ["my-org", "my-project", "own"]
+    home = "https://api.anthropic.com" if provider == "anthropic" else "https://api.openai.com/v1"
+    for url in (None, home):
+        sent = headers_of(provider, url).values()
+        assert [one for one in mine if one in sent] == mine
+    for url in (OTHERS_URL, "http://localhost:8000/v1", home.replace("https", "http"), home.replace(".com", ".com.example")):
+        sent = headers_of(provider, url).values()
+        assert not [one for one in (*mine, "Bearer of-the-boss") if one in sent]
+
+
+def test_servers_of_others_get_the_key_of_anthropic_in_the_old_header_too() -> None:
+    others, own = headers_of("anthropic", OTHERS_URL), headers_of("anthropic", None)
+    assert others["x-api-key"] == SECRET and others["authorization"] == own["authorization"] == f"Bearer {SECRET}"
+    assert "x-api-key" not in own and "x-api-key" not in headers_of("anthropic", "https://api.anthropic.com/")
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+def test_servers_on_this_machine_are_asked_without_the_proxy(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in PROXIES:
+        monkeypatch.setenv(variable, "" if variable.lower() == "no_proxy" else "http://127.0.0.1:9")
+    with LoopbackServer(["Here."]) as server:
+        assert asyncio.run(reply_of(quick(server.model(wire)))).message.text == "Here."
+    other = REMOTE[wire].sdk.client(OTHERS_URL, KEY, 1.0)
+    assert any(one is not None for one in other._client._mounts.values())  # others are asked through it
+
+
+# What cannot be made
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("ALL_PROXY", "socks5://me:never@127.0.0.1:9", "socksio"),
+        ("HTTPS_PROXY", "gopher://me:never@127.0.0.1:9", "proxy"),
+        ("SSL_CERT_FILE", "/nowhere/never.pem", "certificates"),
+    ],
+)
+def test_an_environment_that_lets_no_client_be_made_is_said_once_without_a_secret(
+    wire: str, variable: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for proxy in PROXIES:
+        monkeypatch.delenv(proxy, raising=False)
+    monkeypatch.setenv(variable, value)
+    endpoint = Endpoint(wire, OTHERS_URL, KEY, "MY_KEY")
+    model = RemoteModel(REMOTE[wire], "m", Options(), endpoint)
+    for wanted in (items_of(model), models_of(REMOTE[wire], endpoint)):
+        with pytest.raises(SettingsError) as caught:
+            asyncio.run(wanted)
+        assert told in str(caught.value) and variable in str(caught.value) and "never" not in repr(caught.value)
+        assert caught.value.__cause__ is None and caught.value.__context__ is None
+        assert SECRET not in "".join(repr(frame.f_locals) for frame, _ in traceback.walk_tb(caught.value.__traceback__))
+
+
+@pytest.mark.parametrize("provider", FORMATS)
+def test_no_frame_of_ours_has_the_key_in_a_variable(provider: str) -> None:
+    frames = 0
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal frames
+        if not frame.f_globals.get("__name__", "").startswith("agentnb.models"):
+            return None
+        frames += 1
+        assert SECRET not in repr(frame.f_locals)
+        return trace
+
+    endpoint, before = Endpoint(provider, OTHERS_URL, KEY), sys.gettrace()
+    sys.settrace(trace)
+    try:
+        connections._made(endpoint, REMOTE[provider].sdk)
+    finally:
+        sys.settrace(before)
+    assert frames > 5
 
 
 # Real ones

@@ -30,11 +30,21 @@ from agentnb.errors import (
 )
 from agentnb.models.anthropic import error_name
 from agentnb.models.connections import Endpoint
-from agentnb.models.failure import MOST_OF_A_MESSAGE, Failure, Refusal, broken_connection, failure, is_local, retry_after
+from agentnb.models.failure import (
+    MOST_OF_A_MESSAGE,
+    Failure,
+    Refusal,
+    broken_connection,
+    failure,
+    is_local,
+    readable,
+    retry_after,
+    words_of,
+)
 from agentnb.models.provider import CutOff, Refused, Said
 from agentnb.models.registry import REMOTE
 from agentnb.models.remote import failure_of
-from agentnb.settings import KEY_VARIABLES
+from agentnb.settings import KEY_VARIABLES, Key
 
 FAR = "https://models.example.org/v1"
 ASKED = httpx2.Request("POST", FAR)
@@ -135,13 +145,17 @@ def test_the_libraries_have_many_errors_so_that_these_tests_are_about_something(
     assert {kind.__name__ for _, kind in OTHER_KINDS} >= {"APIError", "APIConnectionError", "APITimeoutError"}
 
 
+TOLD = {"Timeout": "nothing came for too long", "ConnectError": "could not be reached"}
+
+
 @pytest.mark.req("R2.40")
 @pytest.mark.parametrize("kind", dict.fromkeys([*kinds_of(httpx2.HTTPError), *kinds_of(httpx2.StreamError)]))
 def test_every_error_of_the_connection_may_pass(kind: type) -> None:
     for error in (made(kind, 500), caused_by(made(kind, 500), openai.APIConnectionError(request=ASKED))):
         found = of(error)
         assert isinstance(found.error, ProviderTrouble) and found.passing and found.status is None
-        assert str(found.error).startswith(f"openai: the connection broke ({kind.__name__}")
+        words = next((words for end, words in TOLD.items() if kind.__name__.endswith(end)), "the connection broke")
+        assert str(found.error).startswith(f"openai: {words} ({kind.__name__}")
 
 
 def caused_by(cause: Exception, error: Exception) -> Exception:
@@ -164,7 +178,8 @@ def caused_by(cause: Exception, error: Exception) -> Exception:
 )
 def test_what_else_breaks_a_connection_may_pass_too(error: Exception) -> None:
     found = of(error)
-    assert isinstance(found.error, ProviderTrouble) and found.passing and "the connection broke" in found.error.what
+    told = "no secure connection" if isinstance(error, ssl.SSLError) else "the connection broke"
+    assert isinstance(found.error, ProviderTrouble) and found.passing and told in found.error.what
 
 
 @pytest.mark.parametrize("error", [ValueError("no JSON"), TypeError("None"), KeyError("choices"), AttributeError("get")])
@@ -413,7 +428,8 @@ def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(message:
 
 def test_what_is_not_found_at_another_url_may_be_the_url() -> None:
     error = failure(Refusal("compatible", "m", 404, "", "Not Found", url="http://10.0.0.1:8000")).error
-    assert "there is no m at http://10.0.0.1:8000" in error.what and "/v1" in error.hint
+    assert "there is no m at http://10.0.0.1:8000" in error.what
+    assert "the URL is right" in error.hint and "%agent models compatible?url=http://10.0.0.1:8000" in error.hint
     assert "%agent models openai" in failure(Refusal("openai", "m", 404, "", "Not Found")).error.hint
 
 
@@ -422,3 +438,85 @@ def test_a_spent_budget_is_no_rate_limit_although_it_comes_with_the_same_status(
     assert error_name({"type": "rate_limit_error", "details": details}) == "enforced_spend_limit_reached"
     assert error_name({"type": "rate_limit_error", "details": {"error_code": "other"}}) == "rate_limit_error"
     assert not failure(Refusal("anthropic", "m", 429, "enforced_spend_limit_reached", "No.")).passing
+
+
+# The way there
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "passing"),
+    [
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate", "is not trusted", False),
+        ("“localhost” certificate is not trusted", "is not trusted", False),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", "plain HTTP: write http://", False),
+        ("[SSL] record layer failure", "plain HTTP: write http://", False),
+        ("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol", "is it http://", True),
+    ],
+)
+def test_what_fails_of_tls_is_said_and_passes_only_where_it_may(words: str, told: str, passing: bool) -> None:
+    for url in (FAR, "https://localhost:8000/v1"):
+        found = of(caused_by(httpx2.ConnectError(words), openai.APIConnectionError(request=ASKED)), url=url)
+        assert isinstance(found.error, ProviderTrouble) and found.passing is passing
+        assert told in str(found.error) and words in found.error.what and "nothing answers" not in found.error.what
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308, 399])
+def test_a_redirect_is_a_refusal_that_names_the_other_place_without_what_may_be_secret(status: int) -> None:
+    headers = {"location": "https://me:word@other.example/v1/x?key=abc#d"}
+    found = said(status, "", "<html>Moved</html>", headers=headers, url="http://10.0.0.1/v1")
+    assert isinstance(found.error, RequestRefused) and not found.passing and found.status == status
+    assert "sends us to https://other.example/v1/x," in found.error.what and found.error.hint.endswith(
+        "url=https://other.example/v1/x"
+    )
+    assert not any(secret in str(found.error) for secret in ("word", "abc", "Moved"))
+
+
+@pytest.mark.parametrize("location", ["", "http://[", "mailto:me@example.org"])
+def test_a_redirect_to_nowhere_is_a_refusal_too(location: str) -> None:
+    found = said(302, headers={"location": location})
+    assert isinstance(found.error, RequestRefused) and "sends us elsewhere" in found.error.what
+
+
+def test_a_redirect_within_the_server_is_named_whole() -> None:
+    assert "http://10.0.0.1/login" in said(302, headers={"location": "/login"}, url="http://10.0.0.1/v1").error.what
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"error": {"message": "No."}}, "No."),
+        ({"error": "No."}, "No."),
+        ({"message": "No.", "error": {"x": 1}}, "No."),
+        ({"detail": "No."}, "No."),
+        ({"detail": [{"loc": ["body"], "msg": "No."}]}, "No."),
+        ([{"error": {"message": "No."}}], "No."),
+        ("No.", "No."),
+        ("<html><head><style>p {}</style></head><body>No<b>.</b></body></html>", "No ."),
+        ("<title>A &amp; B</title><script>if (a < b) {}", "A & B"),
+        ({"code": 7}, "{'code': 7}"),
+        (None, ""),
+        ("", ""),
+        ({}, ""),
+        ([], ""),
+    ],
+)
+def test_the_words_of_an_error_are_found_in_whatever_form_they_come(body: Any, told: str) -> None:
+    assert readable(words_of(body)) == told
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-responses", "compatible"])
+def test_a_key_that_a_server_repeats_is_in_no_failure(provider: str) -> None:
+    secret = "own-never-to-be-seen-0123456789"
+    endpoint = Endpoint(provider, FAR, Key("MY_KEY", secret, "here"), "MY_KEY")
+    for error in (
+        Refused(Said(401, secret, f"Wrong: {secret}", {})),
+        Refused(Said(307, "", "", {"location": f"https://other.example/{secret}"})),
+        Refused(Said(429, "", "x" * 485 + secret, {})),
+        Refused(Said(400, "", "x" * 485 + secret[:25], {})),
+        ValueError(secret),
+        httpx2.ReadError(secret),
+        httpx2.InvalidURL(secret),
+        httpx2.ConnectError(f"certificate {secret}"),
+    ):
+        found = failure_of(error, REMOTE[provider], endpoint, "m").error
+        assert "never" not in repr(found) and "own-" not in repr(found) and "key" in repr(found)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
+import os
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +16,12 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from fake_time import fake_clock, run_at_once
 
-from agentnb.models.limiter import MOST_AT_ONCE, Limiter
+from agentnb.models import limiter as limiter_module
+from agentnb.models.connections import Endpoint, limiter_of
+from agentnb.models.limiter import LONGEST_CLOSED, MOST_AT_ONCE, Limiter, NoPlace
+from agentnb.settings import Key
 
 PATIENCE = 20
 
@@ -225,9 +233,10 @@ def test_one_that_comes_back_when_it_opens_goes_before_those_that_came_later() -
     limiter, order = Limiter(1), []
 
     async def come(number: int) -> None:
-        await limiter._enter(number)
+        mine = await limiter._enter(number, PATIENCE)
+        assert mine is not None
         order.append(number)
-        limiter._leave()
+        limiter._leave(mine)
 
     async def queue() -> None:
         async with limiter.place():
@@ -352,3 +361,181 @@ def test_whatever_is_cancelled_refused_and_let_in_no_place_is_lost_or_doubled(se
     assert not any(thread.is_alive() for thread in threads)
     assert place.inside == 0 and place.most <= place.limiter._most
     assert run(lambda: free_places(place.limiter)) == place.limiter.allowed
+
+
+# Loops that end without a word
+
+
+def left_behind(limiter: Limiter, count: int = 40) -> asyncio.AbstractEventLoop:
+    """A loop on which calls took places and waited for more; it does not run any more."""
+    loop = asyncio.new_event_loop()
+    tasks = [loop.create_task(Place(limiter).stay(until=lambda: asyncio.sleep(1000))) for _ in range(count)]
+    loop.run_until_complete(turns())
+    for task in tasks:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+    loop.tasks = tasks  # type: ignore[attr-defined]  # nothing is swept away meanwhile
+    return loop
+
+
+@pytest.mark.req("K0.12")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("how", ["closed", "stopped"])
+def test_the_places_of_a_loop_that_has_ended_with_calls_in_flight_are_had_by_others(how: str) -> None:
+    limiter = Limiter()
+    loops = [left_behind(limiter) for _ in range(3)]
+    assert limiter._inside
+    if how == "closed":
+        for loop in loops:
+            loop.close()
+    assert run(lambda: free_places(limiter)) == MOST_AT_ONCE
+    if how == "closed":
+        assert not limiter._inside and not limiter._waiting
+    for loop in loops:
+        loop.close()
+    loops.clear()
+    gc.collect()  # what was swept away gives nothing back a second time
+    assert run(lambda: free_places(limiter)) == MOST_AT_ONCE
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_one_that_waits_already_when_a_loop_ends_gets_a_place_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limiter_module, "LOOK_AGAIN", 0.01)
+    limiter, ready, go = Limiter(1), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        async def until_told() -> None:
+            task = asyncio.ensure_future(Place(limiter).stay(until=lambda: asyncio.sleep(1000)))
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            await turns()
+            ready.set()
+            await asyncio.to_thread(go.wait)
+
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(until_told())
+        loop.close()
+
+    async def wait() -> None:
+        waiting = asyncio.ensure_future(Place(limiter).stay())
+        await asyncio.sleep(0.03)
+        assert not waiting.done()
+        go.set()
+        await waiting
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    ready.wait(PATIENCE)
+    run(wait)
+    thread.join(PATIENCE)
+    gc.collect()
+    assert run(lambda: free_places(limiter)) == 1
+
+
+def test_a_place_is_not_had_by_two_when_looking_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limiter_module, "LOOK_AGAIN", 0.001)
+    place = Place(Limiter(2))
+
+    async def many() -> None:
+        await asyncio.gather(*(place.stay(number, lambda: asyncio.sleep(0.003)) for number in range(40)))
+
+    run(many)
+    assert sorted(place.order) == list(range(40)) and place.most == 2
+    assert all(abs(turn - number) <= 4 for turn, number in enumerate(place.order))  # none lost its turn
+
+
+# How long is waited
+
+
+@pytest.mark.req("K0.12")
+def test_a_place_that_would_take_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, limiter = fake_clock(monkeypatch), Limiter(4)
+
+    async def main() -> None:
+        limiter.was_refused(0.0, asked=10.0)
+        for most, longest in ((9.0, math.inf), (math.inf, 9.0)):
+            with pytest.raises(NoPlace) as caught:
+                await limiter.place(most, longest).__aenter__()
+            assert (caught.value.seconds, caught.value.held) == (10.0, 0.0)
+        async with limiter.place(10.0, 10.0) as held:
+            assert held == pytest.approx(10)
+            async with limiter.place(0.0) as held:  # of the two that are allowed
+                assert held == 0
+                with pytest.raises(NoPlace) as caught:
+                    await limiter.place(5.0).__aenter__()
+                assert caught.value.seconds == 0 and caught.value.held == pytest.approx(5, abs=0.01)
+        assert not limiter._inside and not limiter._waiting
+
+    run_at_once(clock, main())
+
+
+@pytest.mark.req("R2.40")
+def test_calls_that_were_refused_together_close_it_once_but_what_the_provider_asks_for_always_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, limiter = fake_clock(monkeypatch), Limiter()
+    limiter.was_refused(4.0)
+    limiter.was_refused(64.0)
+    assert limiter.closed_for == 4
+    limiter.was_refused(0.0, asked=20.0)
+    limiter.was_refused(0.0, asked=7.0)
+    assert limiter.closed_for == 20
+    clock.now += 21
+    assert limiter.closed_for == 0
+    limiter.was_refused(8.0)
+    assert limiter.closed_for == 8
+    limiter.was_refused(0.0, asked=math.inf)
+    assert limiter.closed_for == LONGEST_CLOSED
+
+
+# Whose it is
+
+
+@pytest.mark.req("R2.40")
+def test_each_key_at_a_provider_has_its_limiter_whichever_way_it_is_called() -> None:
+    def of(provider: str, text: str, url: str | None = None) -> Limiter:
+        return limiter_of(Endpoint(provider, url, Key("OPENAI_API_KEY", text, "here"), "OPENAI_API_KEY"))
+
+    assert of("openai", "one") is of("openai", "one") is of("openai-responses", "one")
+    assert of("openai", "one") is not of("openai", "two")
+    assert of("openai", "one") is not of("openai", "one", "http://127.0.0.1:1/v1")
+    assert of("openai", "one").name == "openai"
+
+
+FORK = """
+import asyncio, os
+from agentnb.models import connections
+from agentnb.models.connections import Endpoint, limiter_of
+
+endpoint = Endpoint("openai", None, None)
+loop = asyncio.new_event_loop()
+limiter_of(endpoint).was_refused(1000)
+connections._clients[loop] = {}
+connections._lock.acquire()
+child = os.fork()
+if child == 0:
+    new = not limiter_of(endpoint).closed_for and limiter_of(endpoint).allowed == 32
+    os._exit(0 if new and not connections._clients else 3)
+connections._lock.release()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert limiter_of(endpoint).closed_for and connections._clients
+loop.close()
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_after_a_fork_limiters_and_clients_begin_anew() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+def test_a_wait_for_places_that_are_all_taken_is_not_counted_as_being_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, limiter = fake_clock(monkeypatch), Limiter(1)
+
+    async def main() -> None:
+        holder = asyncio.ensure_future(Place(limiter).stay(until=lambda: asyncio.sleep(50)))
+        await turns()
+        async with limiter.place(most=1.0) as held:
+            assert held == 0 and clock.now >= 1050
+        await holder
+
+    run_at_once(clock, main())

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from wire_by_hand import (
     ADD,
+    NO_COUNTS,
+    NO_DATA,
     NOW,
     ODD,
     OPENAI,
     PNG,
+    TIFF,
     URL,
     assistant,
     call,
@@ -26,11 +29,11 @@ from wire_by_hand import (
 )
 
 from agentnb.core.events import TextDelta, ThinkingDelta
-from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
 from agentnb.models.openai import as_stream
 from agentnb.models.provider import CutOff, Refused
-from agentnb.models.wire_parts import words_for
+from agentnb.models.wire_parts import left_out, words_for
 
 
 def messages(*given: Message, **settings: Any) -> list[Any]:
@@ -229,11 +232,13 @@ def test_arguments_that_are_no_json_are_kept_as_text(broken: str) -> None:
 
 
 @pytest.mark.parametrize("came", ['{"a": ', ""])
-def test_a_call_in_which_the_reply_was_cut_off_is_dropped_and_named(came: str) -> None:
+def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(came: str) -> None:
     half = fragment(1, "b", "now", came)
     one = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "a", "add", '{"a": 1}'), half), chunk("length"))
-    assert one.message == assistant("So", ToolCall("add", {"a": 1}, "a"))
+    assert one.message == assistant("So", ToolCall("add", {"a": 1}, "a"), ToolCall("now", came, "b"))
     assert one.metadata["cut_call"] == "now"
+    alone = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "b", "now", came)), chunk("length"))
+    assert alone.message == assistant("So") and alone.metadata["cut_call"] == "now"
 
 
 def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
@@ -309,3 +314,56 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
     (deltas, one), (deltas_of_whole, one_of_whole) = read(OPENAI, streamed), read(OPENAI, as_stream(whole))
     assert one == one_of_whole
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD, "hm")
+
+
+@pytest.mark.parametrize("value", NO_COUNTS, ids=repr)
+def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(value: Any) -> None:
+    usage = {"prompt_tokens": value, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": value}}
+    one = reply(OPENAI, chunk("stop", content="So"), {"choices": [], "usage": usage})
+    assert one.message == assistant("So") and one.usage == Usage(output=5)
+    usage = {"prompt_tokens": 3, "prompt_tokens_details": value, "completion_tokens_details": [value]}
+    assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": usage}).usage == Usage(input=3)
+    assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": value}).usage == Usage()
+
+
+@pytest.mark.parametrize("picture", [TIFF, NO_DATA], ids=["tiff", "empty"])
+def test_a_picture_that_no_api_takes_is_sent_as_words(picture: Image) -> None:
+    told = left_out(picture, sees=True)
+    made = messages(user("See", picture), assistant(call(1), call(2)), results(result(1, "plot", picture), result(2, PNG)))
+    assert made[0]["content"] == f"See\n\n{told}"
+    assert [one["content"] for one in made[2:4]] == [f"plot\n{told}", "(shown below)"]
+    assert [one["type"] for one in made[4]["content"]] == ["text", "image_url"]
+
+
+def test_the_text_of_broken_pieces_is_read_with_patience() -> None:
+    strange = [
+        *({"choices": [None]}, {"choices": [{"index": 0, "delta": "So "}]}, {"choices": [{"index": 0, "delta": ["x"]}]}),
+        chunk(content=[None, {"type": "text", "text": None}, {"type": "text"}, {"type": "text", "text": "it is"}]),
+        chunk("stop", tool_calls=[None, "x"]),
+    ]
+    deltas, one = read(OPENAI, strange)
+    assert joined(deltas) == ("So it is", "") and one.message == assistant("So it is")
+
+
+def test_of_several_replies_the_first_counts() -> None:
+    def both(first: str, second: str, finish: str | None = None) -> Any:
+        zero = {"index": 0, "delta": {"content": first}, "finish_reason": finish}
+        return {"choices": [zero, {"index": 1, "delta": {"content": second}, "finish_reason": "length"}]}
+
+    other = {"choices": [{"index": 1, "delta": {"content": "X"}, "finish_reason": "length"}]}
+    one = reply(OPENAI, both("a", "x"), other, both("b", "y"), other, chunk("stop"), other)
+    assert one.message == assistant("ab") and one.stop_reason == "stop"
+    whole = {"choices": [None, *({"index": n, "message": {"content": str(n)}, "finish_reason": "stop"} for n in (0, 1))]}
+    assert reply(OPENAI, *as_stream(whole)).message == assistant("0")
+
+
+def test_an_id_that_is_a_number_is_one() -> None:
+    fragments = calls(
+        {"index": 0, "id": 0, "function": {"name": "add", "arguments": "{"}}, {"index": 0, "id": 0}, fragment(0, arguments="}")
+    )
+    assert reply(OPENAI, *fragments, chunk("tool_calls")).message.calls == (ToolCall("add", {}, "0"),)
+
+
+def test_a_call_without_arguments_is_kept_in_a_reply_that_was_cut_off_if_they_came() -> None:
+    one = reply(OPENAI, *calls(fragment(0, "a", "now", "{"), fragment(0, arguments="} ")), chunk("length"))
+    assert one.message.calls == (ToolCall("now", {}, "a"),) and "cut_call" not in one.metadata

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from wire_by_hand import (
     ADD,
+    NO_COUNTS,
+    NO_DATA,
     NOW,
     ODD,
     PNG,
     RESPONSES,
+    TIFF,
     URL,
     assistant,
     call,
@@ -25,11 +28,11 @@ from wire_by_hand import (
 )
 
 from agentnb.core.events import TextDelta, ThinkingDelta
-from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
 from agentnb.models.openai_responses import as_stream
 from agentnb.models.provider import CutOff, Refused
-from agentnb.models.wire_parts import words_for
+from agentnb.models.wire_parts import left_out, words_for
 
 REASONING = {
     "type": "reasoning",
@@ -279,10 +282,10 @@ def test_arguments_that_are_no_json_are_kept_as_text(broken: str) -> None:
 
 @pytest.mark.parametrize("reason", ["max_output_tokens", "content_filter"])
 @pytest.mark.parametrize("came", ['{"a": ', ""])
-def test_a_call_in_which_the_reply_was_cut_off_is_dropped_and_named(reason: str, came: str) -> None:
+def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(reason: str, came: str) -> None:
     output = (message("So"), function('{"a":1}', "c0"), function(came))
     one = reply(RESPONSES, end(*output, status="incomplete", incomplete_details={"reason": reason}))
-    assert one.message == assistant("So", ToolCall("add", {"a": 1}, "c0"))
+    assert one.message == assistant("So", ToolCall("add", {"a": 1}, "c0"), ToolCall("add", came, "c1"))
     assert one.stop_reason == reason and one.metadata["cut_call"] == "add"
 
 
@@ -363,3 +366,45 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
     (deltas, one), (deltas_of_whole, one_of_whole) = read(RESPONSES, streamed), read(RESPONSES, as_stream(whole))
     assert one == one_of_whole
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD + "Then", "h\n\nm")
+
+
+@pytest.mark.parametrize("value", NO_COUNTS, ids=repr)
+def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(value: Any) -> None:
+    one = reply(
+        RESPONSES, end(message("So"), usage={"input_tokens": value, "output_tokens": 5, "input_tokens_details": [value]})
+    )
+    assert one.message == assistant("So") and one.usage == Usage(output=5)
+
+
+@pytest.mark.parametrize("picture", [TIFF, NO_DATA], ids=["tiff", "empty"])
+def test_a_picture_that_no_api_takes_is_sent_as_words(picture: Image) -> None:
+    told = left_out(picture, sees=True)
+    made = items(user(picture), assistant(call(1), call(2)), results(result(1, "plot", picture), result(2, PNG, picture)))
+    assert made[0]["content"] == [{"type": "input_text", "text": told}]
+    assert made[3]["output"] == f"plot\n{told}"
+    assert [one["type"] for one in made[4]["output"]] == ["input_image", "input_text"]
+
+
+def test_text_that_was_shown_is_the_text_of_a_reply_without_items() -> None:
+    told = [{"type": "response.output_text.delta", "delta": text} for text in ("So", "", " it is")]
+    last = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": None}}
+    deltas, one = read(RESPONSES, [*told, last])
+    assert joined(deltas) == ("So it is", "") and one.message == assistant("So it is")
+
+
+def test_a_null_among_the_contents_of_a_message_is_passed_over() -> None:
+    item = {"type": "message", "content": [None, {"type": "output_text", "text": "So"}]}
+    assert reply(RESPONSES, end(item)).message == assistant("So")
+
+
+def test_a_call_without_arguments_is_kept_in_a_reply_that_was_cut_off_if_its_end_came() -> None:
+    cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    bare = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": ""}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": bare}
+    last = end(**cut)
+    for chunks in ([done, last], [end({**bare, "status": "completed"}, **cut)], [end({**bare, "arguments": "{}"}, **cut)]):
+        one = reply(RESPONSES, *chunks)
+        assert one.message.calls == (ToolCall("now", {}, "c1"),) and "cut_call" not in one.metadata
+    half = {**bare, "status": "incomplete"}
+    for chunks in ([end(half, **cut)], [{**done, "item": half}, last]):
+        assert reply(RESPONSES, *chunks).metadata["cut_call"] == "now"

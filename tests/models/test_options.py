@@ -15,6 +15,7 @@ from agentnb.models import RemoteModel, make_model
 from agentnb.models.options import EFFORTS, Options, named
 from agentnb.models.prices import Price
 from agentnb.models.registry import REMOTE
+from agentnb.settings import base_url
 
 SECRET = "sk-ant-never-to-be-seen-0123456789"
 HERE = "url=http://localhost:8000/v1"
@@ -108,9 +109,9 @@ def test_whatever_the_options_the_name_gives_the_same_again(given: dict[str, Any
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("speed=1", "anthropic:m-1 has no option 'speed'. There is cache, effort, images"),
+        ("speed=1", "anthropic:m-1 has no option 'speed'. It has cache, effort, images"),
         ("temperature=1", "anthropic:m-1 has no option 'temperature'."),
-        ("max_token=1", "Did you mean max_tokens?"),
+        ("max_token=1", "It has cache, effort, images, key, max_tokens,"),
         ("max_tokens=many", "max_tokens=many of anthropic:m-1 is not a number"),
         ("max_tokens=1.5", "max_tokens=1.5 of anthropic:m-1 is not a number"),
         ("max_tokens=0", "max_tokens=0 cannot be. Give a number of 1 or more"),
@@ -128,7 +129,7 @@ def test_whatever_the_options_the_name_gives_the_same_again(given: dict[str, Any
         ("thinking=٣", "is unknown"),
         ("stop=", "stop= is blank"),
         ("price=cheap", "price=cheap is no price"),
-        ("url=localhost:8000", "url=localhost:8000 is no URL of a server. Write url=http://localhost:8000/v1"),
+        ("url=localhost:8000", "url=localhost:8000 is no URL of a server. It begins with http://"),
         ("url=ftp://localhost", "is no URL of a server"),
         ("url=http://", "is no URL of a server"),
         ("url=http://localhost:0", "is no URL of a server"),
@@ -137,7 +138,7 @@ def test_whatever_the_options_the_name_gives_the_same_again(given: dict[str, Any
         ("url=http://localhost:port", "url= is no URL"),
         ("url=http://localhost:99999", "url= is no URL"),
         ("url=http://[::1", "url= is no URL"),
-        ("url=http://localhost/v1?api-key=1", "nothing can stand behind ? or #"),
+        ("url=http://localhost/v1%3Fapi-key=1", "nothing can stand behind ? or #"),
         ("url=http://localhost/v1%23a", "nothing can stand behind ? or #"),
         ("key=my_key", "key= wants the name of a variable, not a key. Write key=MY_KEY, and set it: %agent key MY_KEY"),
     ],
@@ -178,3 +179,32 @@ def test_a_long_wrong_value_is_not_repeated() -> None:
 def test_each_provider_knows_its_options_and_no_others(provider: str) -> None:
     for option in set(ALL) - REMOTE[provider].options:
         assert f"has no option '{option}'" in refusal(f"{option}=1", provider)
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [
+        ("anthropic", "ANTHROPIC_BASE_URL"),
+        ("openai", "OPENAI_BASE_URL"),
+        ("compatible", "AGENTNB_COMPATIBLE_URL"),
+        ("ollama", "OLLAMA_HOST"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://me:never@example.org/v1", "must not hold a password"),
+        ("https://never@example.org/v1", "must not hold a password"),
+        ("https://example.org/v1?key=never", "nothing can stand behind ? or #"),
+        ("https://example.org/v1#never", "nothing can stand behind ? or #"),
+        ("https://me:never@example.org:port/v1", "is no URL"),
+    ],
+)
+def test_a_url_of_the_environment_with_a_secret_in_it_is_refused_and_not_repeated(
+    provider: str, variable: str, url: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, url)
+    with pytest.raises(SettingsError) as caught:
+        base_url(provider)
+    assert str(caught.value).startswith(variable) and told in str(caught.value)
+    assert "never" not in "".join(traceback.format_exception(caught.value, chain=True))

@@ -105,6 +105,20 @@ def test_models_of_other_providers_are_known_by_the_url_of_their_server(url: str
     assert cost(USUAL, "compatible", model, url=url) == table_cost(USUAL, model, provider_api_url=url) > 0
 
 
+@pytest.mark.parametrize(
+    ("provider", "model", "own", "other"),
+    [
+        ("openai", "gpt-4o", "https://api.openai.com/v1", "https://openrouter.ai/api/v1"),
+        ("anthropic", "claude-sonnet-4-5", "https://api.anthropic.com", "https://api.deepseek.com/anthropic"),
+    ],
+)
+def test_whose_price_it_is_the_url_tells_where_there_is_one(provider: str, model: str, own: str, other: str) -> None:
+    assert (
+        cost(USUAL, provider, model, url=own) == cost(USUAL, provider, model) == table_cost(USUAL, model, provider_id=provider)
+    )
+    assert cost(USUAL, provider, model, url=other) is None
+
+
 def test_what_is_thought_has_its_own_price_where_the_table_has_one() -> None:
     usages = [Usage(10, 1_000), Usage(10, 1_000, reasoning=1_000)]
     said, thought = (cost(usage, "compatible", "sonar-deep-research", url="https://api.perplexity.ai") for usage in usages)
@@ -133,6 +147,10 @@ def test_writing_to_a_cache_that_lasts_an_hour_has_its_own_price() -> None:
         ("compatible", "gpt-4o", None),
         ("simulated", "disciplined", None),
         ("openai", "gpt-live-1", None),
+        ("openai", "gpt-4o", "http://127.0.0.1:8000/v1"),
+        ("openai-responses", "gpt-4o", "http://localhost:8000/v1"),
+        ("anthropic", "claude-sonnet-4-5", "http://[::1]:8000"),
+        ("anthropic", "claude-sonnet-4-5", "https://models.example.org"),
     ],
     ids=str,
 )

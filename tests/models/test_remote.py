@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
 import time
-from contextlib import aclosing
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -14,9 +18,11 @@ from quick_models import FORMATS, NEVER, PATIENCE, QUICK, REQUEST, WIRES, items_
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import ToolCall
 from agentnb.core.usage import Usage
-from agentnb.errors import BrokenReply, ContextOverflow, KeyRefused, ModelError, ProviderTrouble, RateLimited
-from agentnb.models import Reply, Retry
-from agentnb.models.remote import MOST_TURNS
+from agentnb.errors import BrokenReply, ContextOverflow, KeyRefused, ModelError, ProviderTrouble, RateLimited, RequestRefused
+from agentnb.models import RemoteModel, Reply, Retry
+from agentnb.models.options import Options
+from agentnb.models.registry import REMOTE, endpoint_of
+from agentnb.models.remote import MOST_TURNS, models_of
 from agentnb.models.retry import RetryPolicy
 from agentnb.testing import (
     Answer,
@@ -268,6 +274,157 @@ def without_ids(reply: Reply) -> list[Any]:
     return [replace(part, id="") if isinstance(part, ToolCall) else part for part in reply.message.parts]
 
 
+# What is no stream, although one was asked for
+
+
+@contextmanager
+def serving(status: int, body: bytes = b"", kind: str = "", **headers: str) -> Iterator[tuple[str, list[Any]]]:
+    """A server that answers everything alike: its URL, and the headers of what it was asked."""
+    asked: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(dict(self.headers))
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(status)
+            for name, value in (headers | ({"Content-Type": kind} if kind else {})).items():
+                self.send_header(name, value)
+            if status != 204:
+                self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # so the library wants it
+
+        def log_message(self, *args: Any) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def ask_at(url: str, wire: str, stream: str = "yes") -> Any:
+    """What comes last of one call."""
+    told: list[Any] = []
+    try:
+        told += asyncio.run(items_of(quick(f"{wire}:m?url={url}&stream={stream}")))
+    except ModelError as error:
+        told.append(error)
+    return told[-1]
+
+
+@each_format
+@streamed_or_whole
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_is_followed(wire: str, stream: str, status: int) -> None:
+    with serving(200) as (other, asked_there), serving(status, Location=f"{other}/v1?key=1") as (url, asked):
+        error = ask_at(url, wire, stream)
+        provider = REMOTE[wire]
+        with pytest.raises(RequestRefused, match="sends us to"):
+            asyncio.run(models_of(provider, endpoint_of(provider, Options(url=url))))
+    assert isinstance(error, RequestRefused) and f"sends us to {other}/v1," in error.what
+    assert len(asked) == 2 and not asked_there
+
+
+HTML, JSON = "text/html; charset=utf-8", "application/json"
+INSTEAD: dict[str, tuple[int, bytes, str, str]] = {
+    "a page": (200, b"<html><p>Hello</p></html>", HTML, "sent a web page, and no reply"),
+    "nothing": (204, b"", "", "sent nothing, and no reply"),
+    "text": (200, b"Hello", "text/plain", "sent text, and no reply"),
+    "other JSON": (200, b'{"hello": 1}', JSON, "sent other JSON ({'hello': 1}), and no reply"),
+    "a status": (200, b'{"status": "ok"}', JSON, "sent other JSON ({'status': 'ok'}), and no reply"),
+    "a list": (200, b"[1]", JSON, "sent other JSON, and no reply"),
+}
+
+
+@each_format
+@streamed_or_whole
+@pytest.mark.parametrize("sent", INSTEAD)
+def test_what_is_neither_a_stream_nor_a_reply_is_told_at_once(wire: str, stream: str, sent: str) -> None:
+    status, body, kind, told = INSTEAD[sent]
+    with serving(status, body, kind) as (url, asked):
+        error = ask_at(url, wire, stream)
+    assert isinstance(error, BrokenReply) and told in error.what and url in error.what and "/v1" in error.hint
+    assert len(asked) == 1
+
+
+@each_format
+@streamed_or_whole
+def test_an_error_that_comes_as_a_reply_is_told_in_its_words(wire: str, stream: str) -> None:
+    with serving(200, b'{"error": {"type": "invalid_request_error", "message": "No such thing."}}', JSON) as (url, asked):
+        error = ask_at(url, wire, stream)
+    assert isinstance(error, RequestRefused) and "No such thing." in error.what and len(asked) == 1
+    with serving(200, b'{"error": "Boom."}', JSON) as (url, _):
+        assert "Boom." in ask_at(url, wire, stream).what
+
+
+@each_format
+@streamed_or_whole
+@pytest.mark.parametrize("body", [b'{"error": "Boom."}', b'{"detail": "Boom."}', b"Boom.", b"<p>Boom.</p>"])
+def test_an_error_is_told_in_its_words_whatever_its_form(wire: str, stream: str, body: bytes) -> None:
+    with serving(400, body, JSON if body[:1] == b"{" else HTML) as (url, _):
+        error = ask_at(url, wire, stream)
+    assert error.what == f"{wire}: refuses the request (400): Boom."
+    with serving(418, b"", HTML) as (url, _):
+        assert ask_at(url, wire, stream).what == f"{wire}: refuses the request (418)"
+
+
+WHOLE: dict[str, Any] = {
+    "anthropic": {"content": [{"type": "text", "text": "Hi."}], "stop_reason": "end_turn", "usage": {"output_tokens": 1}},
+    "openai": {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}]},
+    "openai-responses": {
+        "status": "completed",
+        "error": None,
+        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi."}]}],
+    },
+}
+
+
+@each_format
+@streamed_or_whole
+def test_a_server_that_sends_the_reply_whole_although_asked_to_stream_is_understood(wire: str, stream: str) -> None:
+    body = json.dumps(WHOLE.get(wire, WHOLE["openai"])).encode()
+    with serving(200, body, JSON) as (url, _):
+        assert ask_at(url, wire, stream).message.text == "Hi."
+
+
+def test_a_stream_under_the_wrong_name_is_read() -> None:
+    chunk = {"choices": [{"index": 0, "delta": {"content": "Hi."}, "finish_reason": "stop"}]}
+    for kind in (JSON, "text/plain", "text/html", ""):
+        with serving(200, f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode(), kind) as (url, _):
+            assert ask_at(url, "compatible").message.text == "Hi."
+
+
+@each_format
+def test_a_key_that_the_server_repeats_is_in_no_word_of_ours(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "own-never-to-be-seen-0123456789")
+    for status in (401, 429):
+        body = json.dumps({"error": {"message": "Bad: own-never-to-be-seen-0123456789"}}).encode()
+        with serving(status, body, JSON) as (url, _):
+            told: list[Any] = []
+            with pytest.raises(ModelError) as caught:
+                asyncio.run(items_into(told, quick(f"{wire}:m?url={url}&key=MY_KEY")))
+            told.append(caught.value)
+            provider = REMOTE[wire]
+            with pytest.raises(ModelError) as caught:
+                asyncio.run(models_of(provider, endpoint_of(provider, Options(url=url, key="MY_KEY"))))
+        assert "never" not in repr(told) + repr(caught.value) and len(retries_of(told)) == (0 if status == 401 else 5)
+        for error in (told[-1], caught.value):
+            assert error.__cause__ is None and error.__context__ is None and "Bad: [key]" in error.what
+
+
+async def items_into(told: list[Any], model: RemoteModel) -> None:
+    async for item in model.stream(REQUEST):
+        told.append(item)  # noqa: PERF401  # what comes before an error is wanted too
+
+
 # A reply in several turns
 
 
@@ -288,6 +445,15 @@ def test_a_reply_that_was_paused_goes_on_and_is_one(stream: str) -> None:
     sent = [[message["role"] for message in one.body["messages"]] for one in server.requests]
     assert sent == [["user"], ["user", "assistant"], ["user", "assistant", "assistant"]]
     assert server.requests[1].body["messages"][1]["content"][0]["text"] == "First "
+
+
+@pytest.mark.req("K2.1")
+def test_a_reply_that_was_paused_with_calls_is_the_reply_for_they_must_be_answered() -> None:
+    paused = Answer(["So", ToolCall("add", {"a": 1}, "t1")], "pause_turn", Usage(100, 10))
+    with LoopbackServer([paused, REST]) as server:
+        reply = ask(server, "anthropic")[-1]
+    assert len(server.requests) == 1 and reply.usage.output == 10
+    assert reply.message.text == "So" and [call.arguments for call in reply.message.calls] == [{"a": 1}]
 
 
 @pytest.mark.req("K2.1")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from wire_by_hand import PROVIDERS, assistant, requests_of_a_run, user
+from wire_by_hand import PROVIDERS, assistant, call, requests_of_a_run, result, results, user
 
 from agentnb.core.messages import Message
 from agentnb.core.request import Request, Sent
@@ -145,3 +145,36 @@ def test_what_is_encoded_in_a_round_does_not_grow_with_the_history(name: str, mo
         in_each_round.append(sum(sizes))
         items += [assistant("1" * 100), user("2" * 100)]
     assert len(set(in_each_round[2:])) == 1 and in_each_round[-1] < 1_000
+
+
+def test_a_reply_that_goes_on_makes_nothing_again_and_leaves_the_conversation_as_it_was() -> None:
+    items, kept, make = conversation(5), {}, Maker()
+    sent = Sent(items, 5, user("4", "in passing"), kept)
+    sent.made("form", make, 4)
+    more = sent.and_then(assistant("5"))
+    again = more.and_then(assistant("6"))
+    assert again.made("form", make, 6) == ["0", "1", "2", "3", "4in passing", "5"]
+    assert make.of == [*items[:4], sent[-1], more[-1]]
+    assert [one.text for one in again] == ["0", "1", "2", "3", "4in passing", "5", "6"]
+    assert again.lasting is items[4] and (sent.said_since, more.said_since, again.said_since) == (0, 1, 2)
+    items += [assistant("answer"), user("6")]
+    assert Sent(items, 7, None, kept).made("form", make, 6) == ["0", "1", "2", "3", "4", "answer"]
+
+
+def test_a_request_that_stands_alone_can_go_on_too() -> None:
+    request = Request("s", (user("Go"),), (), {"max_tokens": 5}).and_then(assistant("So"))
+    assert request == Request("s", (user("Go"), assistant("So")), (), {"max_tokens": 5})
+
+
+def test_the_tools_that_were_called_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent without tools goes on from a conversation with calls: the API wants to know the tools."""
+    looked: list[str] = []
+    monkeypatch.setattr("agentnb.models.anthropic.safe_name", lambda name: looked.append(name) or name)
+    items, kept = [user("Go")], {}
+    for number in range(20):
+        body = json.loads(
+            PROVIDERS["anthropic"].body("m", Request("", Sent(items, len(items), None, kept)), Options(cache="no"))
+        )
+        assert [tool["name"] for tool in body.get("tools", [])] == [f"tool{n}" for n in range(number)]
+        items += [assistant(call(number, f"tool{number}")), results(result(number, "1"))]
+    assert looked.count("tool0") == 2, "once for its name, once for the message"

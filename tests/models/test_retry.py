@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import pytest
+from fake_time import Clock, fake_clock, run_at_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +17,7 @@ from agentnb.core.messages import Message, Text
 from agentnb.errors import ProviderTrouble, RateLimited, RequestRefused
 from agentnb.models import retry
 from agentnb.models.failure import Failure
-from agentnb.models.limiter import Limiter
+from agentnb.models.limiter import LOOK_AGAIN, Limiter
 from agentnb.models.model import Reply, Retry
 from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
 
@@ -239,3 +241,161 @@ def test_rate_limits_and_nothing_else_close_the_limiter() -> None:
     assert limiter.allowed == 8
     heard(Attempts(LIMITED), RetryPolicy(rate_limit_first=0.0001), limiter)
     assert limiter.allowed == 5  # half as many, and one more for the attempt that went well
+
+
+# Many calls of one provider that refuses
+
+
+class Refusing:
+    """A provider that refuses every call, at once or after a time, and notes when it was asked."""
+
+    def __init__(self, clock: Clock, failure: Failure, takes: float = 0.0) -> None:
+        self.clock, self.failure, self.takes = clock, failure, takes
+        self.asked_at: list[float] = []
+
+    async def __call__(self) -> AsyncIterator[object]:
+        self.asked_at.append(self.clock.now)
+        await asyncio.sleep(self.takes)
+        if self.failure:
+            raise AttemptFailed(self.failure)
+        yield DONE
+
+
+class Ended(NamedTuple):
+    """How a call ended."""
+
+    error: RateLimited | None
+    after: float
+    retries: list[Retry]
+
+
+async def ended(attempt: Refusing, policy: RetryPolicy, limiter: Limiter) -> Ended:
+    began, told = attempt.clock.now, []
+    try:
+        async for item in with_retries(attempt, policy, limiter):  # type: ignore[arg-type]
+            told.append(item)  # noqa: PERF401  # what comes before an error is wanted too
+    except RateLimited as error:
+        return Ended(error, attempt.clock.now - began, [item for item in told if isinstance(item, Retry)])
+    return Ended(None, attempt.clock.now - began, [item for item in told if isinstance(item, Retry)])
+
+
+async def crowd(attempt: Refusing, policy: RetryPolicy, limiter: Limiter, count: int = 50) -> list[Ended]:
+    return await asyncio.gather(*(ended(attempt, policy, limiter) for _ in range(count)))
+
+
+TINY = RetryPolicy(0.04, 5, 0.02, 4, longest_wait=1.2, most_waiting=3.0, most_seconds=6.0)
+
+
+@pytest.mark.req("K0.12", "R2.40")
+@pytest.mark.parametrize("policy", [TINY, POLICY], ids=["tiny", "usual"])
+@pytest.mark.parametrize("asks", [None, 0.5, 1.0])
+@pytest.mark.parametrize("takes", [0.0, 0.1])
+def test_many_calls_that_are_always_refused_all_end_and_none_waits_for_more_than_the_cap(
+    policy: RetryPolicy, asks: float | None, takes: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = fake_clock(monkeypatch)
+    limiter, failure = Limiter(), LIMITED if asks is None else asked(asks)
+    attempt = Refusing(clock, failure, takes)
+    found = run_at_once(clock, crowd(attempt, policy, limiter))
+    assert len(found) == 50 and all(one.error is not None for one in found)
+    for one in found:
+        # What it did not wait is its attempts, and the look in which the first was refused.
+        assert one.after <= policy.most_waiting + 6 * takes + LOOK_AGAIN
+        assert sum(retry.seconds for retry in one.retries) <= policy.most_waiting
+    assert len(attempt.asked_at) <= 50 * 6
+    assert not limiter._inside and not limiter._waiting
+
+
+@pytest.mark.req("K0.12")
+def test_a_call_that_others_hold_up_says_why_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = fake_clock(monkeypatch)
+    limiter = Limiter(2, "anthropic")
+    limiter.was_refused(0.0)
+
+    async def late() -> Ended:
+        async with limiter.place():  # the one that is allowed, and does not end
+            return await ended(Refusing(clock, LIMITED), POLICY, limiter)
+
+    one = run_at_once(clock, late())
+    assert "anthropic: too many requests; after 300 s this call had not had its turn" in str(one.error)
+    assert one.after == pytest.approx(POLICY.most_waiting, abs=0.01)
+
+
+@pytest.mark.req("K0.12")
+def test_waiting_for_a_place_while_nobody_was_refused_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = fake_clock(monkeypatch)
+    attempt = Refusing(clock, None, takes=500.0)  # type: ignore[arg-type]
+    found = run_at_once(clock, crowd(attempt, POLICY, Limiter(5), 20))
+    assert [one.error for one in found] == [None] * 20
+    assert max(one.after for one in found) == pytest.approx(2000)
+
+
+@pytest.mark.req("K0.12", "R2.40")
+def test_when_the_provider_asks_for_too_long_a_wait_who_comes_meanwhile_fails_at_once_unasked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = fake_clock(monkeypatch)
+    limiter, attempt = Limiter(name="openai"), Refusing(clock, asked(1800))
+
+    async def main() -> list[Ended]:
+        first = await ended(attempt, POLICY, limiter)
+        assert (first.error, first.after) == (attempt.failure.error, 0)
+        clock.now += 60
+        later = await crowd(attempt, POLICY, limiter)
+        assert len(attempt.asked_at) == 1
+        clock.now += 1740
+        attempt.failure = None  # type: ignore[assignment]
+        assert (await ended(attempt, POLICY, limiter)).error is None
+        return later
+
+    for one in run_at_once(clock, main()):
+        assert one.after == 0 and one.retries == []
+        assert "openai: too many requests; it asked to wait, no call goes before" in str(one.error)
+        assert "(in 1,740 s)" in str(one.error) and "%%agent --continue" in str(one.error)
+
+
+@pytest.mark.req("K0.12")
+def test_a_call_on_its_way_that_finds_the_provider_closed_for_long_fails_with_what_it_heard_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, limiter = fake_clock(monkeypatch), Limiter()
+    attempts = Attempts(LIMITED)
+
+    async def main() -> RateLimited:
+        with pytest.raises(RateLimited) as caught:
+            async for item in with_retries(attempts, POLICY, limiter):  # type: ignore[arg-type]
+                if isinstance(item, Retry):
+                    limiter.was_refused(0.0, asked=math.inf)
+        return caught.value
+
+    assert run_at_once(clock, main()) is LIMITED.error and attempts.made == 1
+
+
+@pytest.mark.req("R2.40", "KX.3")
+@pytest.mark.parametrize(("closed", "told"), [(8.0, [8.0]), (0.5, [])])
+def test_a_wait_for_others_before_the_first_attempt_is_told_if_it_is_long(
+    closed: float, told: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, limiter = fake_clock(monkeypatch), Limiter(name="anthropic")
+    limiter.was_refused(closed)
+    one = run_at_once(clock, ended(Refusing(clock, None), POLICY, limiter))  # type: ignore[arg-type]
+    assert one.retries == [Retry(0, seconds, "anthropic has asked all calls to wait") for seconds in told]
+    assert one.error is None and one.after == pytest.approx(closed)
+
+
+@pytest.mark.req("K0.12")
+def test_what_others_held_it_up_counts_with_its_own_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, limiter = fake_clock(monkeypatch), Limiter()
+    limiter.was_refused(0.0, asked=100.0)
+    one = run_at_once(clock, ended(Refusing(clock, asked(90)), POLICY, limiter))
+    assert [retry.attempt for retry in one.retries] == [0, 1, 2] and one.after <= POLICY.most_waiting
+
+
+@pytest.mark.req("K0.12")
+def test_no_attempt_begins_later_after_the_first_than_the_policy_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert POLICY.wait(LIMITED, 1, 0.0, 0.5, elapsed=596.0) == 4
+    assert POLICY.wait(LIMITED, 1, 0.0, 0.5, elapsed=596.1) is None
+    clock = fake_clock(monkeypatch)
+    attempt = Refusing(clock, LIMITED, takes=250.0)
+    run_at_once(clock, ended(attempt, POLICY, Limiter()))
+    assert len(attempt.asked_at) == 3 and attempt.asked_at[-1] - attempt.asked_at[0] <= POLICY.most_seconds

@@ -67,7 +67,7 @@ async def stopped(name: str, retries: RetryPolicy, when: Callable[[list[Any]], b
         assert asyncio.all_tasks() == {asyncio.current_task()}
         async with limiter_of(model._endpoint).place():  # it was given back
             pass
-        assert limiter_of(model._endpoint)._inside == 0
+        assert limiter_of(model._endpoint)._inside == set()
     return told
 
 
@@ -123,7 +123,7 @@ def test_a_call_that_waits_for_its_place_is_stopped_at_once(why: str) -> None:
             if why == "closed":
                 limiter.was_refused(100)
             else:
-                limiter._inside = MOST_AT_ONCE
+                limiter._most = limiter._allowed = 0
             model = quick(server.model("openai"))
             task = asyncio.ensure_future(items_of(model))
             await asyncio.sleep(0.05)
@@ -133,7 +133,7 @@ def test_a_call_that_waits_for_its_place_is_stopped_at_once(why: str) -> None:
                 await task
 
         asyncio.run(wait())
-        assert limiter._inside == (0 if why == "closed" else MOST_AT_ONCE) and not limiter._waiting
+        assert not limiter._inside and not limiter._waiting
     assert server.requests == []
 
 
@@ -154,7 +154,7 @@ def test_calls_that_are_stopped_at_any_moment_leave_nothing_behind(seed: int) ->
                 task.cancel()
             await asyncio.wait(tasks)
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert limiter_of(model._endpoint)._inside == 0 and not limiter_of(model._endpoint)._waiting
+        assert not limiter_of(model._endpoint)._inside and not limiter_of(model._endpoint)._waiting
 
     with LoopbackServer(answer) as server:
         asyncio.run(some(server))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_by_hand import ADD, ODD, PNG, URL
+from wire_by_hand import ADD, NO_COUNTS, NO_DATA, ODD, PNG, TIFF, URL
 
-from agentnb.core.messages import Message, Text, Thinking, ToolCall
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.models import Reply
@@ -19,10 +19,13 @@ from agentnb.models.wire_parts import (
     SAFE_NAME,
     arguments_of,
     checked,
+    count,
     data_url,
     encode,
     in_words,
     joined,
+    left_out,
+    object_of,
     parameters,
     read_arguments,
     safe_id,
@@ -101,16 +104,41 @@ def test_a_picture_is_sent_as_a_url_or_told_in_words() -> None:
     assert data_url(PNG) == URL
     assert words_for(PNG) == "[image/png, 15 bytes: left out, this model is sent no pictures]"
     assert in_words([Text("a"), PNG, Text(""), Thinking("x"), Text("b")]) == f"a\n{words_for(PNG)}\nb"
+    assert in_words([Text("a"), PNG, TIFF], sees=True) == f"a\n{left_out(TIFF, sees=True)}"
+
+
+@pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "image/gif", "image/webp"])
+def test_pictures_of_four_kinds_are_sent(kind: str) -> None:
+    assert left_out(Image(kind, b"x"), sees=True) is None
+    assert left_out(Image(kind, b"x"), sees=False) == words_for(Image(kind, b"x"))
+
+
+def test_a_picture_that_no_api_takes_is_told_in_words_with_the_reason() -> None:
+    assert left_out(TIFF, sees=True) == "[image/tiff, 3 bytes: left out, models take no pictures of this kind]"
+    assert left_out(NO_DATA, sees=True) == "[image/png, 0 bytes: left out, there is nothing in it]"
+
+
+@pytest.mark.parametrize("value", NO_COUNTS, ids=repr)
+def test_what_is_no_count_is_unknown(value: Any) -> None:
+    assert count(value) is None
+    assert [count(0), count(7), count(10**9)] == [0, 7, 10**9]
+
+
+def test_what_should_be_an_object_and_is_not_has_no_fields() -> None:
+    assert object_of({"a": 1}) == {"a": 1}
+    assert [object_of(value) for value in (None, [1], "a", 5)] == [{}] * 4
 
 
 def test_only_the_last_call_of_a_cut_reply_is_left_out_and_only_if_it_may_be_half() -> None:
     whole, half, bare = ToolCall("f", {"a": 1}, "1"), ToolCall("g", '{"a', "2"), ToolCall("h", {}, "3")
-    assert without_half_call([Text("a"), whole]) == ((Text("a"), whole), {})
-    assert without_half_call([whole, half]) == ((whole,), {"cut_call": "g"})
-    assert without_half_call([whole, bare]) == ((whole,), {"cut_call": "h"})
-    assert without_half_call([half, whole]) == ((half, whole), {})
-    assert without_half_call([half, Text("a")]) == ((half, Text("a")), {})
-    assert without_half_call([]) == ((), {})
+    for ended in (False, True):
+        assert without_half_call([Text("a"), whole], ended=ended) == ((Text("a"), whole), {})
+        assert without_half_call([Text("a"), half], ended=ended) == ((Text("a"),), {"cut_call": "g"})
+        assert without_half_call([half, whole], ended=ended) == ((half, whole), {})
+        assert without_half_call([half, Text("a")], ended=ended) == ((half, Text("a")), {})
+        assert without_half_call([], ended=ended) == ((), {})
+    assert without_half_call([bare], ended=False) == ((), {"cut_call": "h"})
+    assert without_half_call([whole, bare], ended=True) == ((whole, bare), {})
 
 
 def test_thoughts_at_the_end_are_left_out_and_no_others() -> None:
@@ -146,3 +174,9 @@ def test_messages_of_which_nothing_is_sent_leave_no_comma() -> None:
 @given(TEXTS)
 def test_any_text_is_the_same_after_it_was_json(text: str) -> None:
     assert json.loads(encode(text)) == text
+
+
+def test_beside_whole_calls_the_half_one_stays_to_be_refused() -> None:
+    whole, half, bare = ToolCall("f", {"a": 1}, "1"), ToolCall("g", '{"a', "2"), ToolCall("h", {}, "3")
+    assert without_half_call([whole, half], ended=False) == ((whole, half), {"cut_call": "g"})
+    assert without_half_call([whole, bare], ended=False) == ((whole, ToolCall("h", "", "3")), {"cut_call": "h"})

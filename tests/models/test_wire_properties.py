@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire_by_hand import ADD, ANTHROPIC, COMPATIBLE, NOW, OPENAI, PNG, RESPONSES, joined, read
+from wire_by_hand import ADD, ANTHROPIC, COMPATIBLE, NO_DATA, NOW, OPENAI, PNG, RESPONSES, TIFF, joined, read
 
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request
@@ -48,7 +48,7 @@ def conversations(draw: st.DrawFn) -> list[Message]:
 
 
 def _spoken(draw: st.DrawFn, calls: Any) -> Message:
-    inner = st.lists(st.builds(Text, TEXTS) | st.just(PNG), max_size=2).map(tuple)
+    inner = st.lists(st.builds(Text, TEXTS) | st.sampled_from([PNG, TIFF, NO_DATA]), max_size=2).map(tuple)
     answers = [ToolResult(call.id, call.name, draw(inner), draw(st.booleans())) for call in calls]
     words = [Text(draw(TEXTS.filter(str.strip)))] if not answers or draw(st.booleans()) else []
     parts = draw(st.permutations([*answers, *words]))

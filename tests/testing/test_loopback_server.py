@@ -13,7 +13,7 @@ from raw_http import HEADERS, MINIMAL, PATHS, Answered, begin, connect, post, st
 from agentnb import ToolCall
 from agentnb.core.messages import Image, Text, Thinking
 from agentnb.core.usage import Usage
-from agentnb.testing import Answer, LoopbackServer, Opaque, Status
+from agentnb.testing import Answer, LoopbackServer, Opaque, Received, Status
 
 WIRES = list(PATHS)
 
@@ -356,3 +356,25 @@ def test_a_block_of_the_messages_wire_goes_out_as_it_is_and_is_left_out_elsewher
 
 def test_an_answer_of_one_text_is_one_part() -> None:
     assert Answer("Hello", stop_reason="length").parts == (Text("Hello"),)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_request_shows_itself_on_one_line_without_what_was_said(wire: str) -> None:
+    field = "input" if wire == "responses" else "messages"
+    long = {**MINIMAL[wire], field: [{"role": "user", "content": "to be or not " * 5_000}]}
+    refused = {**MINIMAL[wire], "nobody_knows": "x" * 5_000}
+    with LoopbackServer(["Hello"]) as server:
+        post(server, wire, long)
+        post(server, wire, refused)
+        post(server, wire, b"{")
+    good, bad, none = map(repr, server.requests)
+    assert good == f"<Received {wire} to loopback, 1 message, answered 200>"
+    assert bad.startswith(f"<Received {wire} to loopback, 1 message, answered 400, problems: ") and "nobody_knows" in bad
+    assert none == f"<Received {wire} to ?, 0 messages, answered 400>"
+    assert max(len(good), len(bad), len(none)) < 300
+
+
+def test_a_request_that_got_no_answer_says_so_however_long_its_names_are() -> None:
+    one = Received("chat", b"", {}, {"model": "m" * 10_000, "messages": "none"}, hung_up=True, problems=("p" * 10_000,))
+    assert repr(one).startswith("<Received chat to mmm") and "1 message, no answer, problems: ppp" in repr(one)
+    assert repr(one).endswith(", hung up>") and len(repr(one)) < 500

@@ -43,7 +43,7 @@ class Call(NamedTuple):
     @property
     def attempts(self) -> int:
         """How often it was tried."""
-        return len(self.retries) + (not self.stopped_waiting)
+        return sum(retry.attempt > 0 for retry in self.retries) + (not self.stopped_waiting)
 
     @property
     def waited(self) -> float:
