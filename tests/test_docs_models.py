@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import base64
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentnb import errors, settings, testing
+from agentnb import Agent, errors, settings, testing
 from agentnb.agent.policies import ending
-from agentnb.models import anthropic, limiter, make_model, remote
-from agentnb.models.failure import Failure, Refusal, failure
+from agentnb.core.usage import Usage
+from agentnb.models import anthropic, limiter, make_model, prices, remote, wire_parts
+from agentnb.models.estimate import tokens_of_request
+from agentnb.models.failure import Failure, Refusal, broken_connection, failure
 from agentnb.models.options import EFFORTS, Options, named
-from agentnb.models.registry import REMOTE
+from agentnb.models.provider import CutOff
+from agentnb.models.registry import REMOTE, endpoint_of
 from agentnb.models.retry import RetryPolicy
 from agentnb.notebook.commands import COMMANDS
 
@@ -67,15 +73,41 @@ def column(heading: str, name: str) -> dict[str, str]:
     return {row[0]: row[place] for row in rows(heading)}
 
 
-def test_the_examples_run_in_their_order(providers: testing.LoopbackServer) -> None:
-    Path("figure.png").write_bytes(DOT)
+def run_alone(block: re.Match[str]) -> dict[str, Any]:
+    """Run a block with nothing that another has imported or made; gives what it has made."""
     namespace: dict[str, Any] = {}
-    for block in BLOCKS:
-        line = TEXT[: block.start(1)].count("\n")
-        exec(compile("\n" * line + block[1], str(DOCUMENT), "exec"), namespace)
-    assert len(BLOCKS) > 5
-    assert namespace["answer"] == {"species": "Gentoo", "sure": True}
+    exec(compile("\n" * TEXT[: block.start(1)].count("\n") + block[1], str(DOCUMENT), "exec"), namespace)
+    if "server" in namespace:
+        namespace["server"].close()
+    return namespace
+
+
+def test_each_example_runs_by_itself(providers: testing.LoopbackServer) -> None:
+    Path("figure.png").write_bytes(DOT)
+    made = [run_alone(block) for block in BLOCKS]
+    assert len(made) > 7
     assert [one.problems for one in providers.requests] == [()] * len(providers.requests) and len(providers.requests) == 3
+    by_schema = next(one for one in made if "form" in one)
+    assert by_schema["answer"] == {"species": "Gentoo", "sure": True}
+    assert by_schema["run"].rounds[-1].metadata["by_schema"] is True
+
+
+def test_the_example_for_several_cells_runs_in_a_notebook() -> None:
+    start = TEXT.index("For several cells of a notebook")
+    first, second = (
+        block[1] for block in list(re.finditer(r"^```(?:python)?\n(.*?)^```$", TEXT[start:], re.DOTALL | re.MULTILINE))
+    )
+    cells = ["%load_ext agentnb", first, second, second, "[str(run.text), len(server.requests), server.close()]"]
+    code = (
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        f"for cell in {cells!r}:\n"
+        "    done = shell.run_cell(cell)\n"
+        "    done.raise_error()\n"
+        "print('RESULT', done.result)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "RESULT ['It is five.', 4, None]" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -169,9 +201,97 @@ def test_the_waits_are_those_of_the_policy() -> None:
         waits = [policy.wait(meant(status), attempt, 0.0, 0.5) for attempt in range(1, 20)]
         assert [f"{wait:g}" for wait in waits if wait is not None] == seconds.split(", "), what
         assert len([wait for wait in waits if wait is not None]) == int(retries)
-    assert f"more than {policy.longest_wait:g} seconds" in WORDS and f"more than {policy.most_waiting:g}, the call" in WORDS
-    assert f"At most {limiter.MOST_AT_ONCE} calls" in WORDS
+    assert f"more than {policy.longest_wait:g} seconds" in WORDS and f"more than {policy.most_waiting:g}, or" in WORDS
+    assert f"more than {policy.most_seconds:g} seconds after the first" in WORDS
+    assert f"At most {limiter.MOST_AT_ONCE} calls" in WORDS and limiter.LONGEST_CLOSED == 3600  # "an hour at most"
     assert f"({anthropic.MAX_TOKENS:,}, and" in WORDS
+
+
+def test_silence_is_tried_as_often_as_it_says() -> None:
+    """With time-outs of 300 seconds: `with timeout=300, silence is tried twice`."""
+    policy, elapsed, attempts, waited = RetryPolicy(), 0.0, 0, 0.0
+    silence, wait = broken_connection("anthropic", TimeoutError()), 0.0
+    while wait is not None:
+        attempts, elapsed = attempts + 1, elapsed + Options().timeout
+        wait = policy.wait(silence, attempts, waited, 0.5, elapsed)
+        waited, elapsed = waited + (wait or 0.0), elapsed + (wait or 0.0)
+    assert attempts == 2 and f"with `timeout={Options().timeout:g}`, silence is tried twice" in WORDS
+
+
+def test_what_is_never_tried_again_is_not() -> None:
+    elsewhere = failure(Refusal("anthropic", "NAME", 307, "", "", {"location": "https://elsewhere.example/v1?token=1"}))
+    assert isinstance(elsewhere.error, errors.RequestRefused) and not elsewhere.passing
+    assert "https://elsewhere.example/v1" in elsewhere.error.hint and "token" not in str(elsewhere.error)
+    assert not failure(Refusal("anthropic", "NAME", 429, "", "", {"x-should-retry": "false"})).passing
+    assert not broken_connection("anthropic", OSError("certificate verify failed")).passing
+
+
+@pytest.mark.parametrize(("provider", "path"), [("openai", "chat/completions"), ("openai-responses", "responses")])
+def test_the_end_of_a_url_that_is_told_to_be_taken_off_is(provider: str, path: str) -> None:
+    url = "http://localhost:8000/v1"
+    for written in (url, f"{url}/", f"{url}/{path}", f"{url}/{path}/"):
+        assert endpoint_of(REMOTE[provider], Options(url=written)).url == url
+
+
+def test_agents_are_made_without_a_key_and_ask_for_it_when_set_to_work() -> None:
+    assert settings.find_key("anthropic") is None
+    agent = Agent("anthropic:NAME")
+    with pytest.raises(errors.MissingKey):
+        agent.run_sync("Hello")
+    with pytest.raises(errors.MissingKey):
+        make_model("compatible:NAME?url=http://localhost:8000/v1&key=NOT_SET")
+    make_model("compatible:NAME?url=http://localhost:8000/v1")
+
+
+def test_a_key_in_the_place_of_a_name_is_refused_and_not_repeated() -> None:
+    beginnings = re.findall(r"`(\w+[-_])\.\.\.`", TEXT)
+    assert len(beginnings) > 1
+    for beginning in beginnings:
+        key = f"{beginning}0123456789abcdef"
+        with pytest.raises(errors.UnknownModel) as caught:
+            make_model(f"anthropic:{key}")
+        assert key not in str(caught.value)
+
+
+def test_thinking_by_a_number_is_for_whom_it_is_said_to_be() -> None:
+    told = next(row[3] for row in rows(OPTIONS) if row[0] == "`thinking`")
+    assert "a number of tokens: only `anthropic`," in told
+    assert [name for name, provider in REMOTE.items() if provider.thinks_by_budget] == ["anthropic"]
+
+
+def test_the_kinds_of_pictures_are_those_that_are_sent() -> None:
+    told = re.search(r"\(all but ([A-Z, a-z]+)\)", WORDS)
+    assert told is not None
+    assert {f"image/{kind.lower()}" for kind in re.findall("[A-Z][A-Za-z]+", told[1])} == wire_parts.PICTURES
+
+
+def test_a_first_request_is_about_as_long_as_it_says() -> None:
+    def add(a: int) -> int:
+        """Add one to a number."""
+        return a + 1
+
+    whole, own = (
+        tokens_of_request(Agent("anthropic:NAME", tools=[add], todos=todos).first_request("Hi")) for todos in (True, False)
+    )
+    told = re.search(r"is about ([\d,]+) tokens of input, of which that tool is ([\d,]+)", WORDS)
+    assert told is not None
+    assert whole == pytest.approx(int(told[1].replace(",", "")), rel=0.06)
+    assert whole - own == pytest.approx(int(told[2].replace(",", "")), rel=0.03)
+
+
+def test_a_reply_without_a_reason_for_its_end_is_cut_off_whatever_server_it_is_of() -> None:
+    assert "Without a reason for its end (`finish_reason`) a reply counts as cut off" in WORDS
+    for name in ("openai", "ollama", "compatible"):
+        reading = REMOTE[name].reading()
+        reading.take({"choices": [{"index": 0, "delta": {"content": "Hello."}}]})
+        with pytest.raises(CutOff):
+            reading.reply()
+
+
+def test_with_the_url_of_another_server_only_that_counts_for_the_price() -> None:
+    used, at = Usage(input=1_000, output=1_000), datetime.now(UTC)
+    assert prices.priced(used, "openai", "gpt-4o", at, None).cost is not None
+    assert prices.priced(used, "openai", "gpt-4o", at, None, url="http://localhost:8000/v1").cost is None
 
 
 def test_every_stop_reason_that_has_an_end_of_its_own_is_told() -> None:

@@ -101,8 +101,9 @@ class GuidanceGiven(Event, frozen=True, kw_only=True, tag="guidance_given", gc=F
 class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled", gc=False):
     """A call of the model failed in a way that may pass, and is made again after ``seconds``.
 
-    ``attempt`` is the one that failed, counted from 1; ``reason`` says why, in one sentence; ``status`` is that of HTTP, if it
-    came to that; ``heard`` is what had come of the reply before it broke off, which the next attempt replaces.
+    ``attempt`` is the one that failed, counted from 1 (0: none was made yet, the call waited for others); ``reason`` says why,
+    in one sentence; ``status`` is that of HTTP, if it came to that; ``heard`` is what had come of the reply before it broke
+    off, which the next attempt replaces.
     """
 
     attempt: int

@@ -134,6 +134,11 @@ class WorkflowRound(msgspec.Struct, frozen=True):
     """Of the whole round; 0 while it goes on."""
 
     @property
+    def failed_attempts(self) -> int:
+        """How often calling the model failed before the last attempt."""
+        return sum(retry.attempt > 0 for retry in self.retries)
+
+    @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls, in the order the model made them."""
         return tuple([record.call for record in self.records])

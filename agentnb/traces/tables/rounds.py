@@ -30,7 +30,7 @@ COLUMNS: list[Column[Row]] = [
     Column("status", "str", lambda row: row.round.status),
     Column("stop_reason", "str", lambda row: row.round.stop_reason),
     Column("text", "str", lambda row: row.round.text),
-    Column("attempts", "int64", lambda row: 1 + len(row.round.retries)),
+    Column("attempts", "int64", lambda row: 1 + row.round.failed_attempts),
     Column("tool_calls", "int64", lambda row: len(row.round.records)),
     Column("tool_errors", "int64", lambda row: sum(result.is_error for result in row.round.results)),
     Column("metadata", "str", lambda row: msgspec.json.encode(row.round.metadata).decode() if row.round.metadata else None),

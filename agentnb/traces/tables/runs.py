@@ -24,7 +24,7 @@ COLUMNS: list[Column[Run]] = [
     Column("status", "str", lambda run: run.status),
     Column("stop_reason", "str", lambda run: run.stop_reason),
     Column("rounds", "int64", lambda run: len(run.rounds)),
-    Column("retries", "int64", lambda run: sum(len(one.retries) for one in run.rounds)),
+    Column("retries", "int64", lambda run: sum(one.failed_attempts for one in run.rounds)),
     Column("tool_calls", "int64", lambda run: sum(len(one.records) for one in run.rounds)),
     Column("tool_errors", "int64", lambda run: sum(result.is_error for one in run.rounds for result in one.results)),
     Column("calls_blocked", "int64", lambda run: sum(is_blocked(record) for one in run.rounds for record in one.records)),

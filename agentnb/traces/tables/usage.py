@@ -111,8 +111,13 @@ def _of_round(run: Run, one: WorkflowRound) -> Call:
         seconds=one.seconds if one.reply is None else one.model_seconds,
         stop_reason=one.stop_reason,
         metadata=one.metadata,
-        stopped_waiting=one.status == "cancelled" and sum(retry.seconds for retry in one.retries) > one.seconds,
+        stopped_waiting=_stopped_waiting(one),
     )
+
+
+def _stopped_waiting(one: WorkflowRound) -> bool:
+    planned = sum(retry.seconds for retry in one.retries)
+    return one.reply is None and one.status == "cancelled" and planned > one.seconds
 
 
 def _answered_by(metadata: dict[str, Any]) -> str | None:
