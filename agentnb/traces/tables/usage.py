@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agentnb.core.events import RetryScheduled
 from agentnb.core.rounds import Retry, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
@@ -37,19 +38,18 @@ class Call(NamedTuple):
     seconds: float
     stop_reason: str
     metadata: dict[str, Any]
-    stopped_waiting: bool
-    """Whether the person stopped the run while it waited to try again."""
+    spared: float
+    """Seconds of the last wait that did not pass, because the person stopped the run in it; else 0."""
 
     @property
     def attempts(self) -> int:
         """How often it was tried."""
-        return sum(retry.attempt > 0 for retry in self.retries) + (not self.stopped_waiting)
+        return sum(retry.attempt > 0 for retry in self.retries) + (not self.spared)
 
     @property
     def waited(self) -> float:
         """Seconds between the attempts."""
-        planned = sum(retry.seconds for retry in self.retries)
-        return min(planned, self.seconds) if self.stopped_waiting else planned
+        return sum(retry.seconds for retry in self.retries) - self.spared
 
     @property
     def error(self) -> str | None:
@@ -111,13 +111,16 @@ def _of_round(run: Run, one: WorkflowRound) -> Call:
         seconds=one.seconds if one.reply is None else one.model_seconds,
         stop_reason=one.stop_reason,
         metadata=one.metadata,
-        stopped_waiting=_stopped_waiting(one),
+        spared=_spared(run, one),
     )
 
 
-def _stopped_waiting(one: WorkflowRound) -> bool:
-    planned = sum(retry.seconds for retry in one.retries)
-    return one.reply is None and one.status == "cancelled" and planned > one.seconds
+def _spared(run: Run, one: WorkflowRound) -> float:
+    """Of the last wait of a stopped call, the seconds that did not pass."""
+    if one.reply is not None or one.status != "cancelled" or not one.retries or one.ended_at is None:
+        return 0.0
+    begun = next(event.at for event in reversed(run.events) if isinstance(event, RetryScheduled))
+    return max(0.0, one.retries[-1].seconds - (one.ended_at - begun).total_seconds())
 
 
 def _answered_by(metadata: dict[str, Any]) -> str | None:
