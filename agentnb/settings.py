@@ -204,6 +204,13 @@ def without_secrets(text: str, secrets: Sequence[str]) -> str:
     return text
 
 
+def without_key(text: str, key: Key | None) -> str:
+    """The text without this key, which servers and libraries may repeat."""
+    if key is None or len(key.reveal()) < SHORTEST_SECRET:
+        return text
+    return without_secrets(text, (key.reveal(),))
+
+
 def base_url(provider: str) -> str | None:
     """Where the environment says that the models of this provider are; None if it does not. `SettingsError` if it is no URL."""
     variable = URL_VARIABLES.get(provider, "")

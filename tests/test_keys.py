@@ -333,3 +333,10 @@ def test_of_two_secrets_the_longer_is_replaced_whole() -> None:
     settings.keep_key("anthropic", SECRET)
     settings.keep_key("openai", SECRET + "-and-more")
     assert settings.without_secrets(SECRET + "-and-more", settings.secrets()) == "[key]"
+
+
+def test_a_text_is_told_without_one_key_and_as_it_is_where_there_is_none() -> None:
+    key = settings.Key("MY_KEY", SECRET, "this kernel")
+    assert settings.without_key(f"bad key {SECRET}", key) == "bad key [key]"
+    assert settings.without_key("none was given", None) == "none was given"
+    assert settings.without_key("an x", settings.Key("MY_KEY", "x", "this kernel")) == "an x"

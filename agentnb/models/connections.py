@@ -18,7 +18,7 @@ from agentnb.errors import SettingsError
 from agentnb.models.failure import is_local, readable
 from agentnb.models.limiter import Limiter
 from agentnb.models.provider import Sdk
-from agentnb.settings import Key, without_secrets
+from agentnb.settings import Key, without_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _made(endpoint: Endpoint, sdk: Sdk) -> Any:
     try:
         return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)
     except (ImportError, ValueError, OSError) as error:
-        return _no_client(endpoint.provider, error, without_secrets(str(error), (text_of(endpoint.key),)))
+        return _no_client(endpoint.provider, error, without_key(str(error), endpoint.key))
 
 
 def _no_client(provider: str, error: Exception, told: str) -> SettingsError:

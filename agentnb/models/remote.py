@@ -27,7 +27,7 @@ from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.models.options import Options, named
 from agentnb.models.provider import CutOff, Provider, Refused, Said
 from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
-from agentnb.settings import SHORTEST_SECRET, without_secrets
+from agentnb.settings import without_key
 
 USUAL_RETRIES = RetryPolicy()
 MOST_TURNS = 10
@@ -208,14 +208,8 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
     and raised.
     """
     found = _failure_of(error, provider, endpoint, model)
-    what, hint = (_without_key(text, endpoint) for text in (found.error.what, found.error.hint))
+    what, hint = (without_key(text, endpoint.key) for text in (found.error.what, found.error.hint))
     return replace(found, error=type(found.error)(what, hint))
-
-
-def _without_key(text: str, endpoint: Endpoint) -> str:
-    if endpoint.key is None:
-        return text
-    return without_secrets(text, (endpoint.key.reveal(),)) if len(endpoint.key.reveal()) >= SHORTEST_SECRET else text
 
 
 def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
@@ -228,8 +222,8 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
                 provider.name,
                 model,
                 said.status,
-                _without_key(said.name, endpoint),
-                _without_key(said.message, endpoint),  # before it is cut off
+                without_key(said.name, endpoint.key),
+                without_key(said.message, endpoint.key),  # before it is cut off
                 said.headers,
                 endpoint.key_name,
                 endpoint.url,
