@@ -13,10 +13,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constr
 # Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
 LAB := $(shell test "$$(id -u 2>/dev/null)" = 0 && echo --allow-root)
 
-.PHONY: help demo lab test nightly bench lock clean
+.PHONY: help demo lab outputs pictures test nightly bench lock clean
 help:
 	@grep '^#   make' Makefile; echo '    make lab    opens the executed quickstart in JupyterLab'; \
-	echo '    make bench  measures speed; make nightly runs the tests on every Python there is'
+	echo '    make bench  measures speed; make nightly runs the tests on every Python there is'; \
+	echo '    make outputs, make pictures  renew what the stored quickstart and the README show'
 
 .venv/made:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv was found. Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python"; exit 1; }
@@ -39,6 +40,14 @@ $(EXECUTED): | .venv/lab
 
 lab: .venv/lab $(EXECUTED)
 	@$(BIN)/jupyter lab $(LAB) $(EXECUTED)
+
+# What a person sees who opens the quickstart where there is no kernel.
+outputs: .venv/lab
+	@$(BIN)/python notebooks/stored.py $(QUICKSTART)
+
+# Needs Chromium.
+pictures: .venv/test
+	@$(BIN)/python tests/browser/pictures.py docs/images
 
 test: .venv/test
 	@$(BIN)/python -m pytest --browser

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from agentnb.core.messages import ToolCall as ToolCall
     from agentnb.core.run import Run as Run
     from agentnb.core.todos import Todo as Todo
+    from agentnb.display.save import save_trace as save_trace
+    from agentnb.notebook.panel import panel as panel
+    from agentnb.tools.ask_person import ask_person as ask_person
     from agentnb.tools.function import tool as tool
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
     from agentnb.traces import tables as tables
     from agentnb.traces.files import load_trace as load_trace
     from agentnb.traces.files import load_traces as load_traces
-    from agentnb.traces.files import save_trace as save_trace
     from agentnb.traces.store import Store as Store
 
 __version__ = "0.1.0"
@@ -44,10 +46,12 @@ _NAMES = {
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
+    "ask_person": "agentnb.tools.ask_person",
     "errors": "agentnb",
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
-    "save_trace": "agentnb.traces.files",
+    "panel": "agentnb.notebook.panel",
+    "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces",
     "tool": "agentnb.tools.function",
 }

@@ -16,6 +16,9 @@
     │   ├── RateLimited           too many requests, also after waiting
     │   ├── ProviderTrouble       the provider, or the way to it, fails; also after waiting
     │   └── BrokenReply           what came is no reply
+    ├── NotAnswered               a tool asked the person something, and has no answer
+    │   ├── Declined              they gave no answer
+    │   └── NobodyToAsk           there is nobody who could
     ├── StoreError                a run log cannot be written or found
     ├── TraceError                a file is not a run log that this version can read
     └── RunFailed                 a run ended with status ``failed``; ``.run`` is the run
@@ -111,6 +114,18 @@ class ProviderTrouble(ModelError):
 
 class BrokenReply(ModelError):
     """What came is no reply of the kind that was asked for."""
+
+
+class NotAnswered(AgentnbError):
+    """A tool asked the person something, and has no answer. What it does not catch is told to the model."""
+
+
+class Declined(NotAnswered):
+    """The person gave no answer."""
+
+
+class NobodyToAsk(NotAnswered):
+    """There is nobody who could be asked."""
 
 
 class StoreError(AgentnbError, OSError):

@@ -16,7 +16,7 @@ from nbformat.sign import NotebookNotary
 from tqdm import tqdm
 
 from agentnb import Store
-from agentnb.notebook.text import run_text
+from agentnb.display.text import run_text
 from agentnb.traces.store import RunSummary
 
 KEYS = ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
@@ -24,13 +24,12 @@ KEYS = ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 
 def main(source: Path, executed: Path) -> int:
     """Execute ``source``, write it with its outputs to ``executed``; 1 if a cell failed."""
-    for name in KEYS:  # the demonstration needs none and must not use any
-        os.environ.pop(name, None)
+    without_keys()
     store = Store(source.resolve().parent / ".agentnb" / "runs")
     before = set(store.ids()) if store.folder.is_dir() else set()
     notebook = nbformat.read(source, as_version=4)
     _put_aside(executed, notebook)
-    failure = _execute(notebook, source.resolve().parent)
+    failure = execute(notebook, source.resolve().parent)
     nbformat.write(notebook, executed)
     NotebookNotary().sign(notebook)  # it was run here: JupyterLab need not distrust its outputs
     runs = [one for one in store.summaries()[::-1] if one.id not in before]
@@ -41,6 +40,12 @@ def main(source: Path, executed: Path) -> int:
         return 1
     print("Open it in JupyterLab: make lab")
     return 0
+
+
+def without_keys() -> None:
+    """The demonstration needs none and must not use any."""
+    for name in KEYS:
+        os.environ.pop(name, None)
 
 
 def _put_aside(executed: Path, notebook: nbformat.NotebookNode) -> None:
@@ -57,13 +62,14 @@ def _put_aside(executed: Path, notebook: nbformat.NotebookNode) -> None:
     print(f"You have changed {executed}: your version is now {kept}")
 
 
-def _execute(notebook: nbformat.NotebookNode, folder: Path) -> str:
+def execute(notebook: nbformat.NotebookNode, folder: Path) -> str:
     """Run all cells, with a bar that moves; the error of the one that failed, if one did."""
     with tqdm(total=len(notebook.cells), desc="Executing the quickstart", unit="cell", file=sys.stdout) as bar:
         client = NotebookClient(
             notebook,
             kernel_name="python3",
             timeout=120,
+            record_timing=False,
             resources={"metadata": {"path": str(folder)}},
             on_cell_complete=lambda cell, cell_index: bar.update(cell_index + 1 - bar.n),
         )

@@ -24,10 +24,12 @@ NAMES = {
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
+    "ask_person": "agentnb.tools.ask_person",
     "errors": "agentnb.errors",
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
-    "save_trace": "agentnb.traces.files",
+    "panel": "agentnb.notebook.panel",
+    "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces.tables",
     "tool": "agentnb.tools.function",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from agentnb.errors import InvalidTool, SettingsError
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model, make_model
 from agentnb.tools.todos.board import Board, is_board
-from agentnb.tools.tool import CallSync
 from agentnb.tools.toolbox import Toolbox
 
 MOST_ROUNDS = 1_000
@@ -128,22 +127,27 @@ class Agent:
         watch: Watcher | None = None,
         work_dir: str | Path | None = None,
         thread: LoopThread | None = None,
-        call_sync: CallSync = call_in_thread,
+        foreground: Foreground | None = None,
         board: Board | None = None,
+        can_ask: bool = True,
     ) -> LiveRun:
         """Begin a run in the background and return a handle on it at once.
 
-        It runs on the event loop of ``thread``, by default one of its own; ``call_sync`` decides where plain tools run;
-        ``board`` is the list to go on with, by default that of the conversation.
+        It runs on the event loop of ``thread``, by default one of its own; with ``foreground`` plain tools
+        wait to be run there (see `LiveRun.foreground`), else they run in threads;
+        ``board`` is the list to go on with, by default that of the conversation. With ``can_ask=False`` nobody answers what
+        its tools ask the person: they are told so, instead of waiting for ``live.answer(...)``.
         """
-        task = self._task(prompt, store, continue_from, watch, work_dir, board=board)
+        task = replace(self._task(prompt, store, continue_from, watch, work_dir, board=board), can_ask=can_ask)
         model = make_model(self.model)
         log, inbox = new_log(task), Inbox()
+        call_sync = call_in_thread if foreground is None else foreground.call
         on = thread or LoopThread()
         future = on.submit(lambda: run_abandonable(self, model, task, log, inbox, call_sync))
         if thread is None:
             future.add_done_callback(lambda _: on.close())
-        return LiveRun(log.id, log.run, inbox, future, task.resting_board if task.board is None else task.board)
+        kept = task.resting_board if task.board is None else task.board
+        return LiveRun(log.id, log.run, inbox, future, kept, foreground)
 
     def run_sync(
         self,
@@ -168,7 +172,8 @@ class Agent:
                 continue_from=continue_from,
                 watch=watch,
                 work_dir=work_dir,
-                call_sync=foreground.call,
+                foreground=foreground,
+                can_ask=False,  # nobody gets the handle
             ),
         )
 

@@ -32,7 +32,7 @@ class Conversation:
         """The request for the open round. What is said in passing stands at its end, and in no later request."""
         stored = run.messages
         for index in range(self._taken, len(stored)):
-            if not self._leaves_out(stored[index], run):
+            if not self.leaves_out(stored[index], run):
                 self._add(stored[index])
         self._taken = len(stored)
         self._sent = len(self._messages)
@@ -40,7 +40,7 @@ class Conversation:
         messages = Sent(self._messages, self._sent, last, self._kept)
         return Request(self._system, messages, self._tools, self._settings)
 
-    def _leaves_out(self, message: Message, run: Run) -> bool:
+    def leaves_out(self, message: Message, run: Run) -> bool:
         """Whether these are words that workflow mode went on from, and that are not to be sent again."""
         if not self._drops_text or message.role != "assistant" or message.calls:
             return False
@@ -52,7 +52,7 @@ class Conversation:
         return Message(last.role, (*last.parts, Text(system_reminder(said_in_passing))))
 
     def _add(self, message: Message) -> None:
-        parts = tuple([part for part in message.parts if not _is_empty(part)])
+        parts = tuple([part for part in message.parts if not is_empty(part)])
         if not parts:
             return
         if len(parts) < len(message.parts):
@@ -67,7 +67,7 @@ class Conversation:
         self._messages[-1] = merged(last, message)
 
 
-def _is_empty(part: AnyPart) -> bool:
+def is_empty(part: AnyPart) -> bool:
     """Whether there is nothing in it to send; what a provider wants back is something."""
     return type(part) is Text and not part.text.strip() and part.provider_metadata is None
 

@@ -12,13 +12,17 @@ import msgspec
 
 from agentnb import settings
 from agentnb.agent import failures
+from agentnb.agent.asking import Asking, CallAsker
 from agentnb.agent.gates import Gate, admitted
 from agentnb.agent.threads import time_limit
 from agentnb.agent.todo_check import TodoCheck
+from agentnb.core.display_data import Table
 from agentnb.core.events import CallBlocked, ToolFinished, ToolStarted
 from agentnb.core.log import EventLog
-from agentnb.core.messages import Text, ToolCall, ToolResult
+from agentnb.core.messages import Text, ToolCall, ToolResult, encodable
+from agentnb.core.questions import Answer
 from agentnb.core.todos import TODO_TOOL
+from agentnb.errors import NotAnswered
 from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
 
@@ -38,8 +42,9 @@ class Dispatch:
         gates: Sequence[Gate] = (),
         todos: TodoCheck | None = None,
         secrets: Sequence[str] = (),
+        asking: Asking | None = None,
     ) -> None:
-        """``secrets``: texts that no result and no traceback may hold."""
+        """``secrets``: texts that no result and no traceback may hold; ``asking``: how tools ask the person."""
         self._toolbox = toolbox
         self._log = log
         self._work_dir = work_dir
@@ -47,6 +52,7 @@ class Dispatch:
         self._gates = gates
         self._todos = todos or TodoCheck(None, log)
         self._secrets = secrets
+        self._asking = asking or Asking(log, can_ask=False)
         self._unanswered: set[str] = set()
 
     async def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
@@ -80,6 +86,10 @@ class Dispatch:
         self._log.emit(ToolStarted, call=call)
         return True
 
+    def answered(self, answer: Answer) -> None:
+        """The person answers a question of a tool."""
+        self._asking.take(answer)
+
     def answer_open_calls(self) -> None:
         """Give every call of the open round that has no result the result that it was cancelled."""
         current = self._log.run.open_round
@@ -109,11 +119,14 @@ class Dispatch:
                 await asyncio.wait(unfinished, timeout=PATIENCE)
 
     async def _run_one(self, call: ToolCall, tool: Tool) -> None:
-        context = ToolContext(self._log.run.id, call.id, self._work_dir, self._call_sync)
+        asker = self._asking.asker(call.id)
+        context = ToolContext(self._log.run.id, call.id, self._work_dir, self._call_sync, asker)
         traceback = ""
         started = perf_counter()
         try:
-            outcome = await _within(tool.timeout, tool, call, context)
+            outcome = await _within(tool.timeout, tool, call, context, asker)
+        except NotAnswered as error:
+            outcome = failures.not_answered(error)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -126,7 +139,10 @@ class Dispatch:
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
             outcome, traceback = failures.raised(call.name, error), failures.users_traceback(error)
-        seconds = perf_counter() - started
+        finally:
+            asker.close()
+        self._asking.check()
+        seconds = perf_counter() - started - asker.waited
         if call.name == TODO_TOOL:
             self._todos.called(outcome, call.id)
         self._finish(call, outcome, seconds, traceback)
@@ -136,10 +152,12 @@ class Dispatch:
             return  # a tool that would not be cancelled, and came too late
         self._unanswered.discard(call.id)
         result = outcome.as_result(call.id, call.name)
+        display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
         if self._secrets:
             result = _without_secrets(result, self._secrets)
             traceback = settings.without_secrets(traceback, self._secrets)
-        self._log.emit(ToolFinished, result=result, seconds=seconds, traceback=traceback)
+            display = display and display.mapped(lambda text: settings.without_secrets(text, self._secrets))
+        self._log.emit(ToolFinished, result=result, seconds=seconds, traceback=traceback, display=display)
 
 
 def _without_secrets(result: ToolResult, secrets: Sequence[str]) -> ToolResult:
@@ -149,12 +167,13 @@ def _without_secrets(result: ToolResult, secrets: Sequence[str]) -> ToolResult:
     return msgspec.structs.replace(result, parts=parts)
 
 
-async def _within(seconds: float | None, tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutcome:
+async def _within(seconds: float | None, tool: Tool, call: ToolCall, context: ToolContext, asker: CallAsker) -> ToolOutcome:
     if seconds is None:
         return await tool.run(call.arguments, context)
     try:
         async with asyncio.timeout(seconds) as limit:
             time_limit.set(limit)  # a plain tool that waits for its thread stops this clock
+            asker.limit = limit  # and so does one that waits for the person
             return await tool.run(call.arguments, context)
     except TimeoutError:
         if not limit.expired():

@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 
 from agentnb.core.messages import encodable
+from agentnb.errors import Declined, NotAnswered
 from agentnb.tools.tool import ToolOutcome, failure
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -26,6 +27,11 @@ def raised(tool: str, error: BaseException) -> ToolOutcome:
         "tool_error",
         f"{words}\n{tool} did not finish. Change the arguments if they are the cause, use another tool, or say what is wrong.",
     )
+
+
+def not_answered(error: NotAnswered) -> ToolOutcome:
+    """The tool asked the person something and can do nothing without the answer."""
+    return failure("declined" if isinstance(error, Declined) else "nobody_to_ask", encodable(str(error)))
 
 
 def timed_out(tool: str, seconds: float) -> ToolOutcome:

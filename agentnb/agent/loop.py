@@ -211,8 +211,10 @@ class Loop:
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
 
-        def heard(name: str) -> None:
-            if name == "stop" and task is not None and not self._over:
+        def heard(command: Command) -> None:
+            if command.answer is not None:
+                self._dispatch.answered(command.answer)
+            elif command.name == "stop" and task is not None and not self._over:
                 self._own_cancellations += 1
                 task.cancel()
                 loop.call_later(PATIENCE, self._abandon)
@@ -220,7 +222,7 @@ class Loop:
 
         def wake(command: Command) -> None:
             if not self._over:
-                loop.call_soon_threadsafe(heard, command.name)
+                loop.call_soon_threadsafe(heard, command)
 
         self._inbox.on_put(wake)
 

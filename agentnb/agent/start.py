@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentnb import settings
+from agentnb.agent.asking import Asking
 from agentnb.agent.conversation import Conversation, said_in_passing
 from agentnb.agent.dispatch import Dispatch
 from agentnb.agent.failures import cancelled
@@ -54,6 +55,8 @@ class Task:
     """The conversation's list, if the agent keeps none: it is handed on."""
     toolbox: Toolbox = field(default_factory=Toolbox)
     """All tools of the run, the one for its list among them."""
+    can_ask: bool = False
+    """Whether somebody can answer what its tools ask the person."""
 
 
 def new_run_id() -> str:
@@ -87,10 +90,11 @@ def _begun(
     started = opening(agent, task, log.id)
     todos = TodoCheck(task.board, log)
     keys = settings.secrets()  # the model has asked for its own by now
+    asking = Asking(log, can_ask=task.can_ask)
     loop = Loop(
         model=model,
         conversation=conversation_of(started),
-        dispatch=Dispatch(task.toolbox, log, folder_of(agent, task), call_sync, agent.rules.gates, todos, keys),
+        dispatch=Dispatch(task.toolbox, log, folder_of(agent, task), call_sync, agent.rules.gates, todos, keys, asking),
         rules=agent.rules,
         log=log,
         inbox=inbox,

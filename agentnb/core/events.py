@@ -11,15 +11,20 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.questions import WaitingOnUser
 from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.errors import sentences
 
-SCHEMA = 1
-"""Version of the log's schema; a reader refuses what is newer than itself."""
+SCHEMA = 2
+"""Version of the log's schema; a reader refuses what is newer than itself, and reads what is older.
+
+A new kind of event is a new version: with 2 came questions.
+"""
 
 Status: TypeAlias = Literal[
     "running", "waiting_on_user", "completed", "limited", "stopped", "cancelled", "interrupted", "failed"
@@ -134,11 +139,15 @@ class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False
 
 
 class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=False):
-    """A call was answered. ``seconds`` is the time the tool itself took; ``traceback`` is of the user's code."""
+    """A call was answered. ``seconds`` is the time the tool itself took; ``traceback`` is of the user's code.
+
+    ``display`` is what the tool returned as a table for the eye, where it is one; the model gets the words of ``result``.
+    """
 
     result: ToolResult
     seconds: float = 0.0
     traceback: str = ""
+    display: Table | None = None
 
 
 class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False):
@@ -155,6 +164,24 @@ class TodosChanged(Event, frozen=True, kw_only=True, tag="todos_changed", gc=Fal
     todos: tuple[Todo, ...]
     by: Literal["model", "outside"]
     call_id: str = ""
+
+
+class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
+    """The person was asked something, and the run waits for the answer."""
+
+    question: WaitingOnUser
+
+
+class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"):
+    """A question is not open any more: the person answered it, ``declined`` to, or it was ``withdrawn``.
+
+    It is withdrawn when nobody waits for its answer any longer: the call that asked has ended, or was stopped.
+    """
+
+    question_id: str
+    answer: Any = None
+    declined: bool = False
+    withdrawn: bool = False
 
 
 class LoopDetected(Event, frozen=True, kw_only=True, tag="loop_detected", gc=False):
@@ -231,6 +258,8 @@ AnyEvent: TypeAlias = (
     | ToolFinished
     | CallBlocked
     | TodosChanged
+    | QuestionAsked
+    | QuestionAnswered
     | RoundFinished
     | LoopDetected
     | LimitReached

@@ -103,7 +103,11 @@ def _model_replied(run: Run, event: e.ModelReplied) -> None:
 
 def _put_record(run: Run, call_id: str, **changes: Any) -> None:
     current = run._rounds[-1]
-    records = tuple([replace(record, **changes) if record.call.id == call_id else record for record in current.records])
+    records = current.records
+    if len(records) == 1 and records[0].call.id == call_id:  # as a rule
+        records = (replace(records[0], **changes),)
+    else:
+        records = tuple([replace(record, **changes) if record.call.id == call_id else record for record in records])
     run._rounds[-1] = replace(current, records=records)
 
 
@@ -121,7 +125,8 @@ def _put_started(run: Run, call: ToolCall) -> None:
 
 def _tool_finished(run: Run, event: e.ToolFinished) -> None:
     result = event.result
-    _put_record(run, result.call_id, result=result, seconds=event.seconds, traceback=event.traceback)
+    answer = {"result": result, "seconds": event.seconds, "traceback": event.traceback, "display": event.display}
+    _put_record(run, result.call_id, **answer)
     run._calls.finished(result)
     if run._todos or run._todos_before:
         _check_tracked(run, result.call_id)
@@ -141,7 +146,7 @@ def _check_tracked(run: Run, call_id: str) -> None:
 
 
 def _call_blocked(run: Run, event: e.CallBlocked) -> None:
-    _put_record(run, event.call.id, result=event.result)
+    _put_record(run, event.call.id, result=event.result, rule=event.rule)
     run._calls.blocked(event.call)
 
 
@@ -214,10 +219,23 @@ def _command_received(run: Run, event: e.CommandReceived) -> None:
         run._batch = []
         run._calls.clear()
         run._answers.clear()
-    elif event.command == "pause":
-        run._status = "waiting_on_user"
-    elif event.command == "resume":
-        run._status = "running"
+    elif event.command in ("pause", "resume"):
+        run._paused = event.command == "pause"
+        _set_status(run)
+
+
+def _question_asked(run: Run, event: e.QuestionAsked) -> None:
+    run._waiting = (*run._waiting, event.question)
+    _set_status(run)
+
+
+def _question_answered(run: Run, event: e.QuestionAnswered) -> None:
+    run._waiting = tuple([question for question in run._waiting if question.id != event.question_id])
+    _set_status(run)
+
+
+def _set_status(run: Run) -> None:
+    run._status = "waiting_on_user" if run._paused or run._waiting else "running"
 
 
 def _warned(run: Run, event: e.Warned) -> None:
@@ -232,6 +250,8 @@ def _run_finished(run: Run, event: e.RunFinished) -> None:
     run._messages.extend(run._pending)
     run._pending.clear()
     run._status = event.status
+    run._paused = False
+    run._waiting = ()  # of a run that has ended nobody waits for an answer
     run._stop_reason = event.stop_reason
     run._ended_at = event.at
     run._seconds = event.seconds
@@ -249,6 +269,8 @@ HANDLERS: dict[type[e.Event], Callable[[Run, Any], None]] = {
     e.ToolFinished: _tool_finished,
     e.CallBlocked: _call_blocked,
     e.TodosChanged: _todos_changed,
+    e.QuestionAsked: _question_asked,
+    e.QuestionAnswered: _question_answered,
     e.RoundFinished: _round_finished,
     e.LoopDetected: _loop_detected,
     e.LimitReached: _limit_reached,

@@ -6,14 +6,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
-CommandName: TypeAlias = Literal["stop", "pause", "resume", "say"]
+from agentnb.core.questions import Answer
+
+CommandName: TypeAlias = Literal["stop", "pause", "resume", "say", "answer"]
 
 
 class Command(NamedTuple):
-    """One wish. ``text`` is what was said, or why it should stop."""
+    """One wish. ``text`` is what was said, or why it should stop; ``answer`` is to a question of the run."""
 
     name: CommandName
     text: str = ""
+    answer: Answer | None = None
 
 
 class Inbox:
@@ -28,12 +31,16 @@ class Inbox:
         """Call ``wake`` (from the thread that puts) for each command put from now on."""
         self._wake = wake
 
-    def put(self, name: CommandName, text: str = "") -> None:
-        """Hand over a command; a stop counts at once, even before the loop reads it."""
-        command = Command(name, text)
+    def put(self, name: CommandName, text: str = "", answer: Answer | None = None) -> None:
+        """Hand over a command; a stop counts at once, even before the loop reads it.
+
+        An answer does not lie here: a tool waits for it in the middle of a round, so who listens is given it at once.
+        """
+        command = Command(name, text, answer)
         if name == "stop":
             self.stop_requested = True
-        self._commands.append(command)
+        if answer is None:
+            self._commands.append(command)
         self._wake(command)
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from agentnb.core.display_data import Table
 from agentnb.core.events import RoundStatus
 from agentnb.core.guidance import Conduct, Followed, Guidance
 from agentnb.core.messages import Message, ToolCall, ToolResult
@@ -34,6 +35,10 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     """What the tool itself took."""
     traceback: str = ""
     """Of the person's own code, if it raised."""
+    display: Table | None = None
+    """What it returned as a table for the eye, where it is one."""
+    rule: str = ""
+    """Of the gate that did not let it run, if one did not."""
 
     @property
     def success(self) -> bool | None:

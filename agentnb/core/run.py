@@ -14,6 +14,7 @@ from agentnb.core import events as e
 from agentnb.core.call_window import CallWindow
 from agentnb.core.fold import HANDLERS
 from agentnb.core.messages import Message
+from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.similarity import Answers
 from agentnb.core.tallies import Tallies
@@ -53,6 +54,7 @@ class Run:
         "_messages",
         "_model",
         "_parent_id",
+        "_paused",
         "_pending",
         "_prompt",
         "_resting_todos",
@@ -73,6 +75,7 @@ class Run:
         "_tools",
         "_usage",
         "_views",
+        "_waiting",
         "_warnings",
     )
 
@@ -107,6 +110,8 @@ class Run:
         self._loops: list[e.LoopDetected] = []
         self._usage: Usage | None = None
         self._status: e.Status = "running"
+        self._paused = False
+        self._waiting: tuple[WaitingOnUser, ...] = ()
         self._stop_reason: str | None = None
         self._error: e.RunError | None = None
         self._limit: e.LimitReached | None = None
@@ -248,6 +253,14 @@ class Run:
     def status(self) -> e.Status:
         """running, waiting_on_user, completed, limited, stopped, cancelled, interrupted or failed."""
         return self._status
+
+    @property
+    def waiting(self) -> tuple[WaitingOnUser, ...]:
+        """The questions that are open, oldest first: while there is one the run is ``waiting_on_user``.
+
+        A run whose process died keeps those that it died with; one that came to an end has none.
+        """
+        return self._waiting
 
     @property
     def stop_reason(self) -> str | None:

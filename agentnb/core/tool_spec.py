@@ -13,3 +13,5 @@ class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     description: str = ""
     input_schema: dict[str, Any] = {}
+    effects: tuple[str, ...] = ()
+    """What the tool does to the world, as far as that is known; no model is sent it."""

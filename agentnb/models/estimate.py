@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
-from agentnb.core.messages import Image, Message
+from agentnb.core.messages import AnyPart, Image, Message, ToolResult
 from agentnb.core.request import Request
 from agentnb.core.tool_spec import ToolSpec
 
@@ -22,14 +23,22 @@ def tokens_of_text(text: str) -> int:
 
 def tokens_of_message(message: Message) -> int:
     """About how many tokens the message is when sent."""
-    images = sum(isinstance(part, Image) for part in message.parts)
-    words = [part for part in message.parts if not isinstance(part, Image)]
+    parts = [part for one in message.parts for part in (one.parts if isinstance(one, ToolResult) else (one,))]
+    images = sum(isinstance(part, Image) for part in parts)
+    words = [_without_images(part) for part in message.parts if not isinstance(part, Image)]
     return round(len(_encode(words)) / CHARACTERS_A_TOKEN) + images * TOKENS_AN_IMAGE
+
+
+def _without_images(part: AnyPart) -> AnyPart:
+    if not isinstance(part, ToolResult) or not any(isinstance(one, Image) for one in part.parts):
+        return part
+    return replace(part, parts=tuple([one for one in part.parts if not isinstance(one, Image)]))
 
 
 def tokens_of_tools(tools: tuple[ToolSpec, ...]) -> int:
     """About how many tokens the descriptions of the tools are."""
-    return round(len(_encode(tools)) / CHARACTERS_A_TOKEN) if tools else 0
+    told = [replace(tool, effects=()) if tool.effects else tool for tool in tools]  # no model is sent those
+    return round(len(_encode(told)) / CHARACTERS_A_TOKEN) if told else 0
 
 
 def tokens_of_request(request: Request) -> int:

@@ -165,13 +165,21 @@ def _introduction(sight: Sight) -> str:
 
 def _answer(steps: int, results: Sequence[ToolResult], odd: Sequence[str]) -> str:
     lines = [f"Done: {_counted(steps, 'step')}, {_counted(len(results), 'tool call')}."]
-    lines += [f"{result.name}{' failed' if result.is_error else ''}: {_short(result)}" for result in results]
+    lines += [f"{result.name}{' failed' if result.is_error else ''}:{_shown(_short(result))}" for result in results]
     lines += [f"Left out: {code} is no call with literal arguments that its tool has" for code in odd]
     return "\n\n".join(lines)
 
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _shown(text: str) -> str:
+    """Behind the name of its tool, as Markdown: what has lines of its own keeps them."""
+    if "\n" not in text:
+        return f" {text}"
+    fence = "```" if "```" not in text else "~~~~~~"
+    return f"\n\n{fence}\n{text}\n{fence}"
 
 
 def _short(result: ToolResult) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.notebook.html import answer_html
-from agentnb.notebook.wording import clean
+from agentnb.display.html import answer_html
+from agentnb.display.style import kept
+from agentnb.display.wording import clean
 
 
 class Answer(str):
@@ -17,4 +18,4 @@ class Answer(str):
         printer.text(clean(str(self)))
 
     def _repr_html_(self) -> str:
-        return answer_html(self)
+        return kept(answer_html(self))

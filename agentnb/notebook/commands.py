@@ -11,19 +11,18 @@ from IPython.core.interactiveshell import InteractiveShell
 from agentnb import settings
 from agentnb.agent.live import LiveRun
 from agentnb.core.run import Run
+from agentnb.display.text import run_text
 from agentnb.errors import SettingsError, near
+from agentnb.notebook.answer_command import answered
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.guidance_cell import find_guidance, set_lines, set_text
+from agentnb.notebook.history_command import show_history
 from agentnb.notebook.key_command import key_lines, key_verdict
 from agentnb.notebook.model_list import model_lines, provider_models
 from agentnb.notebook.names import find_tools, tool_names
-from agentnb.notebook.text import run_text
 from agentnb.notebook.todo_command import change_todos, todo_text
-from agentnb.notebook.wording import clean, counted, first_line
 from agentnb.session.session import Session
 from agentnb.tools.function import FunctionTool, as_tool
-
-MOST_IN_HISTORY = 20
 
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
@@ -84,8 +83,13 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
     print(f"Run {live.run_id} reads it in its next round")
 
 
+def answer(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """TEXT | --decline: answer the question that a run waits with, in words, a choice, yes or no, or JSON"""
+    print(answered(session, rest))
+
+
 def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[add TITLE | start, done, open, remove ID | block ID WHY]: the todo list of the newest run, and changes to it"""
+    """[add TITLE | start, done, open, remove ID | block ID WHY | move ID [before ID]]: the todo list of the newest run"""
     board = session.board()
     if rest:
         change_todos(board, rest)
@@ -133,14 +137,8 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def history(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """The runs in the store, newest first"""
-    running = {live.run.id for live in session.running()}
-    found = session.store.summaries(MOST_IN_HISTORY)
-    print(f"{counted(len(session.store.ids()), 'run')} in {session.store.shown_folder}")
-    for one in found:
-        state = "running" if one.id in running else one.status
-        took = f"{state:<11} {counted(one.rounds, 'round'):>10}"
-        print(f"{one.id}  {took}  {first_line(clean(one.model), 22):<22}  {first_line(clean(one.prompt), 34)}")
+    """[N] [WORD ...]: the runs in the store, newest first; with words, those with all of them in status, model or prompt"""
+    show_history(session, shell, _words(rest))
 
 
 def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
@@ -178,6 +176,7 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "pause": pause,
     "resume": resume,
     "say": say,
+    "answer": answer,
     "todos": todos,
     "guidance": guidance,
     "models": models,
@@ -187,7 +186,7 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "history": history,
     "load": load,
 }
-VERBATIM = frozenset({"say", "todos", "key"})
+VERBATIM = frozenset({"say", "answer", "todos", "key"})
 """Commands whose words are the person's own: ``{x}`` and ``$x`` in them are not replaced by variables."""
 LATER = frozenset({"recover", "mcp"})
 """Commands that the documentation promises for a later version."""

@@ -12,7 +12,9 @@ from agentnb.agent.guidance import BUILT_IN, GuidanceSet
 from agentnb.agent.policies.named import NAMED
 from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
+from agentnb.notebook.answer_command import DECLINE, offered
 from agentnb.notebook.commands import COMMANDS
+from agentnb.notebook.history_command import KINDS
 from agentnb.notebook.key_command import OPTIONS, names_to_offer
 from agentnb.notebook.names import tool_names
 from agentnb.notebook.todo_command import CHANGES
@@ -64,6 +66,8 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
         "guidance": lambda: [*BUILT_IN, *session.sets],
         "todos": lambda: ["add", *CHANGES],
         "key": lambda: [*OPTIONS] if len(before) > 1 else names_to_offer(),
+        "history": lambda: list(KINDS),
+        "answer": lambda: [DECLINE, *offered(session)],
         "load": lambda: session.store.ids()[::-1],
         "defaults": lambda: [f"{key}=" for key in session.defaults],
     }

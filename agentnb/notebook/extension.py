@@ -8,16 +8,15 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.core.run import Run
+from agentnb.display.html import run_html
+from agentnb.display.text import run_text
 from agentnb.errors import NotAvailable
 from agentnb.notebook.completion import matcher
-from agentnb.notebook.html import run_html
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.one_line import one_line
-from agentnb.notebook.text import run_text
 from agentnb.session.session import Session
 
 _SESSION = "_agentnb_session"
-
 
 LATER_MAGICS = (("cell", "workflow"), ("line", "replay"), ("line", "traces"))
 """Magics that the documentation promises for a later version."""
@@ -28,6 +27,14 @@ def _later(kind: str, name: str) -> Callable[..., Any]:
         raise NotAvailable(f"{'%%' if kind == 'cell' else '%'}{name} is not in this version of agentnb yet")
 
     return one_line(refuse)
+
+
+def session_of(shell: Any) -> Session:
+    """The session of this kernel; the extension is loaded first where nobody has done so."""
+    if getattr(shell, _SESSION, None) is None:
+        shell.extension_manager.load_extension("agentnb")
+    session: Session = getattr(shell, _SESSION)
+    return session
 
 
 def blank_body(lines: list[str]) -> list[str]:
@@ -52,7 +59,7 @@ def load(shell: InteractiveShell) -> None:
         options = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
         shell.Completer.custom_matchers.append(matcher(shell, session, options))
     formatters = shell.display_formatter.formatters  # type: ignore[union-attr]  # a running shell has one
-    formatters["text/html"].for_type(Run, run_html)
+    formatters["text/html"].for_type(Run, lambda run: run_html(run, prompt=True) if run.events else None)
     formatters["text/plain"].for_type(Run, lambda run, printer, cycle: printer.text(run_text(run)))
 
 

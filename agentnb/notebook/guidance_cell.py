@@ -7,7 +7,7 @@ from typing import Any
 
 from agentnb.agent.guidance import BUILT_IN, GuidanceSet
 from agentnb.agent.guidance.parts import part_name
-from agentnb.notebook.wording import clean
+from agentnb.display.wording import clean
 from agentnb.session.session import Session
 
 

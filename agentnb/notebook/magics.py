@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import nullcontext
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -18,13 +19,15 @@ from agentnb.core.run import Run
 from agentnb.errors import RunFailed, SettingsError
 from agentnb.models.registry import wire_form
 from agentnb.notebook.answer import Answer
+from agentnb.notebook.can_ask import can_ask
+from agentnb.notebook.card_widget import LeftOpen
 from agentnb.notebook.commands import command
 from agentnb.notebook.dry import dry_text
 from agentnb.notebook.guidance_cell import find_guidance, written
 from agentnb.notebook.interpolation import interpolate
 from agentnb.notebook.names import check_variable, find_model, find_tools, tools_before
 from agentnb.notebook.one_line import one_line, parsed
-from agentnb.notebook.views import view_for
+from agentnb.notebook.view_for import view_for
 from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
 
@@ -48,6 +51,7 @@ class AgentMagics(Magics):
         super().__init__(shell)
         self.session = session
         self._told: set[str] = set()
+        self._left_open = LeftOpen()
 
     @one_line
     @magic_arguments("%agent")
@@ -97,15 +101,17 @@ class AgentMagics(Magics):
         out = check_variable(options.out)
         prompt = cell.strip("\n") if options.raw else interpolate(cell, variables).strip("\n")
         before = self.session.last_run() if options.go_on else None
-        agent, note = self._agent(options, before)
-        if options.dry:
-            request = self.session.first_request(agent, prompt, before)
-            print(dry_text(agent.model_name, request, wire_form(agent.model, request)))
-            return None
-        self._tell_once(note)
-        if before is not None and (hint := tools_before(before, agent)):
-            print(hint)
-        return self._run(agent, prompt, before, out, background=options.background)
+        foreground = None if options.background or options.dry else Foreground()
+        with nullcontext() if foreground is None else foreground.own_interrupts():
+            agent, note = self._agent(options, before)
+            if options.dry:
+                request = self.session.first_request(agent, prompt, before)
+                print(dry_text(agent.model_name, request, wire_form(agent.model, request)))
+                return None
+            self._tell_once(note)
+            if before is not None and (hint := tools_before(before, agent)):
+                print(hint)
+            return self._run(agent, prompt, before, out, foreground)
 
     @one_line
     @no_var_expand
@@ -164,15 +170,23 @@ class AgentMagics(Magics):
                 self._told.add(line)
                 print(line)
 
-    def _run(self, agent: Agent, prompt: str, before: Run | None, out: str, *, background: bool) -> Answer | None:
+    def _run(self, agent: Agent, prompt: str, before: Run | None, out: str, foreground: Foreground | None) -> Answer | None:
         if not prompt.strip():
             raise SettingsError("The prompt is blank once its variables are put in", "Look at the variables it names")
-        foreground = None if background else Foreground()
-        view = view_for(self.shell, answer_beside=not background)
+        blocks = foreground is not None
+        view = view_for(self.shell, self._left_open, blocks=blocks, variable=out)
 
         def start() -> LiveRun:
-            live = self.session.start(agent, prompt, continue_from=before, watch=view, foreground=foreground)
+            live = self.session.start(
+                agent,
+                prompt,
+                continue_from=before,
+                watch=view,
+                foreground=foreground,
+                can_ask=can_ask(self.shell, blocks=blocks),
+            )
             self.shell.user_ns[out] = live.run
+            view.show(live)
             return live
 
         if foreground is None:

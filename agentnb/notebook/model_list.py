@@ -6,12 +6,12 @@ from urllib.parse import parse_qsl
 
 from agentnb import settings
 from agentnb.agent.threads import LoopThread
+from agentnb.display.wording import clean
 from agentnb.errors import UnknownModel, near
 from agentnb.models.options import read_options
 from agentnb.models.registry import REMOTE, endpoint_of
 from agentnb.models.registry import names as model_names
 from agentnb.models.remote import models_of
-from agentnb.notebook.wording import clean
 
 SECONDS = "20"
 """How long to wait for a list, unless told otherwise."""

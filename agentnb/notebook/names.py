@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from agentnb.agent.agent import Agent
@@ -38,9 +39,16 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
     if name.isidentifier() and ":" not in name:
         models = [known for known, one in variables.items() if is_model(one) and not known.startswith("_")]
         what = "is no model" if name in variables else "is not there, and is no model"
-        hint = f"{near(name, models)} A name of a model has the form provider:NAME; %agent models shows the providers"
+        hint = f"{_models_here(name, models)} A name of a model has the form provider:NAME; %agent models shows the providers"
         raise UnknownModel(f"The variable {name} {what}", hint.strip())
     return name
+
+
+def _models_here(name: str, models: list[str]) -> str:
+    """Which of them may be meant; where none is alike, those there are: a bare "There is model." would not say of what."""
+    if not models or get_close_matches(name, models, cutoff=0.5):
+        return near(name, models)
+    return f"Variables that hold a model: {', '.join(models[:8])}{' and more' if len(models) > 8 else ''}."
 
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb.core.todos import counted, listed
+from agentnb.display.wording import clean
 from agentnb.errors import SettingsError, near
-from agentnb.notebook.wording import clean
 from agentnb.tools.todos.board import Board, TodoBoard
 
 CHANGES: dict[str, Callable[[TodoBoard, int, str], Any]] = {
@@ -19,10 +19,16 @@ CHANGES: dict[str, Callable[[TodoBoard, int, str], Any]] = {
 }
 
 
-def change_todos(board: Board, words: str) -> None:
-    """Do what the words say; `SettingsError` if they say nothing that can be done."""
+def changeable(board: Board | None) -> TodoBoard:
+    """The board, if it is one of ours; `SettingsError` if the person keeps the list on one of their own."""
     if not isinstance(board, TodoBoard):
         raise SettingsError("This list is on a board of its own", "Change it there")
+    return board
+
+
+def change_todos(board: Board, words: str) -> None:
+    """Do what the words say; `SettingsError` if they say nothing that can be done."""
+    board = changeable(board)
     verb, _, rest = words.strip().partition(" ")
     rest = rest.strip()
     if verb == "add":
@@ -30,8 +36,11 @@ def change_todos(board: Board, words: str) -> None:
             raise SettingsError("What is to be done?", "Write: %agent todos add TITLE")
         board.add(rest)
         return
+    if verb == "move":
+        _move(board, rest)
+        return
     if verb not in CHANGES:
-        raise SettingsError(f"%agent todos cannot {verb}", near(verb, ["add", *CHANGES]))
+        raise SettingsError(f"%agent todos cannot {verb}", near(verb, ["add", "move", *CHANGES]))
     number, _, why = rest.partition(" ")
     if not number.isdecimal():
         raise SettingsError(f"{number!r} is no number of a todo", f"Write: %agent todos {verb} ID")
@@ -42,6 +51,19 @@ def change_todos(board: Board, words: str) -> None:
     if verb == "block" and not why.strip():
         raise SettingsError("Why is it blocked?", f"Write: %agent todos block {number} REASON")
     CHANGES[verb](board, int(number), why.strip())
+
+
+def _move(board: TodoBoard, rest: str) -> None:
+    match rest.split():
+        case [number] if number.isdecimal():
+            board.move(int(number))
+        case [number, "before", other] if number.isdecimal() and other.isdecimal():
+            board.move(int(number), before=int(other))
+        case _:
+            raise SettingsError(
+                f"{rest!r} does not say which todo goes where" if rest else "Which todo is to be moved?",
+                "Write: %agent todos move ID before ID, or to the end: %agent todos move ID",
+            )
 
 
 def todo_text(board: Board) -> str:

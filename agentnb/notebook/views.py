@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
 from IPython.display import display
 from msgspec.structs import replace
 
+from agentnb.agent.live import LiveRun
 from agentnb.core.events import (
     AnyEvent,
     Delta,
@@ -22,9 +24,11 @@ from agentnb.core.events import (
     TextDelta,
 )
 from agentnb.core.run import Run
-from agentnb.notebook.html import run_html
-from agentnb.notebook.text import round_lines, run_text
-from agentnb.notebook.wording import chip, clean, ending, meta, retry_line
+from agentnb.display.html import run_html, running_html
+from agentnb.display.markup import Html
+from agentnb.display.text import round_lines, run_text
+from agentnb.display.wording import chip, clean, ending, meta, retry_line
+from agentnb.notebook.card_widget import view_bundle
 
 INTERVAL = 1 / 15
 """Seconds between two updates. Telling the browser of every token can lose messages, not only time."""
@@ -32,15 +36,38 @@ LOAD = 10
 """A view that takes long to draw is drawn less often: at most a part in ten of the time."""
 
 
+class Cell:
+    """The output of the cell in which it is first used, replaced from then on."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def show(self, widget: Any, meanwhile: dict[str, str]) -> None:
+        """The widget, and what frontends without widgets show instead."""
+        self.keep(view_bundle(widget) | meanwhile)
+
+    def keep(self, data: dict[str, Any]) -> None:
+        """Put it in its place. Without a widget in it, for JupyterLab would look for that when the notebook is opened again."""
+        if self._handle is None:
+            # The run's task has the context of its cell, so this lands there from the loop's thread too.
+            self._handle = display(data, raw=True, display_id=True)
+        else:
+            self._handle.update(data, raw=True)
+
+
 class DisplayView:
     """One display of the cell, updated in place: HTML, and the same as text."""
 
-    def __init__(self, *, answer_beside: bool = True) -> None:
+    def __init__(
+        self, *, answer_beside: bool = True, keep: Callable[[dict[str, str]], Any] | None = None, variable: str = "run"
+    ) -> None:
+        """``keep`` shows HTML and text, by default in a display of the cell that begins the run; ``variable`` holds the run."""
         self._answer_beside = answer_beside
         self._run = Run()
         self._heard: list[str] = []
-        self._finished_rounds: dict[int, str] = {}
-        self._handle: Any = None
+        self._finished_rounds: dict[int, Html] = {}
+        self._keep = keep or Cell().keep
+        self._variable = variable
         self._timer: asyncio.TimerHandle | None = None
         self._cost = 0.0
 
@@ -65,21 +92,19 @@ class DisplayView:
         self._timer = None
         streaming = "".join(self._heard)
         answered_beside = self._answer_beside and self._run.is_answered
+        if self._run.should_continue:
+            html = running_html(self._run, streaming=streaming, drawn=self._finished_rounds)
+        else:
+            html = run_html(self._run, last_text=not answered_beside, variable=self._variable)
         data = {
             "text/plain": run_text(self._run, streaming=streaming, last_text=not answered_beside),
-            "text/html": run_html(
-                self._run,
-                streaming=streaming,
-                last_text=not answered_beside,
-                finished_rounds=self._finished_rounds,
-            ),
+            "text/html": html,
         }
-        if self._handle is None:
-            # The run's task has the context of its cell, so this lands there from the loop's thread too.
-            self._handle = display(data, raw=True, display_id=True)
-        else:
-            self._handle.update(data, raw=True)
+        self._keep(data)
         self._cost = perf_counter() - started
+
+    def show(self, live: LiveRun) -> None:
+        """Nothing to do: it shows itself with the first event."""
 
 
 class TerminalView:
@@ -111,6 +136,9 @@ class TerminalView:
             self._write(f"{chip(self._run)}: {', '.join(meta(self._run))}\n")
             self._end_line(ending(self._run))
 
+    def show(self, live: LiveRun) -> None:
+        """Nothing to do: lines come with the events."""
+
     def _write(self, text: str) -> None:
         self._written = text or self._written
         sys.stdout.write(text)
@@ -121,11 +149,3 @@ class TerminalView:
         if self._written and not self._written.endswith("\n"):
             self._write("\n")
         self._written = ""
-
-
-def view_for(shell: Any, *, answer_beside: bool) -> DisplayView | TerminalView:
-    """A display where there is a frontend that can update one, lines in a terminal.
-
-    ``answer_beside``: the answer will be shown as the cell's result, and need not stand in the display too.
-    """
-    return DisplayView(answer_beside=answer_beside) if getattr(shell, "kernel", None) is not None else TerminalView()

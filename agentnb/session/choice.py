@@ -20,7 +20,7 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, s
     comes ``AGENTNB_MODEL``. With neither, the simulated model answers; but if there is a key, or the conversation was with an
     object in Python, `SettingsError` asks for a model, for no list of models is built in.
     """
-    if before is not None and _can_be_made(before.model):
+    if before is not None and can_be_made(before.model):
         return before.model, ""
     if default:
         return default, ""
@@ -44,7 +44,8 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, s
     return DEFAULT, NOTE
 
 
-def _can_be_made(model: str) -> bool:
+def can_be_made(model: str) -> bool:
+    """Whether this name is enough to make a model."""
     try:
         check_model(model)
     except SettingsError:

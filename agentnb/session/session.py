@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 from agentnb.agent.agent import MOST_ROUNDS, Agent
 from agentnb.agent.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.agent.live import LiveRun
 from agentnb.agent.policies import find_policy
-from agentnb.agent.threads import Foreground, LoopThread, call_in_thread
+from agentnb.agent.threads import Foreground, LoopThread
 from agentnb.core.log import Watcher
 from agentnb.core.request import Request
 from agentnb.core.run import Run
@@ -23,6 +25,7 @@ class Session:
 
     def __init__(self, store: Store | None = None) -> None:
         self._store = store
+        self._lock = threading.RLock()  # a cell and the panel, which has a thread of its own, may start runs at once
         self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
         self._loaded: Run | None = None
@@ -36,9 +39,10 @@ class Session:
     @property
     def store(self) -> Store:
         """Where the logs of its runs are kept."""
-        if self._store is None:
-            self._store, self._store_note = default_store()
-        return self._store
+        with self._lock:
+            if self._store is None:
+                self._store, self._store_note = default_store()
+            return self._store
 
     @property
     def store_note(self) -> str:
@@ -53,28 +57,41 @@ class Session:
         continue_from: Run | None = None,
         watch: Watcher | None = None,
         foreground: Foreground | None = None,
+        can_ask: bool = True,
     ) -> LiveRun:
-        """Begin a run. With ``foreground`` its plain tools wait to be run there, else they run in threads."""
-        # One loop for cells that wait, one for those that do not: a tool that blocks the one does not hold up the other.
-        kind = "background" if foreground is None else "foreground"
+        """Begin a run, from any thread. With ``foreground`` its plain tools wait to be run there, else they run in threads.
+
+        ``can_ask``: whether somebody can answer what its tools ask the person.
+        """
+        with self._lock:
+            board = self._board_of(continue_from)
+            self._forget_ended()
+            live = agent.start(
+                prompt,
+                store=self.store,
+                continue_from=continue_from,
+                watch=watch,
+                thread=self._thread("background" if foreground is None else "foreground"),
+                foreground=foreground,
+                board=board if agent.todos is True else None,
+                can_ask=can_ask,
+            )
+            self._live.append(live)
+            self._loaded = None
+            return live
+
+    def _thread(self, kind: str) -> LoopThread:
+        """One loop for cells that wait, one for those that do not: a tool that blocks the one does not hold up the other."""
         thread = self._threads.get(kind)
         if thread is None:
             thread = self._threads[kind] = LoopThread()
-        board = self._board_of(continue_from)
-        ended = [live for live in self._live if live.done and live.run.started_at is not None]
-        self._live = ended[-1:] + self.running()
-        live = agent.start(
-            prompt,
-            store=self.store,
-            continue_from=continue_from,
-            watch=watch,
-            thread=thread,
-            call_sync=foreground.call if foreground is not None else call_in_thread,
-            board=board if agent.todos is True else None,
-        )
-        self._live.append(live)
-        self._loaded = None
-        return live
+        return thread
+
+    def _forget_ended(self) -> None:
+        """Keep the runs that go on, and of those that have ended the newest."""
+        asked = [(live, live.done) for live in self._live]  # once: one that ends meanwhile must not fall between the two
+        ended = [live for live, done in asked if done and live.run.started_at is not None]
+        self._live = ended[-1:] + [live for live, done in asked if not done]
 
     def first_request(self, agent: Agent, prompt: str, continue_from: Run | None) -> Request:
         """The request that `start` would begin with. Sends nothing."""
@@ -128,6 +145,13 @@ class Session:
         if not running:
             raise SettingsError("Nothing is running", "%agent history lists the runs there have been")
         return running[-1]
+
+    def asking(self) -> LiveRun:
+        """The newest run that waits for an answer of the person; `SettingsError` if none does."""
+        asking = [live for live in self.running() if live.run.waiting]
+        if not asking:
+            raise SettingsError("No run waits for an answer", "%agent status shows what is running")
+        return asking[-1]
 
     def last_run(self) -> Run:
         """The run that ``--continue`` goes on with: the one loaded last, or else the newest.

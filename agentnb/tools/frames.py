@@ -1,10 +1,13 @@
-"""Data frames as a model reads them: their size, their columns with types and gaps, and some of their rows."""
+"""Data frames as a model reads them: their size, their columns with types and gaps, and some of their rows; and as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
 from typing import Any
 
+from agentnb.core.display_data import Cell, Table, plain_number
+from agentnb.core.messages import encodable
 from agentnb.tools.foreign import is_of
 
 MOST_ROWS = 30
@@ -16,6 +19,9 @@ MOST_NAMED = 40
 LONGEST_CELL = 100
 """Characters of a cell."""
 LONGEST_NAME = 40
+GAPS = frozenset({"NAType", "NaTType"})
+"""Types of pandas that stand where there is no value."""
+MIDNIGHT = " 00:00:00"
 MOST_COUNTED = 5_000_000
 """Cells that are looked through for gaps."""
 
@@ -34,6 +40,78 @@ def frame_text(value: Any) -> str | None:
         name = f" {value.name}" if value.name else ""
         return f"Series{name}, {len(value)}, {value.dtype}\n{_polars_rows(value.to_frame())}"
     return None
+
+
+def frame_table(value: Any) -> Table | None:
+    """The same as a small table of plain data; None for anything else."""
+    if is_of(value, "pandas", "Styler"):
+        value = value.data
+    if is_of(value, "pandas", "DataFrame"):
+        return _pandas_table(value)
+    if is_of(value, "pandas", "Series"):
+        return _pandas_table(value.to_frame("" if value.name is None else value.name))
+    if is_of(value, "polars", "DataFrame"):
+        return _polars_table(value)
+    return _polars_table(value.to_frame()) if is_of(value, "polars", "Series") else None
+
+
+def _pandas_table(frame: Any) -> Table:
+    shown = frame.iloc[:, :MOST_COLUMNS]
+    index = shown.index
+    half = MOST_ROWS // 2
+    if len(shown) > MOST_ROWS:
+        places = [*range(half), *range(len(shown) - half, len(shown))]
+        shown, index = shown.iloc[places], index[places]
+    levels = [index.get_level_values(level) for level in range(index.nlevels)]
+    columns = [*levels, *(shown.iloc[:, place] for place in range(shown.shape[1]))]
+    return Table(
+        columns=tuple(map(_label, shown.columns)),
+        rows=tuple(zip(*[_cells(column.tolist()) for column in columns], strict=True)),
+        row_count=frame.shape[0],
+        column_count=frame.shape[1],
+        index=tuple([_label(name) if name is not None else "" for name in index.names]),
+        gap=half if len(frame) > MOST_ROWS else 0,
+    )
+
+
+def _polars_table(frame: Any) -> Table:
+    shown = frame.select(frame.columns[:MOST_COLUMNS])
+    half = MOST_ROWS // 2
+    rows = shown.rows() if len(shown) <= MOST_ROWS else [*shown.head(half).rows(), *shown.tail(half).rows()]
+    return Table(
+        columns=tuple(map(_label, shown.columns)),
+        rows=tuple(zip(*[_cells(column) for column in zip(*rows, strict=True)], strict=True)),
+        row_count=frame.shape[0],
+        column_count=frame.shape[1],
+        gap=half if len(shown) > MOST_ROWS else 0,
+    )
+
+
+def _cells(column: Sequence[Any]) -> list[Cell]:
+    """The values of a column as plain data; of times that are all midnight only the day."""
+    cells = [_cell(value) for value in column]
+    if any(type(value).__name__ == "Timestamp" for value in column):
+        told = [cell for cell in cells if isinstance(cell, str)]
+        if all(cell.endswith(MIDNIGHT) for cell in told):
+            return [cell.removesuffix(MIDNIGHT) if isinstance(cell, str) else cell for cell in cells]
+    return cells
+
+
+def _cell(value: Any) -> Cell:
+    if value is None or type(value).__name__ in GAPS:
+        return None
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, Real):
+        number = plain_number(int(value) if isinstance(value, Integral) else float(value))
+        if not isinstance(number, str):
+            return number
+        value = number
+    return encodable(_cut(value[: LONGEST_CELL * 10] if isinstance(value, str) else value, LONGEST_CELL))
+
+
+def _label(name: Any) -> str:
+    return encodable(_cut(" / ".join(map(str, name)) if isinstance(name, tuple) else name, LONGEST_NAME))
 
 
 def _pandas_frame(frame: Any) -> str:

@@ -69,7 +69,7 @@ class FunctionTool:
         }
         """What it was made with, for making it again around a bound method."""
         self.signature = read_signature(function, name)
-        self.spec = ToolSpec(name, self.signature.description, self.signature.schema)
+        self.spec = ToolSpec(name, self.signature.description, self.signature.schema, tuple(sorted(self.effects or ())))
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, encodable
 from agentnb.tools.foreign import is_of
-from agentnb.tools.frames import frame_text
+from agentnb.tools.frames import frame_table, frame_text
 from agentnb.tools.pictures import figure_of, figure_words, picture_of
 from agentnb.tools.tool import ToolOutcome
 
@@ -27,7 +28,7 @@ def success(value: Any) -> ToolOutcome:
     """The outcome of a tool that returned ``value``."""
     if isinstance(value, ToolOutcome):
         return value
-    return ToolOutcome(True, parts_of(value), value)
+    return ToolOutcome(True, parts_of(value), value, display=_table(value))
 
 
 def parts_of(value: Any) -> tuple[Text | Image, ...]:
@@ -58,6 +59,20 @@ def as_text(value: Any) -> str:
         return _as_json(value)
     except (TypeError, ValueError, RecursionError, OverflowError):
         return _repr(value)
+
+
+def _table(value: Any) -> Table | None:
+    """The value as a table for the person; of several values the first that is one."""
+    for one in value if isinstance(value, list | tuple) and len(value) <= MOST_ITEMS else (value,):
+        if type(one) in PLAIN:
+            continue
+        try:
+            table = frame_table(one)
+        except Exception:  # an odd table is no reason for a tool to have failed: its words are there
+            return None
+        if table is not None:
+            return table
+    return None
 
 
 def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:

@@ -9,8 +9,11 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolResult, encodable
+from agentnb.core.questions import QuestionKind
 from agentnb.core.tool_spec import ToolSpec
+from agentnb.errors import NobodyToAsk
 
 Effect: TypeAlias = Literal["read", "write", "execute", "network"]
 """What a tool does to the world."""
@@ -18,6 +21,16 @@ Effect: TypeAlias = Literal["read", "write", "execute", "network"]
 CallSync: TypeAlias = Callable[[Callable[[], Any], bool], Awaitable[Any]]
 """Runs a blocking function where it should run: on the person's own thread, or, if the second argument says that it is
 safe beside others, in a thread of a pool."""
+
+
+class Asker(Protocol):
+    """Brings the questions of a call to the person, and their answers back."""
+
+    async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+        """Ask and wait."""
+
+    def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+        """Ask and block the calling thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +41,39 @@ class ToolContext:
     call_id: str
     work_dir: Path
     call_sync: CallSync
+    asker: Asker | None = None
+
+    async def ask(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
+        """Ask the person and wait for the answer; while it is waited for, the time limit of the call stands still.
+
+        ``schema`` is the JSON Schema of the answer, by default that of a text: ``{"enum": ["red", "blue"]}``,
+        ``{"type": "boolean"}``. Raises `Declined` if the person does not want to answer and `NobodyToAsk` if there is nobody;
+        what of these a tool does not catch is told to the model. A tool that asks is best marked ``blocking=True``.
+        """
+        return await self._person().ask(message, schema, kind)
+
+    def ask_sync(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
+        """As `ask`, for plain functions: it blocks the thread they run on, until there is an answer or the run is stopped."""
+        return self._person().ask_sync(message, schema, kind)
+
+    def _person(self) -> Asker:
+        if self.asker is None:
+            raise NobodyToAsk("There is nobody to ask", "Decide yourself and say what you assumed")
+        return self.asker
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
     """What came of a call: either a value or, with ``ok=False``, an error the model can read.
 
-    ``parts`` is the value (or error) as the model sees it; ``error_code`` names the kind of error.
+    ``parts`` is the value (or error) as the model sees it; ``error_code`` names the kind of error; ``display`` is the value as
+    a table for the person, where it is one.
     """
 
     ok: bool
     parts: tuple[Text | Image, ...]
     value: Any = None
     error_code: str | None = None
+    display: Table | None = None
 
     @property
     def text(self) -> str:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from agentnb.core.run import Run
 from agentnb.core.wire import encode
-from agentnb.errors import NotAvailable, StoreError, TraceError
+from agentnb.errors import StoreError, TraceError
 from agentnb.traces.store import Store, load_file
 
 RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
@@ -48,24 +48,39 @@ def load_traces(source: RunSource) -> list[Run]:
     return [run for one in source for run in load_traces(one)]
 
 
-def save_trace(run: Run, path: str | Path) -> Path:
+def save_log(run: Run, path: Path) -> Path:
     """Write the run's log to ``path`` (JSON Lines), whole or not at all; returns the path."""
-    path = Path(path).expanduser()
-    if path.suffix.lower() in (".html", ".htm"):
-        raise NotAvailable("Runs cannot be saved as pages in this version yet", "Save the log: a name that ends with .jsonl")
+    return write_whole(path, (encode(event) for event in run.events))
+
+
+def write_whole(path: Path, pieces: Iterable[bytes]) -> Path:
+    """Write a file, whole or not at all; returns its path. `StoreError` if that cannot be, or would replace what is no file."""
+    _check_replaceable(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        target = path.resolve()  # a link stays one
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.writelines(encode(event) for event in run.events)
-            Path(name).replace(path)
+                file.writelines(pieces)
+            Path(name).replace(target)
         except BaseException:
             Path(name).unlink()
             raise
-    except OSError as error:
-        raise StoreError(f"The run cannot be saved as {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # a ValueError: a name with characters that no file can have
+        shown = str(path) if str(path).isprintable() else ascii(str(path))
+        why = getattr(error, "strerror", None) or error
+        raise StoreError(f"The run cannot be saved as {shown}: {why}", "Choose another name or folder") from error
     return path
+
+
+def _check_replaceable(path: Path) -> None:
+    try:
+        is_other = path.exists() and not path.is_file()
+    except (OSError, ValueError):
+        return  # told when it is written
+    if is_other:
+        raise StoreError(f"The run cannot be saved as {path}: it is there already, and is no file", "Choose another name")
 
 
 def _readable(paths: list[Path]) -> list[Run]:

@@ -5,34 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from datetime import datetime
+from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 from weakref import WeakKeyDictionary
 
-from agentnb.core.events import RunFinished, RunStarted
 from agentnb.core.run import Run
-from agentnb.core.wire import decode, decode_lines
+from agentnb.core.wire import decode_lines
 from agentnb.errors import StoreError, TraceError, near
 from agentnb.traces.run_file import RunFile, is_being_written
+from agentnb.traces.summaries import RunSummary, summary
 
 MOST_OPEN = 128
 """Runs of one event loop that may write at the same time; more wait. (A process may often have only 256 files open.)"""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
-
-
-class RunSummary(NamedTuple):
-    """A line of the list of runs."""
-
-    id: str
-    started_at: datetime
-    status: str
-    stop_reason: str
-    rounds: int
-    seconds: float | None
-    model: str
-    prompt: str
 
 
 class Store:
@@ -120,17 +108,18 @@ class Store:
 
         A log without an end says ``running`` while a run writes it, and else ``interrupted``.
         """
-        found: list[RunSummary] = []
+        return list(islice(self.each_summary(), most))
+
+    def each_summary(self) -> Iterator[RunSummary]:
+        """As `summaries`, one after the other: each file is read when it is asked for."""
         for run_id in self.ids()[::-1]:
-            if most is not None and len(found) >= most:
-                break
             try:
                 with self.path(run_id).open("rb") as file:
-                    without_end = "running" if is_being_written(file) else "interrupted"  # before it is read, as above
-                    found.append(_summary(file.read(), without_end))
+                    without_end = "running" if is_being_written(file) else "interrupted"  # before it is read, as below
+                    found = summary(file.read(), without_end)
             except (TraceError, OSError):
                 continue
-        return found
+            yield found
 
     @property
     def shown_folder(self) -> str:
@@ -153,25 +142,3 @@ def load_file(path: Path) -> Run:
     if not going_on:
         run.mark_interrupted()
     return run
-
-
-def _summary(data: bytes, without_end: str) -> RunSummary:
-    first, _, rest = data.partition(b"\n")
-    started = decode(first)
-    if not isinstance(started, RunStarted):
-        raise TraceError("no run_started event")
-    end = None
-    last = rest[rest.rstrip(b"\n").rfind(b"\n") + 1 :]
-    if last.startswith(b'{"kind":"run_finished"') and last.endswith(b"\n"):
-        end = decode(last)
-    finished = end if isinstance(end, RunFinished) else None
-    return RunSummary(
-        started.run_id,
-        started.at,
-        finished.status if finished else without_end,
-        finished.stop_reason if finished else without_end,
-        rest.count(b'{"kind":"round_started"'),
-        finished.seconds if finished else None,
-        started.model,
-        started.prompt.text,
-    )

@@ -7,16 +7,22 @@ import subprocess
 import sys
 import threading
 import time
+from decimal import Decimal
 from typing import Any
 
+import pandas as pd
 import pytest
 from runs_by_hand import assert_every_call_has_one_result, codes, kinds, results
 
 from agentnb.agent.agent import Agent
-from agentnb.core.messages import ToolCall
+from agentnb.core.display_data import Table
+from agentnb.core.messages import Text, ToolCall
 from agentnb.core.run import Run
+from agentnb.core.wire import encode
 from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.frames import frame_text
 from agentnb.tools.function import tool
+from agentnb.tools.tool import ToolOutcome
 
 LONG = 30
 
@@ -300,3 +306,75 @@ def test_a_plain_tool_that_is_slow_on_its_thread_is_given_up_all_the_same() -> N
 
     run = Agent(ScriptedModel([ToolCall("slow"), "Done."]), tools=[slow]).run_sync("go")
     assert [result.error_code for result in run.rounds[0].results] == ["timeout"]
+
+
+@pytest.mark.req("R0.73")
+def test_the_table_of_a_frame_stands_beside_the_words_for_the_model_and_is_not_sent() -> None:
+    frame = pd.DataFrame({"species": ["Adelie"], "mass": [3750.0]})
+
+    def load() -> pd.DataFrame:
+        return frame
+
+    model = ScriptedModel([ToolCall("load"), "Done."])
+    run = Agent(model, tools=[load]).run_sync("go")
+    (record,) = run.rounds[0].records
+    assert record.display == Table(("species", "mass"), ((0, "Adelie", 3750.0),), 1, 2, ("",))
+    assert record.result is not None and record.result.parts == (Text(frame_text(frame) or ""),)
+    assert model.requests[1].messages[-1].parts[0] == record.result
+    assert Run.from_events(run.events).rounds[0].records == run.rounds[0].records
+
+
+def test_of_several_values_the_first_frame_is_the_table() -> None:
+    def load() -> list[Any]:
+        return ["Look:", pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [1]})]
+
+    display = run_with([load], ToolCall("load")).rounds[0].records[0].display
+    assert display is not None and display.columns == ("a",)
+
+
+def test_what_is_no_table_has_none() -> None:
+    def add(a: int) -> int:
+        return a
+
+    def broken() -> str:
+        raise RuntimeError("boom")
+
+    run = run_with([add, broken], ToolCall("add", {"a": 1}), ToolCall("broken"), ToolCall("nothing_like_it"))
+    assert [record.display for record in run.rounds[0].records] == [None] * 3
+
+
+def test_a_table_that_a_tool_made_by_hand_can_always_be_logged() -> None:
+    odd: Any = (("\ud800", Decimal("1.5")),)
+
+    async def made() -> ToolOutcome:
+        return ToolOutcome(True, (Text("a table"),), display=Table(("a", "b"), odd, 1, 2))
+
+    async def mistaken() -> ToolOutcome:
+        wrong: Any = "no table"
+        return ToolOutcome(True, (Text("no table"),), display=wrong)
+
+    run = run_with([made, mistaken], ToolCall("made"), ToolCall("mistaken"))
+    first, second = run.rounds[0].records
+    assert first.display == Table(("a", "b"), (("\ufffd", "1.5"),), 1, 2) and second.display is None
+    assert b"1.5" in b"".join(map(encode, run.events))
+
+
+def test_a_frame_that_cannot_be_made_a_table_is_told_in_words() -> None:
+    class Frame(pd.DataFrame):
+        @property
+        def columns(self) -> Any:
+            return pd.Index(["a"])
+
+    def load() -> Any:
+        value = Frame({"a": [1]})
+        value.index.names = [Odd()]
+        return value
+
+    class Odd:
+        __hash__ = object.__hash__
+
+        def __str__(self) -> str:
+            raise RuntimeError("no name")
+
+    record = run_with([load], ToolCall("load")).rounds[0].records[0]
+    assert record.success and record.display is None

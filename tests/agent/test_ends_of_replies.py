@@ -9,8 +9,8 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.policies import Matrix, Minimal
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.core.run import Run
+from agentnb.display import wording
 from agentnb.models.scripted import Line, ScriptedModel
-from agentnb.notebook import wording
 
 CUT = ["max_tokens", "length", "max_output_tokens"]
 BOTH = pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])

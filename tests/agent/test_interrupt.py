@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -170,7 +171,7 @@ def test_an_interrupt_between_start_and_wait_is_not_lost() -> None:
     def begin() -> Any:
         begun.set()
         time.sleep(0.1)  # the interrupt comes here, before anybody waits
-        live = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look]).start("go", call_sync=foreground.call)
+        live = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look]).start("go", foreground=foreground)
         lives.append(live)
         return live._future, live.stop
 
@@ -263,3 +264,17 @@ def test_a_tool_that_swallows_the_interrupt_of_a_run_inside_it_does_not_save_the
 
     run = interrupted(ScriptedModel([[ToolCall("delegate"), ToolCall("delegate")]]), [delegate], begun, tmp_path)
     assert codes(run) == ["cancelled", "cancelled"]
+
+
+def test_an_interrupt_that_python_would_throw_away_while_a_run_is_prepared_ends_it() -> None:
+    class Old:
+        pass
+
+    def tidied_up(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)  # what is raised in a weak reference's callback is only printed
+
+    foreground, old = Foreground(), Old()
+    kept = weakref.ref(old, tidied_up)
+    with pytest.raises(KeyboardInterrupt), foreground.own_interrupts():
+        del old
+    assert kept() is None

@@ -6,6 +6,7 @@ import os
 import traceback
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from agentnb import settings, tables
@@ -75,6 +76,18 @@ def test_what_a_tool_says_of_a_key_is_nowhere(tmp_path: Path, function: object) 
 def test_the_rest_of_a_result_stays_as_it_is() -> None:
     run, _ = run_with(returns_parts)
     assert run.rounds[0].results[0].parts == (Text("key: [key]"), Image("image/png", b"1"))
+
+
+def test_a_table_for_the_person_does_not_show_a_key_either(tmp_path: Path) -> None:
+    def look() -> pd.DataFrame:
+        return pd.DataFrame({"value": [f"key: {SECRET}", "x", 1.5], SECRET: [1, 2, 3]}, index=[SECRET, "b", "c"])
+
+    run, _ = run_with(look, store=Store(tmp_path / "runs"))
+    display = run.rounds[0].records[0].display
+    assert display is not None and display.columns == ("value", "[key]")
+    assert display.rows == (("[key]", "key: [key]", 1), ("b", "x", 2), ("c", 1.5, 3))
+    assert SECRET not in events_of(run)
+    assert SECRET.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
 def test_a_tool_that_is_not_there_does_not_bring_its_name_into_the_result() -> None:

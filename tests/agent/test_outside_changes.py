@@ -61,6 +61,33 @@ def test_a_change_while_the_run_waits_to_begin_is_in_the_first_request() -> None
     assert "2. [not-started] Two" in model.requests[0].messages[-1].text
 
 
+@pytest.mark.req("R0.44")
+def test_a_todo_that_the_person_moves_stands_there_in_the_next_request_and_in_the_log() -> None:
+    board = TodoBoard(["One", "Two", "Three"])
+
+    def looks() -> str:
+        """Looks while the person moves a todo."""
+        board.move(3, before=1)
+        return "seen"
+
+    model = ScriptedModel([ToolCall("looks"), UPDATE, "Fine."])
+    run = Agent(model, tools=[looks], todos=board, max_rounds=3).run_sync("go")
+    shown = [[words.find(f". [{status}] {title}") for title, status in TITLES] for words in map(_told, model.requests[:2])]
+    assert shown[0] == sorted(shown[0]) and -1 not in shown[0] + shown[1]
+    assert shown[1][2] < shown[1][0] < shown[1][1]
+    assert [todo.id for todo in run.todos] == [3, 1, 2], "an update of the model keeps it"
+    changed = tables.todos(run).query("what in ('reordered', 'status', 'edited', 'added', 'removed')")
+    assert list(zip(changed["by"], changed["what"], strict=True)) == [("outside", "reordered"), ("model", "status")]
+
+
+TITLES = [("One", "not-started"), ("Two", "not-started"), ("Three", "not-started")]
+
+
+def _told(request: Any) -> str:
+    """What the model is told last."""
+    return str(request.messages[-1].text)
+
+
 @pytest.mark.req("R0.46", "R0.63")
 def test_what_others_change_just_before_and_just_after_a_call_is_not_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
     board = TodoBoard(["One", "Two", "Three"])

@@ -18,12 +18,12 @@ from agentnb import Agent, Run, Store, ToolCall, tables
 from agentnb.agent.live import LiveRun
 from agentnb.core.events import Event, ModelReplied, RetryScheduled, TextDelta
 from agentnb.core.rounds import Retry
+from agentnb.display.wording import duration, retry_line
 from agentnb.errors import KeyRefused, ModelError, ProviderTrouble, RateLimited
 from agentnb.models import RemoteModel, connections, make_model, retry
 from agentnb.models.connections import limiter_of
 from agentnb.models.limiter import MOST_AT_ONCE
 from agentnb.models.retry import RetryPolicy
-from agentnb.notebook.wording import duration, retry_line
 from agentnb.testing import Cut, ErrorInStream, LoopbackServer, Stall, Status
 
 PATIENCE = 20

@@ -48,7 +48,7 @@ def test_interrupt_ends_a_sync_tool_and_the_next_cell_works(lab: Any) -> None:
     lab.wait_idle()
     index = lab.write_last("%%agent -m simulated:disciplined -t nap\n- `nap(600)`")
     lab.start_active()
-    lab.cell(index).get_by_text("Executing nap").wait_for(timeout=60_000)
+    lab.cell(index).locator(".agentnb-chip", has_text="Executing nap").wait_for(timeout=60_000)
     lab.command("notebook:interrupt-kernel")
     lab.cell(index).get_by_text("the run was stopped and its log closed").wait_for(timeout=60_000)
     assert "Cancelled" in lab.cell(index).inner_text()

@@ -9,8 +9,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from agentnb.core import events as e
+from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, user
+from agentnb.core.questions import KINDS as QUESTION_KINDS
+from agentnb.core.questions import WaitingOnUser
 from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
@@ -47,7 +50,7 @@ maybe_counts = st.none() | counts
 usages = st.builds(
     Usage, maybe_counts, maybe_counts, maybe_counts, maybe_counts, maybe_counts, st.none() | seconds, st.booleans()
 )
-specs = st.builds(ToolSpec, names, words, json_objects)
+specs = st.builds(ToolSpec, names, words, json_objects, st.lists(names, max_size=2).map(tuple))
 todos = st.builds(
     Todo,
     id=counts,
@@ -65,6 +68,23 @@ todos = st.builds(
 )
 todo_lists = st.lists(todos, max_size=2).map(tuple)
 guidance = st.builds(Guidance, set=words, cell=words, text=words, level=st.integers(1, 3), trigger=words, version=words)
+
+
+cells = st.none() | st.booleans() | words | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+tables = st.builds(
+    Table,
+    columns=st.lists(words, max_size=3).map(tuple),
+    rows=st.lists(st.lists(cells, max_size=3).map(tuple), max_size=3).map(tuple),
+    row_count=counts,
+    column_count=counts,
+    index=st.lists(words, max_size=2).map(tuple),
+    gap=st.integers(0, 3),
+)
+
+
+questions = st.builds(
+    WaitingOnUser, kind=st.sampled_from(QUESTION_KINDS), message=words, schema=json_objects, id=names, call_id=words
+)
 
 
 def _of_kind(kind: type[e.Event], **fields: Any) -> st.SearchStrategy[Any]:
@@ -106,9 +126,13 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
         signals=st.lists(st.sampled_from(["complete", "continue", "stop"]), max_size=2).map(tuple),
     ),
     e.ToolStarted: _of_kind(e.ToolStarted, call=calls),
-    e.ToolFinished: _of_kind(e.ToolFinished, result=results, seconds=seconds, traceback=words),
+    e.ToolFinished: _of_kind(e.ToolFinished, result=results, seconds=seconds, traceback=words, display=st.none() | tables),
     e.CallBlocked: _of_kind(e.CallBlocked, call=calls, result=results, rule=words),
     e.TodosChanged: _of_kind(e.TodosChanged, todos=todo_lists, by=st.sampled_from(["model", "outside"]), call_id=words),
+    e.QuestionAsked: _of_kind(e.QuestionAsked, question=questions),
+    e.QuestionAnswered: _of_kind(
+        e.QuestionAnswered, question_id=names, answer=json_values, declined=st.booleans(), withdrawn=st.booleans()
+    ),
     e.RoundFinished: _of_kind(e.RoundFinished, index=counts, status=st.sampled_from(["success", "error"]), seconds=seconds),
     e.LoopDetected: _of_kind(
         e.LoopDetected,

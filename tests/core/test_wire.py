@@ -68,6 +68,8 @@ def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
         "tool_finished",
         "call_blocked",
         "todos_changed",
+        "question_asked",
+        "question_answered",
         "round_finished",
         "loop_detected",
         "limit_reached",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agentnb.core.messages import Image, Message, Text, user
+from msgspec.structs import replace
+
+from agentnb.core.messages import Image, Message, Text, ToolResult, user
 from agentnb.core.request import Request
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
@@ -28,3 +30,11 @@ def test_a_request_is_the_sum_of_its_parts() -> None:
     whole = tokens_of_request(Request("Be brief.", messages, tools))
     assert whole == tokens_of_text("Be brief.") + tokens_of_tools(tools) + sum(map(tokens_of_message, messages))
     assert tokens_of_tools(tools) > 0
+    assert tokens_of_tools((replace(tools[0], effects=("network", "write")),)) == tokens_of_tools(tools)  # they are not sent
+
+
+def test_a_picture_in_a_result_counts_the_same_however_many_bytes_it_has() -> None:
+    small, large = (
+        Message("tool", (ToolResult("c", "look", (Text("see"), Image("image/png", b"x" * size))),)) for size in (10, 100_000)
+    )
+    assert tokens_of_message(small) == tokens_of_message(large) > 500

@@ -131,7 +131,7 @@ def test_a_plan_that_speaks_of_the_list_itself_is_done_as_it_says() -> None:
     prompt = "- `todo_operations('write', [{'id': 1, 'title': 'Mine', 'status': 'in-progress'}])`\n- `add(1)`"
     run = do("simulated:disciplined", prompt)
     assert [[call.name for call in one.calls] for one in run.rounds[:3]] == [[TODO_TOOL], ["add"], []]
-    assert "todo_operations: Wrote 1 todo" in run.rounds[2].text
+    assert "Wrote 1 todo" in run.rounds[2].text
 
 
 def test_results_of_the_list_are_no_part_of_the_answer() -> None:

@@ -83,7 +83,7 @@ def test_tools_it_was_not_given_are_not_called() -> None:
 
 def test_a_tool_that_failed_is_named_in_the_answer_with_what_it_raised() -> None:
     run = do("- `look('away')`")
-    assert "look failed: ValueError: nothing there\nat all" in run.text
+    assert "look failed:\n\n```\nValueError: nothing there\nat all" in run.text
 
 
 def test_a_long_result_is_shortened_in_the_answer() -> None:

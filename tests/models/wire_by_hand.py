@@ -27,7 +27,8 @@ NO_COUNTS = ["5", 1.5, float("nan"), float("inf"), -1, 10**30, True, None, [3], 
 """What servers send where a number of tokens should be."""
 URL = "data:image/png;base64,iVBORyBub3QgcmVhbGx5"
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-ADD = ToolSpec("add", "Adds.", SCHEMA)
+ADD = ToolSpec("add", "Adds.", SCHEMA, ("network", "read"))
+"""With effects, which no wire is to carry."""
 NOW = ToolSpec("now", "Says the time.", {})
 ODD = 'émoji 👀 עברית \u202e \x00 \x07 \\ " </x> {{ y }} \u2028'
 """A text with all that is easily broken on its way."""

@@ -63,6 +63,12 @@ class Cell:
         return [bundle for bundle in bundles if "agentnb-run" in bundle.get("text/html", "")]
 
     @property
+    def listing(self) -> dict[str, Any]:
+        """The list of runs, as ``%agent history`` displays it."""
+        bundles = [one["data"] for one in self.outputs if one["type"] == "display_data"]
+        return next(bundle for bundle in bundles if "agentnb-history" in bundle.get("text/html", ""))
+
+    @property
     def shown(self) -> str:
         """The last state of the run's display, as text."""
         return self.displays[-1]["text/plain"] if self.displays else ""
@@ -83,8 +89,9 @@ class Kernel:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=PATIENCE)
 
-    def run(self, code: str, interrupt_when: Callable[[Cell], bool] | None = None) -> Cell:
-        request = self.client.execute(code)
+    def run(self, code: str, interrupt_when: Callable[[Cell], bool] | None = None, *, attended: bool = False) -> Cell:
+        """``attended``: somebody could be asked, as in a notebook that is open; then a run has its live card."""
+        request = self.client.execute(code, allow_stdin=attended)
         cell, started, interrupted = Cell(), time.monotonic(), 0.0
         while True:
             assert time.monotonic() - started < PATIENCE, f"The cell does not end: {code}"

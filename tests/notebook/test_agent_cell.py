@@ -241,7 +241,7 @@ def test_hostile_text_never_becomes_markup(kernel: Any) -> None:
 
 def test_history_lists_the_runs_and_load_brings_one_back(kernel: Any) -> None:
     kernel.run("%%agent -o known\nhello there")
-    listing = kernel.run("%agent history").printed
+    listing = kernel.run("%agent history").listing["text/plain"]
     assert kernel.value("known.id") in listing and "hello there" in listing and "completed" in listing
     cell = kernel.run(f"%agent load {kernel.value('known.id')}")
     assert cell.status == "ok" and kernel.value("run == known") == "True"

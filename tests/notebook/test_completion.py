@@ -20,6 +20,7 @@ def complete(kernel: Any, code: str, at: int | None = None) -> list[str]:
         ("%%agent -m simulated:disciplined -t a", "add"),
         ("%%agent -t add na", "nap"),
         ("%agent his", "history"),
+        ("%agent history fa", "failed"),
         ("%agent tools ad", "add"),
         ("%agent defaults mo", "model="),
     ],

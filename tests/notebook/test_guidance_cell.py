@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -18,6 +20,17 @@ def listed():
 def marked(number, status="completed"):
     return todos(operation="update", todoUpdates=[{"id": number, "status": status}])
 """
+
+
+def words_of(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
+
+
+def todos_in(html: str) -> list[str]:
+    """The entries of the list, mark and all, as they read where no style is kept."""
+    listed = re.findall(r'<ul class="agentnb-todos.*?</ul>', html, re.DOTALL)
+    assert len(listed) == 1
+    return [words_of(one) for one in re.findall(r"<li.*?</li>", listed[0], re.DOTALL)]
 
 
 def test_a_cell_writes_a_set_and_the_next_one_uses_it(kernel: Any) -> None:
@@ -115,6 +128,15 @@ def test_the_person_ticks_a_todo_and_the_next_run_knows(kernel: Any) -> None:
     assert kernel.value("run.stop_reason, [t.status for t in run.todos]") == "('natural', ['completed', 'completed'])"
 
 
+def test_the_person_moves_a_todo_before_another_and_to_the_end(kernel: Any) -> None:
+    kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed()])")
+    kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
+    kernel.run("%agent todos add Look at it")
+    moved = kernel.run("%agent todos move 3 before 1")
+    assert [line[0] for line in moved.printed.splitlines()[1:]] == ["3", "1", "2"]
+    assert [line[0] for line in kernel.run("%agent todos move 1").printed.splitlines()[1:]] == ["3", "2", "1"]
+
+
 @pytest.mark.req("R0.62")
 def test_a_list_survives_the_kernel(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed(), marked(1, 'in-progress'), marked(1)])")
@@ -138,6 +160,9 @@ def test_a_list_survives_the_kernel(kernel: Any) -> None:
         ("%agent todos finish 1", "%agent todos cannot finish"),
         ("%agent todos done 9", "There is no todo 9"),
         ("%agent todos add", "What is to be done?"),
+        ("%agent todos move", "Which todo is to be moved?"),
+        ("%agent todos move 1 after 2", "'1 after 2' does not say which todo goes where"),
+        ("%agent todos move 2 before 9", "There is no todo 9"),
     ],
 )
 def test_what_cannot_be_done_to_a_list_is_said_in_one_line(kernel: Any, line: str, told: str) -> None:
@@ -154,9 +179,9 @@ def test_the_card_shows_guidance_and_todos(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed(), 'I will begin soon, I promise.', 'Soon.'])")
     kernel.run("%%agent -m model -t add --max-rounds 3\nDo it.")
     html = kernel.run("run").result["text/html"]
-    assert "○ 1 Step 1, not-started" in html
-    assert "guidance todos_tools: not followed (no tool was called)" in html
-    assert "intervention, level 1: not followed" in html
+    assert todos_in(html) == ["○ open: Step 1", "○ open: Step 2"]
+    assert "guidance todos_tools: ✗ not followed (no tool was called)" in words_of(html)
+    assert "intervention, level 1: ✗ not followed" in words_of(html)
     assert "2 todos are still open" in html
 
 
@@ -208,7 +233,9 @@ def test_a_long_list_is_shown_around_what_is_being_done(kernel: Any) -> None:
     )
     kernel.run("run = Agent(ScriptedModel(['Fine.']), todos=board, max_rounds=1).run_sync('go')")
     html = kernel.run("run").result["text/html"]
-    assert "80 todos before" in html and "80 todos after" in html and "Step 100," in html and "Step 20," not in html
+    shown = todos_in(html)
+    assert shown[0] == "80 todos before" and shown[-1] == "80 todos after"
+    assert shown[1:-1] == [f"✓ done: Step {n}" for n in range(80, 100)] + [f"○ open: Step {n}" for n in range(100, 120)]
 
 
 def test_going_on_without_the_tools_of_before_is_noticed(kernel: Any) -> None:

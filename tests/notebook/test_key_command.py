@@ -55,7 +55,7 @@ def asked(kernel: Any) -> Iterator[Asked]:
                 kernel.client.input(answer)
             return False  # no interrupt
 
-        return kernel.run(code, interrupt_when=respond), questions
+        return kernel.run(code, interrupt_when=respond, attended=True), questions
 
     yield run
     kernel.run("%agent key anthropic --forget\n%agent key openai --forget")
@@ -167,7 +167,9 @@ def test_forgetting_says_what_still_stands_in_the_environment(kernel: Any, asked
 
 
 def test_asking_can_be_interrupted(kernel: Any) -> None:
-    cell = kernel.run("%agent key anthropic", interrupt_when=lambda cell: kernel.client.stdin_channel.msg_ready())
+    cell = kernel.run(
+        "%agent key anthropic", interrupt_when=lambda cell: kernel.client.stdin_channel.msg_ready(), attended=True
+    )
     assert cell.error == "SettingsError: Interrupted: nothing was kept"
     kernel.client.get_stdin_msg(timeout=PATIENCE)
 
@@ -271,6 +273,8 @@ def test_a_tool_that_returns_a_key_shows_it_nowhere(kernel: Any, asked: Asked, e
     kernel.run("from agentnb import settings, tables")
     cell = kernel.run("%%agent -m simulated:disciplined -t leak fail\n- first `leak()`\n- then `fail()`")
     assert cell.status == "ok" and "[key]" in cell.shown and "[key]" in cell.displays[-1]["text/html"]
+    live = kernel.run("%%agent -m simulated:disciplined -t leak fail\n- first `leak()`\n- then `fail()`", attended=True)
+    assert live.status == "ok"  # the live card: what its widget is sent is published too
     kernel.run("run\n")
     kernel.run("print(list(run.events), run.messages)")
     kernel.run("print(tables.tool_calls(run).to_csv(), tables.messages(run).to_csv(), tables.rounds(run).to_csv())")

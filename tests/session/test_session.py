@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.live import LiveRun
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
 from agentnb.errors import SettingsError, StoreError
@@ -15,6 +17,7 @@ from agentnb.models import ScriptedModel
 from agentnb.session.choice import choose_model
 from agentnb.session.places import default_store
 from agentnb.session.session import Session
+from agentnb.tools.tool import ToolContext
 from agentnb.traces.store import Store
 
 
@@ -152,3 +155,28 @@ def test_a_conversation_with_an_object_asks_for_it_instead_of_going_to_another_s
     with pytest.raises(SettingsError, match="-m VARIABLE"):
         choose_model(None, before)
     assert choose_model("simulated:chatty", before)[0] == "simulated:chatty"
+
+
+@pytest.mark.req("KX.5")
+def test_the_newest_run_that_waits_for_an_answer_is_asking(session: Session) -> None:
+    async def asks(context: ToolContext) -> str:
+        return str(await context.ask("Well?"))
+
+    def begin(**how: bool) -> LiveRun:
+        model = ScriptedModel([ToolCall("asks"), "done"])
+        return session.start(Agent(model, tools=[asks], guidance="off", todos=False), "go", **how)
+
+    with pytest.raises(SettingsError, match="No run waits for an answer"):
+        session.asking()
+    first, second = begin(), begin()
+    alone = begin(can_ask=False).result(30)
+    end = time.monotonic() + 30
+    while not (first.run.waiting and second.run.waiting):
+        assert time.monotonic() < end
+    assert alone.rounds[0].results[0].error_code == "nobody_to_ask"
+    assert session.asking() is second
+    second.answer("yes")
+    second.result(30)
+    assert session.asking() is first
+    first.decline()
+    first.result(30)

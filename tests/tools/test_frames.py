@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 
-from agentnb.tools.frames import frame_text
+from agentnb.core.display_data import Table
+from agentnb.tools.frames import frame_table, frame_text
 
 
 def lines(value: Any) -> list[str]:
@@ -152,3 +154,109 @@ def test_of_a_long_or_wide_polars_frame_a_part_is_shown() -> None:
     assert len(found) == 2 + 1 + 15 + 1 + 15
     assert found[2].split() == [f"c{number}" for number in range(20)] and set(found[18].split()) == {"..."}
     assert found[-1].split()[0] == "499"
+
+
+def table(value: Any) -> Table:
+    """The table of a frame, after it has been through a log."""
+    found = frame_table(value)
+    assert found is not None
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Table) == found
+    return found
+
+
+def test_a_frame_is_a_table_of_plain_values_too() -> None:
+    frame = pd.DataFrame({"species": ["Adelie", None], "mass": [3750.0, np.nan], "year": [2007, 2008], "ok": [True, False]})
+    assert table(frame) == Table(
+        columns=("species", "mass", "year", "ok"),
+        rows=((0, "Adelie", 3750.0, 2007, True), (1, None, None, 2008, False)),
+        row_count=2,
+        column_count=4,
+        index=("",),
+    )
+
+
+def test_a_table_keeps_all_levels_of_an_index_with_their_names() -> None:
+    frame = pd.DataFrame({"island": ["B", "D"], "species": ["x", "y"], "mass": [1, 2]}).set_index(["island", "species"])
+    found = table(frame)
+    assert found.index == ("island", "species") and found.columns == ("mass",) and found.column_count == 1
+    assert found.rows == (("B", "x", 1), ("D", "y", 2))
+
+
+def test_a_series_is_a_table_of_one_column() -> None:
+    found = table(pd.Series([1.5, 2.0], index=["a", "b"], name="mass"))
+    assert (found.columns, found.rows, found.row_count) == (("mass",), (("a", 1.5), ("b", 2.0)), 2)
+    assert table(pd.Series([1])).columns == ("",)
+
+
+def test_of_a_long_or_wide_frame_the_table_has_the_first_and_last_rows_and_the_first_columns() -> None:
+    found = table(pd.DataFrame(np.arange(3_000_000).reshape(10_000, 300)))
+    assert (found.row_count, found.column_count, found.gap) == (10_000, 300, 15)
+    assert found.columns == tuple(map(str, range(20)))
+    assert [row[0] for row in found.rows] == [*range(15), *range(9_985, 10_000)]
+    assert {len(row) for row in found.rows} == {21}
+    assert table(pd.DataFrame({"a": range(30)})).gap == 0
+
+
+def test_cells_and_names_in_a_table_are_short_and_of_one_line() -> None:
+    found = table(pd.DataFrame({"name\n" * 100: ["long\n" * 10_000], "b": [list(range(1_000))]}))
+    assert max(len(str(cell)) for cell in found.rows[0]) == 100
+    assert max(map(len, found.columns)) == 40
+    assert "\n" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("values", "cells"),
+    [
+        (pd.array([1, None], dtype="Int64"), [1, None]),
+        (pd.Categorical(["x", None]), ["x", None]),
+        (pd.to_datetime(["2026-05-04", None]), ["2026-05-04", None]),
+        (pd.to_datetime(["2026-05-04 12:30", "2026-05-05 00:00"]), ["2026-05-04 12:30:00", "2026-05-05 00:00:00"]),
+        (np.array([np.inf, -np.inf, 1]), ["inf", "-inf", 1.0]),
+        (np.array([2**60, 2]), [str(2**60), 2]),
+        ([10**400, 1], ["1" + "0" * 96 + "...", 1]),
+        ([np.int8(3), np.float32(0.5)], [3, 0.5]),
+        ([np.True_, {"a": 1}], ["True", "{'a': 1}"]),
+        (["\ud800", "ü"], ["\ufffd", "ü"]),
+    ],
+    ids=[
+        "integers with gaps",
+        "categories",
+        "days",
+        "times",
+        "endless",
+        "large",
+        "huge",
+        "numpy",
+        "objects",
+        "half characters",
+    ],
+)
+def test_values_of_a_table_are_what_json_has(values: Any, cells: list[Any]) -> None:
+    found = table(pd.DataFrame({"a": pd.Series(values, dtype=object if isinstance(values, list) else None)}))
+    assert [row[1] for row in found.rows] == cells
+    assert [type(row[1]) for row in found.rows] == [type(cell) for cell in cells]
+
+
+def test_odd_frames_are_tables_too() -> None:
+    assert table(pd.DataFrame([[1, 2]], columns=["a", "a"])).columns == ("a", "a")
+    assert table(pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "x")]))).columns == ("a / x",)
+    assert table(pd.DataFrame()).rows == () and table(pd.DataFrame({"a": []})).columns == ("a",)
+
+
+def test_a_styled_frame_is_the_table_of_its_frame() -> None:
+    pytest.importorskip("jinja2")
+    frame = pd.DataFrame({"a": [1]})
+    assert table(frame.style) == table(frame)
+
+
+def test_a_polars_frame_is_a_table_without_an_index() -> None:
+    found = table(polars_like({"name": ["a", "bc"], "mass": [1.5, None]}))
+    assert found == Table(("name", "mass"), (("a", 1.5), ("bc", None)), 2, 2)
+    long = table(polars_like({f"c{number}": list(range(500)) for number in range(60)}))
+    assert (long.row_count, long.column_count, len(long.rows), long.gap, len(long.columns)) == (500, 60, 30, 15, 20)
+    assert [long.rows[14][0], long.rows[15][0]] == [14, 485]
+
+
+@pytest.mark.parametrize("value", ["DataFrame", 1, None, [1], np.zeros(3), object()], ids=repr)
+def test_anything_else_is_no_table(value: Any) -> None:
+    assert frame_table(value) is None

@@ -108,8 +108,33 @@ def test_the_person_may_remove_even_what_is_completed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("number", "before", "order"),
+    [
+        (3, 1, [3, 1, 2]),
+        (1, 3, [2, 1, 3]),
+        (2, 1, [2, 1, 3]),
+        (1, None, [2, 3, 1]),
+        (1, 2, [1, 2, 3]),
+        (3, None, [1, 2, 3]),
+        (2, 2, [1, 2, 3]),
+    ],
+)
+def test_the_person_puts_a_todo_before_another_one_or_at_the_end(number: int, before: int | None, order: list[int]) -> None:
+    mine = TodoBoard([Todo(1, "a", "completed", created_at=NOW), Todo(2, "b", dependencies=(3,)), Todo(3, "c", "in-progress")])
+    at_first = mine.read()
+    assert mine.move(number, before=before) is at_first[number - 1]
+    assert [todo.id for todo in mine] == order
+    assert sorted(mine, key=lambda todo: todo.id) == list(at_first), "nothing else about them has changed"
+    assert (mine.read() is at_first) == (order == [1, 2, 3])
+
+
+@pytest.mark.parametrize(
     ("act", "said"),
     [
+        (lambda mine: mine.move(9), "There is no todo 9 on the board. There is 1, 2, 3."),
+        (lambda mine: mine.move(1, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
+        (lambda mine: mine.move(9, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
+        (lambda mine: mine.move(1, before="2"), "'2' is no number of a todo"),
         (lambda mine: mine.complete(9), "There is no todo 9 on the board. There is 1, 2, 3."),
         (lambda mine: mine.remove(22), "There is no todo 22 on the board. Did you mean 2?"),
         (lambda mine: mine.edit(9, title="x"), "There is no todo 9 on the board."),
@@ -274,6 +299,7 @@ def test_what_can_be_read_and_changed_is_a_board() -> None:
 NUMBERS = st.integers(0, 5)
 ACTS = st.one_of(
     st.tuples(st.sampled_from(["start", "complete", "reopen", "remove"]), st.tuples(NUMBERS), st.just({})),
+    st.tuples(st.just("move"), st.tuples(NUMBERS, NUMBERS | st.none()), st.just({})),
     st.tuples(st.just("block"), st.tuples(NUMBERS, st.sampled_from(["", "no key"])), st.just({})),
     st.tuples(
         st.sampled_from(["edit", "add"]),

@@ -237,6 +237,20 @@ def test_what_the_person_changed_is_seen_by_the_next_call() -> None:
     assert "1 applied, 0 failed, 1 redundant" in outcome.text
 
 
+@pytest.mark.req("R0.44")
+def test_the_order_that_the_person_made_is_shown_and_kept_by_all_that_does_not_replace_the_list() -> None:
+    board = three()
+    board.move(3, before=1)
+    assert shows(call(board, {"operation": "read"}).text, tuple(board))
+    call(board, {"operation": "update", "todoUpdates": [{"id": 2, "status": "completed"}, {"id": 3, "title": "Draw it"}]})
+    assert [todo.id for todo in board] == [3, 1, 2]
+    call(board, {"operation": "add", "newTodos": [{"title": "Ask"}]})
+    assert [todo.id for todo in board] == [3, 1, 2, 4]
+    items = [{"id": todo.id, "title": todo.title, "status": todo.status} for todo in sorted(board, key=lambda todo: todo.id)]
+    assert "Wrote 4 todos" in call(board, {"operation": "write", "todoList": items}).text
+    assert [todo.id for todo in board] == [1, 2, 3, 4]
+
+
 def test_reading_changes_nothing_even_on_a_board_that_cannot_be_changed() -> None:
     class ReadOnly(TodoBoard):
         def change(self, update: Any) -> Todos:

@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from agentnb import Agent, GuidanceSet, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, tool
 from agentnb.agent.start import Task, board_of, new_log, run_task, toolbox_of
 from agentnb.agent.threads import call_in_thread
+from agentnb.core.events import QuestionAsked
 from agentnb.core.inbox import CommandName, Inbox
 from agentnb.core.messages import Message, Text, Thinking, user
+from agentnb.core.questions import Answer
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import AgentnbError
 from agentnb.models import Reply, ScriptedModel, TextDelta, make_model
 from agentnb.models.model import Retry, StreamItem
+from agentnb.tools.tool import ToolContext
 
 words = st.text(st.characters(), max_size=12)  # half characters too
 numbers = st.integers(-100, 100)
@@ -55,7 +58,16 @@ async def hang() -> str:
     return "never"
 
 
-TOOLS = (add, echo, boom, nap, hang)
+async def ask(context: ToolContext, turns: int = 1) -> str:
+    """Asks the person; one that is asked twice does not wait for the second answer."""
+    answer = await context.ask("Well?\ud83d", {"enum": ["yes", "no"]}, "approval")
+    if turns > 1:
+        asyncio.ensure_future(context.ask("Sure?"))  # noqa: RUF006  # who asks it has ended
+        await asyncio.sleep(0)
+    return str(answer)
+
+
+TOOLS = (add, echo, boom, nap, hang, ask)
 
 arguments = st.one_of(
     st.just({}),
@@ -68,7 +80,7 @@ ids = st.sampled_from(["", "", "call_1", "call_2", "ü"])
 fitting = st.one_of(
     st.builds(ToolCall, st.just("add"), st.fixed_dictionaries({"a": numbers, "b": numbers}), ids),
     st.builds(ToolCall, st.sampled_from(["echo", "boom"]), st.fixed_dictionaries({"text": st.text(max_size=8)}), ids),
-    st.builds(ToolCall, st.sampled_from(["nap", "hang"]), st.just({}), ids),
+    st.builds(ToolCall, st.sampled_from(["nap", "hang", "ask"]), st.just({}), ids),
     st.builds(ToolCall, st.just("nap"), st.fixed_dictionaries({"turns": st.integers(0, 5)}), ids),
 )
 again = st.builds(ToolCall, st.just("echo"), st.just({"text": "again"}), ids)
@@ -95,7 +107,7 @@ calls = st.one_of(
     fitting,
     again,
     todo_calls,
-    st.builds(ToolCall, st.sampled_from(["add", "echo", "boom", "nap", "hang", "gone", "think"]), arguments, ids),
+    st.builds(ToolCall, st.sampled_from(["add", "echo", "boom", "nap", "hang", "ask", "gone", "think"]), arguments, ids),
 )
 usages = st.builds(Usage, st.none() | st.integers(0, 99), st.none() | st.integers(0, 99), cost=st.none() | st.floats(0, 1))
 stop_reasons = st.sampled_from(["end_turn", "tool_use", "max_tokens", "refusal", "tool_calls", "pause_turn", "never_heard_of"])
@@ -204,6 +216,7 @@ BY_HAND = [
     _stubborn(Minimal(), WRITE, *["Well, well."] * 6),
     _stubborn(Minimal(), *[[ECHO, READ]] * 6),
     _stubborn(Matrix(), *['echo(text="again")'] * 6),
+    _stubborn(Matrix(), ToolCall("ask"), [ToolCall("ask", {"turns": 2}), ToolCall("ask", {"turns": 3})]),
 ]
 """What chance brings about too rarely: loops, open todos that the model passes over, markers."""
 
@@ -235,9 +248,14 @@ async def _do(plan: Plan, replies: tuple[Any, ...], store: Store, before: Run | 
                 board.add(text)
             else:
                 inbox.put(cast(CommandName, name), text)
+        if isinstance(item, QuestionAsked) and item.question.kind == "approval":
+            number = int(item.question.id.removeprefix("q"))
+            inbox.put("answer", answer=Answer(item.question.id, "yes", declined=number % 3 == 0))
         heard += 1
 
-    task = Task(user("Go, \ud83d go"), before, None, None, store, (watch,), board, toolbox=toolbox_of(agent, board))
+    task = Task(
+        user("Go, \ud83d go"), before, None, None, store, (watch,), board, toolbox=toolbox_of(agent, board), can_ask=True
+    )
     try:
         return await run_task(agent, make_model(agent.model), task, new_log(task), inbox, call_in_thread)
     except AgentnbError as error:

@@ -55,7 +55,20 @@ def test_the_live_run_the_stored_one_the_saved_one_and_the_folded_one_are_equal(
         assert load_traces(store) == sorted(runs, key=lambda run: run.id)
 
 
-@pytest.mark.req("R0.8", "R0.71", "KX.10", "KX.11")
+@quickly
+@with_those_by_hand
+@given(plans)
+def test_a_summary_says_of_a_run_what_folding_it_says(plan: Plan) -> None:
+    with runs_of(plan) as (store, runs):
+        found = {one.id: one for one in store.summaries()}
+        for run in runs:
+            one, used = found[run.id], run.usage
+            assert (one.status, one.stop_reason, one.rounds) == (run.status, run.stop_reason, len(run.rounds))
+            known = [count for count in (used.input, used.output) if count is not None]
+            assert (one.tokens, one.cost) == (sum(known) if known else None, run.cost)
+
+
+@pytest.mark.req("R0.8", "R0.71", "KX.5", "KX.10", "KX.11")
 @quickly
 @with_those_by_hand
 @given(plans)
@@ -66,6 +79,7 @@ def test_every_call_is_answered_once_and_nothing_is_missing_or_twice(plan: Plan)
             check_calls(run)
             check_rounds(run)
             check_guidance(run)
+            check_questions(run)
 
 
 def check_events(run: Run) -> None:
@@ -113,6 +127,17 @@ def check_guidance(run: Run) -> None:
     lists = [event.todos for event in run.events if isinstance(event, e.TodosChanged)]
     assert all(before != after for before, after in pairwise([run.events[0].todos, *lists]))  # type: ignore[union-attr]
     assert run.todos == [run.events[0].todos, *lists][-1]  # type: ignore[union-attr]
+
+
+def check_questions(run: Run) -> None:
+    """Each question is answered or withdrawn once, before the call that asked ends; nothing is left open."""
+    asked = {event.question.id: event for event in run.events if isinstance(event, e.QuestionAsked)}
+    answered = [event for event in run.events if isinstance(event, e.QuestionAnswered)]
+    assert sorted(event.question_id for event in answered) == sorted(asked) and run.waiting == ()
+    ends = {event.result.call_id: event.seq for event in run.events if isinstance(event, e.ToolFinished)}
+    for answer in answered:
+        question = asked[answer.question_id]
+        assert question.seq < answer.seq < ends[question.question.call_id]
 
 
 def test_events_of_all_kinds_come_about() -> None:

@@ -15,8 +15,10 @@ import pytest
 
 from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.events import RoundFinished
+from agentnb.core.messages import Message
+from agentnb.core.usage import Usage
 from agentnb.errors import StoreError, TraceError
-from agentnb.models import ScriptedModel
+from agentnb.models import Reply, ScriptedModel
 from agentnb.tools.tool import ToolContext
 from agentnb.traces import store as store_module
 
@@ -160,6 +162,55 @@ def test_summaries_stand_newest_first_and_say_how_runs_ended(tmp_path: Path) -> 
         assert (one.status, one.stop_reason, one.rounds) == (run.status, run.stop_reason, len(run.rounds))
         assert (one.prompt, one.model, one.started_at, one.seconds) == (run.prompt, run.model, run.started_at, run.seconds)
     assert [one.id for one in store.summaries(2)] == [one.id for one in found[:2]] and store.summaries(0) == []
+
+
+def replied(cost: float | None, tokens: int | None = 3) -> Reply:
+    return Reply(Message("assistant", (ToolCall("gone"),)), Usage(tokens, tokens, cost=cost), "tool_use", {})
+
+
+@pytest.mark.parametrize(
+    ("usages", "tokens", "cost"),
+    [
+        ([(0.1, 3), (0.2, 4)], 14, 0.1 + 0.2),
+        ([(0.1, 3), (None, 4)], 14, None),
+        ([(None, None)], None, None),
+        ([(0.0, None), (0.0, 4)], 8, 0.0),
+    ],
+)
+def test_a_summary_adds_up_tokens_and_cost_as_the_run_does(
+    tmp_path: Path, usages: list[tuple[float | None, int | None]], tokens: int | None, cost: float | None
+) -> None:
+    store = Store(tmp_path)
+    run = do(store, *[replied(*one) for one in usages], max_rounds=len(usages))
+    (one,) = store.summaries()
+    assert (one.tokens, one.cost) == (tokens, cost) == (tokens, run.cost)
+
+
+def test_of_a_run_that_called_no_model_the_summary_says_it_cost_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = do(store)
+    cut_after(store, run, 2)
+    (one,) = store.summaries()
+    assert (one.tokens, one.cost) == (0, 0.0) and store.load(run.id).cost == 0.0
+
+
+def test_a_reply_that_was_cut_off_within_its_line_is_not_counted(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = do(store, replied(0.1), replied(0.2), max_rounds=2)
+    lines = store.path(run.id).read_bytes().splitlines(keepends=True)
+    last = max(place for place, line in enumerate(lines) if line.startswith(b'{"kind":"model_replied"'))
+    store.path(run.id).write_bytes(b"".join(lines[:last]) + lines[last][:-9])
+    (one,) = store.summaries()
+    assert (one.tokens, one.cost) == (6, 0.1) == (6, store.load(run.id).cost)
+
+
+def test_a_reply_that_cannot_be_read_makes_the_cost_unknown(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = do(store, replied(0.1), replied(0.2), max_rounds=2)
+    data = store.path(run.id).read_bytes()
+    store.path(run.id).write_bytes(data.replace(b'"cost":0.1', b'"cost":0.1x', 1))
+    (one,) = store.summaries()
+    assert (one.tokens, one.cost, one.status) == (6, None, "limited")
 
 
 @pytest.mark.parametrize("events", [1, 2, 3, 4])

@@ -11,7 +11,7 @@ import pytest
 
 from agentnb import Agent, Run, Store, load_trace, load_traces, save_trace
 from agentnb.core.wire import encode
-from agentnb.errors import NotAvailable, StoreError, TraceError
+from agentnb.errors import StoreError, TraceError
 from agentnb.models import ScriptedModel
 
 
@@ -74,10 +74,12 @@ def test_a_place_that_cannot_be_written_is_an_error_in_one_line(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["run.html", "run.HTM"])
-def test_a_page_is_of_a_later_version(tmp_path: Path, name: str) -> None:
-    with pytest.raises(NotAvailable, match=r"pages in this version yet. Save the log: a name that ends with \.jsonl"):
-        save_trace(do(), tmp_path / name)
-    assert list(tmp_path.iterdir()) == []
+def test_a_name_of_a_page_makes_a_page_which_is_no_log_and_says_so_when_it_is_loaded(tmp_path: Path, name: str) -> None:
+    page = save_trace(do(), tmp_path / name)
+    assert list(tmp_path.iterdir()) == [page]
+    assert page.read_text("utf-8").lower().startswith("<!doctype html>") and "Done. ✓" in page.read_text("utf-8")
+    with pytest.raises(TraceError, match=f"{name}"):
+        load_trace(page)
 
 
 def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -159,3 +161,20 @@ def test_a_foreign_file_in_a_folder_is_left_out_with_a_warning_and_refused_when_
             assert load_traces(source) == [run]
     with pytest.raises(TraceError, match=r"other\.jsonl"):
         load_traces(tmp_path / "other.jsonl")
+
+
+def test_what_is_no_file_is_not_replaced_and_a_link_stays_one(tmp_path: Path) -> None:
+    run = do()
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(StoreError, match=r"cannot be saved as .* it is there already, and is no file"):
+        save_trace(run, tmp_path / "pipe.jsonl")
+    assert (tmp_path / "pipe.jsonl").is_fifo()
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
+    assert save_trace(run, tmp_path / "link.jsonl") == tmp_path / "link.jsonl"
+    assert (tmp_path / "link.jsonl").is_symlink() and load_trace(tmp_path / "real.jsonl") == run
+
+
+@pytest.mark.parametrize("name", ["a\0b.jsonl", "a\ud800.jsonl", "a\0b.html", "~nobody-of-this-name/x.html"])
+def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
+    with pytest.raises(StoreError, match="The run cannot be saved as"):
+        save_trace(do(), name)

@@ -38,7 +38,8 @@ class TodoBoard(Board):
     """A list of todos in memory, for the person and the agent alike; any thread and any cell may use it.
 
     ``TodoBoard(["Load the data", "Describe it"])`` takes titles, dicts or `Todo` objects. ``start``, ``complete``, ``reopen``,
-    ``block``, ``edit``, ``add`` and ``remove`` change it; a running agent sees that with its next look. Raises `SettingsError`.
+    ``block``, ``edit``, ``add``, ``move`` and ``remove`` change it; a running agent sees that with its next look.
+    Raises `SettingsError`.
     """
 
     def __init__(self, todos: Iterable[Todo | Fields | str] = ()) -> None:
@@ -106,6 +107,19 @@ class TodoBoard(Board):
 
         self.change(without)
         return removed[-1]
+
+    def move(self, id: int, before: int | None = None) -> Todo:  # noqa: A002
+        """Put it before another one, or at the end. Nothing else about it changes, nor what waits for it."""
+
+        def moved(todos: Todos) -> Todos:
+            todo, other = _find(todos, id), None if before is None else _find(todos, before)
+            if other is todo:
+                return todos
+            left = [one for one in todos if one is not todo]
+            left.insert(len(left) if other is None else left.index(other), todo)
+            return tuple(left)
+
+        return _find(self.change(moved), id)
 
     def edit(self, id: int, **fields: Any) -> Todo:  # noqa: A002
         """Change fields of a todo, named as in `Todo` or in JSON. None puts a field back to its default."""

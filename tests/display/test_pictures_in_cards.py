@@ -10,15 +10,20 @@ from typing import Any
 
 import PIL.Image
 import pytest
+from hostile import check_is_harmless
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Image, Text, ToolCall
 from agentnb.core.run import Run
+from agentnb.display import html
+from agentnb.display.html import run_html, running_html
+from agentnb.display.markup import Html
+from agentnb.display.text import run_text
 from agentnb.models import ScriptedModel
-from agentnb.notebook import html
-from agentnb.notebook.html import run_html
-from agentnb.notebook.text import run_text
 from agentnb.tools.tool import ToolOutcome
+
+KEPT = {"src", "alt", "class", "style"}
+"""The attributes of a picture."""
 
 
 def picture(kind: str = "PNG", width: int = 40) -> bytes:
@@ -70,7 +75,7 @@ def test_a_picture_stands_in_the_card_of_its_call_with_its_words(kind: str) -> N
     (image,) = images_of(run)
     assert image["src"].startswith(f"data:image/{kind.lower()};base64,") and shown_bytes(image) == data
     assert image["alt"] == run.rounds[0].results[0].text and image["alt"].startswith("a picture")
-    assert set(image) == {"src", "alt", "style"}
+    assert set(image) == KEPT
 
 
 def test_each_picture_has_the_words_before_it() -> None:
@@ -86,29 +91,33 @@ def test_text_tells_of_pictures_too() -> None:
 def test_bytes_that_are_no_picture_are_not_shown_whatever_they_are_called(data: bytes) -> None:
     outcome = ToolOutcome(True, (Text("a picture"), Image('image/png"onerror="x', data)))
     shown = run_html(run_with(outcome))
-    assert Images(shown).images == [] and "onerror" not in shown and "<script" not in shown and "<svg" not in shown
+    check_is_harmless(shown)
+    assert Images(shown).images == [] and "<script" not in shown and "<svg" not in shown
 
 
 def test_the_media_type_is_that_of_the_bytes() -> None:
     (image,) = images_of(run_with(ToolOutcome(True, (Image('text/html"onerror="x', picture()),))))
-    assert image["src"].startswith("data:image/png;base64,") and set(image) == {"src", "alt", "style"}
+    assert image["src"].startswith("data:image/png;base64,") and set(image) == KEPT
 
 
 @pytest.mark.parametrize("hostile", ['" onload="x', "<script>x</script>", "'><img src=x>"])
 def test_hostile_words_of_a_picture_are_only_words(hostile: str) -> None:
-    shown = Images(run_html(run_with(ToolOutcome(True, (Text(hostile), Image("image/png", picture()))))))
+    saved = run_html(run_with(ToolOutcome(True, (Text(hostile), Image("image/png", picture())))))
+    check_is_harmless(saved)
+    shown = Images(saved)
     (image,) = shown.images
-    assert image["alt"] == hostile and set(image) == {"src", "alt", "style"} and "script" not in shown.tags
+    assert image["alt"] == hostile and set(image) == KEPT and "script" not in shown.tags
 
 
 def test_pictures_are_shown_when_the_run_has_ended_and_not_each_time_it_is_drawn_before() -> None:
     run = run_with(picture(width=10), picture(width=20))
-    kept: dict[int, str] = {}
+    drawn: dict[int, Html] = {}
     growing = Run()
     for event in run.events:
         growing.apply(event)
-        assert len(images_of(growing, finished_rounds=kept)) == (0 if growing.should_continue else 2)
-    assert run_html(growing, finished_rounds=kept) == run_html(run)
+        assert Images(running_html(growing, drawn=drawn)).images == []
+    assert not any("<img" in one for one in drawn.values()) and sorted(drawn) == [0, 1, 2]
+    assert len(images_of(growing)) == 2 and run_html(growing) == run_html(run)
 
 
 def test_of_more_pictures_than_a_notebook_should_hold_the_last_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.run import Run
-from agentnb.notebook import wording
+from agentnb.display import wording
 
 ROUNDS_WHILE_RUNNING = 12
 """Rounds that are shown of a run that is going on; the finished run shows all."""
 LINE = 110
 """Characters of a line that shows a result."""
+MOST_READ = 10_000
+"""Characters of a text that its first words are looked for in."""
 
 
 def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
@@ -25,8 +27,11 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
     if not last_text and run.rounds:
         lines += round_lines(run.rounds[-1], with_text=bool(run.rounds[-1].records))
     if streaming:
-        lines.append(f"     {wording.first_line(wording.clean(streaming), LINE)}")
-    lines += [f"  {line}" for line, _ in wording.todo_lines(run)]
+        lines.append(f"     {wording.first_line(wording.clean(streaming[:MOST_READ]), LINE)}")
+    lines += [f"  {line}" for line in wording.todo_lines(run)]
+    lines += wording.question_lines(run)
+    if run.waiting and run.should_continue:
+        lines.append("Answer it: %agent answer TEXT")
     lines += [f"Note: {note}" for note in wording.notes(run)]
     if ending := wording.ending(run):
         lines.append(ending)
@@ -41,7 +46,7 @@ def round_lines(one: WorkflowRound, *, with_text: bool = True) -> Iterator[str]:
             yield f"{number}[{line.text}]"
             number = "     "
     if with_text and one.text.strip():
-        yield number + wording.first_line(wording.clean(one.text), LINE)
+        yield number + wording.first_line(wording.clean(one.text[:MOST_READ]), LINE)
         number = "     "
     for record in one.records:
         yield number + call_line(record)
@@ -51,5 +56,6 @@ def round_lines(one: WorkflowRound, *, with_text: bool = True) -> Iterator[str]:
 def call_line(record: CallRecord) -> str:
     """A call and how it ended, on one line."""
     shown = f"{wording.clean(record.call.name)}({wording.arguments(record, 60)})"
-    result = wording.first_line(wording.clean(record.result.text), LINE - 40) if record.result else ""
-    return f"{shown}  {wording.outcome(record)}" + (f"  → {result}" if result else "")
+    result = wording.first_line(wording.clean(record.result.text[:MOST_READ]), LINE - 40) if record.result else ""
+    took = f", {wording.duration(record.seconds)}" if record.seconds else ""
+    return f"{shown}  {wording.outcome(record)}{took}" + (f"  → {result}" if result else "")

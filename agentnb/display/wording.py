@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.core.guidance import CELLS, INTERVENTION, TODO_LIST, Followed, Guidance
+from agentnb.core.messages import encodable
+from agentnb.core.questions import choice_in_words, choices
 from agentnb.core.rounds import CallRecord, Retry, WorkflowRound, is_blocked
 from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL, Todo, has_open, open_todos
@@ -34,6 +36,14 @@ CHIPS = {
     "interrupted": "Interrupted",
     "failed": "Failed",
 }
+WHY_NOT_RUN = {
+    "consecutive": "the same call again and again",
+    "immediate_repeat": "the same call has just succeeded",
+    "frequency": "the same call too often",
+    "alternation": "the same two calls in turn",
+    "batch": "the same calls as in the replies before",
+}
+"""Why a gate did not let a call run, by its rule."""
 MARKS = {"running": "…", "ok": "✓", "failed": "✗", "stopped": "■", "blocked": "⊘"}
 MOST_TODOS = 40
 """Todos of a list that are shown."""
@@ -44,7 +54,7 @@ TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "b
 
 def clean(text: str) -> str:
     """The text without control characters; lines and tabs stay."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", encodable(text).replace("\r\n", "\n"))
 
 
 def cut(text: str, most: int) -> str:
@@ -58,16 +68,29 @@ def first_line(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
-def chip(run: Run) -> str:
-    """The state in a word or two; while a tool runs, its name."""
+def chip(run: Run, *, hears: bool = False) -> str:
+    """The state in a word or two; while a tool runs, its name. ``hears``: words of a reply are coming in."""
     if run.status == "running" and run.open_round is not None:
         open_calls = [record.call.name for record in run.open_round.records if record.result is None]
         if open_calls:
             return f"Executing {', '.join(dict.fromkeys(open_calls))}"
-        return "Retrying" if run.open_round.retries and run.open_round.reply is None else "Thinking"
+        return "Retrying" if run.open_round.retries and run.open_round.reply is None and not hears else "Thinking"
+    if run.status == "waiting_on_user" and run.waiting:
+        return "Waiting for you"
     if leaves_todos(run):
         return "Done, todos open"
     return CHIPS[run.status] if run.rounds or run.status != "running" else "Starting"
+
+
+def question_lines(run: Run) -> list[str]:
+    """What the person is asked, with the answers to choose from; of a run whose process died, what it was asked then."""
+    asks = "It had asked" if run.status == "interrupted" else "It asks"
+    return [f"{asks}: {clean(one.message)}{_choices(one.schema)}" for one in run.waiting]
+
+
+def _choices(schema: dict[str, Any]) -> str:
+    listed = ", ".join(map(choice_in_words, choices(schema)))
+    return clean(f" ({first_line(listed, 200)})") if listed else ""
 
 
 def leaves_todos(run: Run) -> bool:
@@ -78,6 +101,11 @@ def leaves_todos(run: Run) -> bool:
 def notes(run: Run) -> list[str]:
     """What the person should know besides; the todos themselves stand in the list."""
     return [clean(warning.partition(":\n")[0]) for warning in run.warnings]
+
+
+def told(run: Run) -> list[str]:
+    """The notes, and how it ended if it did not simply come to its end."""
+    return [note for note in (*notes(run), ending(run)) if note]
 
 
 def meta(run: Run) -> list[str]:
@@ -165,11 +193,13 @@ def state(record: CallRecord) -> str:
 
 
 def outcome(record: CallRecord) -> str:
-    """How a call ended: its mark, and how long it took."""
+    """How a call stands, as a mark and in words: ``✓ ok``, ``⊘ not run: the same call again and again``."""
     kind = state(record)
-    code = f" {record.result.error_code}" if record.result is not None and kind == "failed" else ""
-    code = " as a duplicate" if kind == "blocked" else code
-    return f"{MARKS[kind]} {kind}{clean(code)}" + (f", {duration(record.seconds)}" if record.seconds else "")
+    if kind == "blocked":
+        return f"{MARKS[kind]} not run: {WHY_NOT_RUN.get(record.rule, 'it repeats itself')}"
+    code = record.result.error_code if record.result is not None and kind == "failed" else None
+    why = f": {clean(code).replace('_', ' ')}" if code not in (None, "tool_error") else ""
+    return f"{MARKS[kind]} {kind}{why}"
 
 
 def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
@@ -211,17 +241,30 @@ def retry_line(retry: Retry) -> str:
     return f"attempt {retry.attempt} failed, the next after {duration(retry.seconds)}: {reason}"
 
 
-def todo_lines(run: Run) -> list[tuple[str, str]]:
-    """The list, a line and a status each; of a long one the part around what is being done."""
-    first = next((place for place, todo in enumerate(run.todos) if todo.status != "completed"), 0)
-    start = max(0, min(first - MOST_TODOS // 2, len(run.todos) - MOST_TODOS))
-    shown = run.todos[start : start + MOST_TODOS]
-    lines = [(todo_line(todo), str(todo.status)) for todo in shown]
-    if start:
-        lines.insert(0, (f"{counted(start, 'todo')} before", ""))
-    if after := len(run.todos) - start - len(shown):
-        lines.append((f"{counted(after, 'todo')} after", ""))
-    return lines
+class ShownTodos(NamedTuple):
+    """Of a list what is shown, and in words what stands before and after it; these are empty where nothing does."""
+
+    before: str
+    todos: tuple[Todo, ...]
+    after: str
+
+
+def shown_todos(todos: tuple[Todo, ...]) -> ShownTodos:
+    """Of a long list the part around what is being done."""
+    first = next((place for place, todo in enumerate(todos) if todo.status != "completed"), 0)
+    start = max(0, min(first - MOST_TODOS // 2, len(todos) - MOST_TODOS))
+    after = max(0, len(todos) - start - MOST_TODOS)
+    return ShownTodos(
+        f"{counted(start, 'todo')} before" if start else "",
+        todos[start : start + MOST_TODOS],
+        f"{counted(after, 'todo')} after" if after else "",
+    )
+
+
+def todo_lines(run: Run) -> list[str]:
+    """The list, a line each."""
+    before, shown, after = shown_todos(run.todos)
+    return [line for line in (before, *map(todo_line, shown), after) if line]
 
 
 def todo_line(todo: Todo) -> str:

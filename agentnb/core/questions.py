@@ -1,0 +1,174 @@
+"""Questions to the person: one kind of pause for all that waits for them, and what an answer must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from agentnb.core.messages import encodable
+from agentnb.errors import SettingsError
+
+QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]
+"""What the person is asked for: a permission, something they know, a look at a plan, a step that is theirs to do."""
+KINDS: tuple[QuestionKind, ...] = ("approval", "elicitation", "plan_review", "human_step")
+
+TEXT: dict[str, Any] = {"type": "string"}
+"""The schema of an answer in words."""
+YES = frozenset({"yes", "y", "true", "ok"})
+NO = frozenset({"no", "n", "false"})
+MOST_OF_A_PROBLEM = 300
+"""Characters of one sentence about an answer."""
+MOST_CHOICES = 12
+"""Choices that can be seen at a glance: so many a hint lists, and a card has as buttons."""
+_FORMS = {
+    "string": "a text",
+    "boolean": "yes or no",
+    "integer": "a whole number",
+    "number": "a number",
+    "object": "a JSON object",
+    "array": "a JSON list",
+    "null": "null",
+}
+
+
+class WaitingOnUser(msgspec.Struct, frozen=True):
+    """A question that is open: a run waits for its answer.
+
+    ``schema`` is the JSON Schema of the answer, ``call_id`` the tool call that asks. It is plain data and stands in the run's
+    log, so that it is still there after the kernel was restarted.
+    """
+
+    kind: QuestionKind
+    message: str
+    schema: dict[str, Any]
+    id: str
+    call_id: str = ""
+
+
+class Answer(NamedTuple):
+    """What the person said to a question. ``declined``: they will not answer it."""
+
+    question_id: str
+    value: Any = None
+    declined: bool = False
+
+
+def checked_schema(schema: Any) -> dict[str, Any]:
+    """The JSON Schema of an answer as plain data; `SettingsError` if it is none. ``None`` asks for words.
+
+    The first call for another schema loads a library, which takes a moment: not for the thread of an event loop.
+    """
+    if schema is None or schema == TEXT:
+        return TEXT
+    from jsonschema import Draft202012Validator, SchemaError
+
+    if not isinstance(schema, dict):
+        raise SettingsError(f"schema={schema!r} is no JSON Schema", 'Write a dict, such as {"enum": ["yes", "no"]}')
+    plain = _plain(schema)
+    try:
+        Draft202012Validator.check_schema(plain)
+    except SchemaError as error:
+        words = f"The schema of the answer is no JSON Schema: {_cut(error.message)}"
+        raise SettingsError(words, 'Write a dict, such as {"enum": ["yes", "no"]}') from error
+    return plain  # type: ignore[no-any-return]  # a dict, as it was
+
+
+def checked_answer(schema: dict[str, Any], value: Any) -> Any:
+    """The answer as plain data; `SettingsError`, which says what would fit, if it does not fit the schema."""
+    plain = _plain(value)
+    problem = _problem(schema, plain)
+    if problem:
+        raise SettingsError(f"That is no answer to the question: {problem}", _hint(schema))
+    return plain
+
+
+def answer_in_words(schema: dict[str, Any], text: str) -> Any:
+    """The answer that was typed: the first way to read the text that fits the schema.
+
+    It may be words, one of the choices, yes or no, or JSON; `SettingsError`, which says what would fit, if none does.
+    """
+    text = encodable(text.strip())
+    for value in _readings(schema, text):
+        if not _problem(schema, value):
+            return value
+    raise SettingsError(f"That is no answer to the question: {_problem(schema, text)}", _hint(schema))
+
+
+def choices(schema: dict[str, Any]) -> list[Any]:
+    """The answers to choose from, where the schema lists them or asks for yes or no; of any other none."""
+    options = schema.get("enum")
+    if isinstance(options, list):
+        return options
+    return [True, False] if schema.get("type") == "boolean" else []
+
+
+def choice_in_words(choice: Any) -> str:
+    """A choice as a person reads it, and may type it."""
+    if isinstance(choice, bool):
+        return "yes" if choice else "no"
+    return choice if isinstance(choice, str) else msgspec.json.encode(choice).decode()
+
+
+def _readings(schema: dict[str, Any], text: str) -> Iterator[Any]:
+    yield text
+    texts = [choice for choice in choices(schema) if isinstance(choice, str)]
+    yield from [choice for choice in texts if choice.casefold() == text.casefold()]
+    if text.casefold() in YES | NO:
+        yield text.casefold() in YES
+    try:
+        yield msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return
+
+
+def _problem(schema: dict[str, Any], value: Any) -> str:
+    """What is wrong with the value, in a sentence; empty if it fits."""
+    if schema == TEXT:
+        return "" if isinstance(value, str) else f"{_shown(value)} is not a text"
+    from jsonschema import Draft202012Validator
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    # A registry of its own: no schema makes us fetch anything.
+    validator = Draft202012Validator(schema, registry=Registry())
+    try:
+        error = next(validator.iter_errors(value), None)
+    except Unresolvable as missing:
+        return f"its schema refers to {missing.ref}, which is not in it"
+    if error is None:
+        return ""
+    where = ".".join(str(step) for step in error.absolute_path)
+    return _cut(f"{where}: {error.message}" if where else error.message)
+
+
+def _hint(schema: dict[str, Any]) -> str:
+    if found := choices(schema):
+        listed = ", ".join(_cut(choice_in_words(choice)) for choice in found[:MOST_CHOICES])
+        return f"Answer with one of: {listed}{', ...' if len(found) > MOST_CHOICES else ''}"
+    kinds = schema.get("type")
+    forms = [_FORMS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds or ()) if kind in _FORMS]
+    names = ", ".join(schema.get("properties", {}))
+    return f"Answer with {' or '.join(forms) or 'JSON'}{f' with {names}' if names else ''}"
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON holds it; `SettingsError` if it does not."""
+    if isinstance(value, str):
+        return encodable(value)
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        words = encodable(_cut(f"{type(error).__name__}: {error}"))
+        raise SettingsError(f"That cannot be written as JSON ({words})", "Give texts, numbers, lists and dicts") from error
+
+
+def _shown(value: Any) -> str:
+    return _cut(msgspec.json.encode(value).decode())
+
+
+def _cut(text: str) -> str:
+    """The library repeats the whole value; its words stand at the end."""
+    half = MOST_OF_A_PROBLEM // 2
+    return text if len(text) <= MOST_OF_A_PROBLEM else f"{text[:half]} … {text[-half:]}"

@@ -1,0 +1,98 @@
+"""A run in a few kilobytes, whatever its length: for where many stand one below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentnb.core.rounds import CallRecord, WorkflowRound
+from agentnb.core.run import Run
+from agentnb.display.head import chip_html, note_tone, prompt_html
+from agentnb.display.markdown import markdown_html
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.style import inlined
+from agentnb.display.wording import MARKS, asides, clean, counted, cut, first_line, meta, state, todo_lines, told
+
+MOST_OF_A_PROMPT = 300
+MOST_OF_AN_ANSWER = 2_500
+LAST_ROUNDS = 20
+LINE = 130
+"""Characters of a line about a round."""
+ROOM = {"answer": 6_000, "todos": 1_800, "rounds": 3_200, "notes": 1_200}
+"""Bytes of HTML that each part may have; together with the rest under 15,000."""
+
+
+def compact_html(run: Run) -> Html:
+    """State, prompt, answer, todos, a line for each of the last rounds, and what to type for all of it."""
+    pieces = (
+        _head(run),
+        prompt_html(run.prompt, MOST_OF_A_PROMPT, "compact-prompt"),
+        _answer(run),
+        *_notes(run),
+        _lines("compact-todos", _that_fit(todo_lines(run), ROOM["todos"])),
+        _rounds(run),
+        tag(
+            "div", "compact-hint", tag("code", "compact-code", f"%agent load {run.id}"), " shows all of it, and puts it in run"
+        ),
+    )
+    return inlined(tag("div", "compact", *pieces))
+
+
+def _head(run: Run) -> Html:
+    return tag("div", "compact-head", chip_html(run), " ", tag("span", "meta", first_line(", ".join(meta(run)), 200)))
+
+
+def _answer(run: Run) -> Html:
+    """As Markdown; what would make too much HTML of it, as plain words."""
+    if not run.is_answered or not run.text.strip():
+        return NOTHING
+    text = cut(run.text.strip(), MOST_OF_AN_ANSWER)
+    html = inlined(tag("div", "compact-answer", markdown_html(text, MOST_OF_AN_ANSWER + 100)))
+    return html if _size(html) <= ROOM["answer"] else tag("pre", "compact-lines", words(run.text.strip(), 800))
+
+
+def _notes(run: Run) -> Iterable[Html]:
+    lines = _that_fit([first_line(note, 400) for note in told(run)], ROOM["notes"], newest=True)
+    return [tag("div", f"compact-note {note_tone(run)}", line) for line in lines]
+
+
+def _rounds(run: Run) -> Html:
+    """Without the last one where that is the answer, which stands above."""
+    count = len(run.rounds) - run.is_answered
+    last = run.rounds[max(0, count - LAST_ROUNDS) : count]
+    lines = _that_fit([_round_line(one) for one in last], ROOM["rounds"], newest=True)
+    if earlier := count - len(lines):
+        lines.insert(0, counted(earlier, "earlier round"))
+    return _lines("compact-lines", lines)
+
+
+def _round_line(one: WorkflowRound) -> str:
+    """``  3  I look first.  load ✓, describe ✗ failed``."""
+    said = [first_line(clean(one.text), 60)] if one.text.strip() else []
+    calls = ", ".join(_call(record) for record in one.records)
+    told = [line.text for line in asides(one) if line.at_once]
+    line = "  ".join([*said, calls] if calls else said or told or [one.status])
+    return f"{one.index + 1:>3}  {line if len(line) <= LINE else line[: LINE - 1] + '…'}"
+
+
+def _call(record: CallRecord) -> str:
+    kind = state(record)
+    return f"{first_line(clean(record.call.name), 40)} {MARKS[kind]}" + ("" if kind == "ok" else f" {kind}")
+
+
+def _lines(kind: str, lines: list[str]) -> Html:
+    return tag("pre", kind, "\n".join(lines)) if lines else NOTHING
+
+
+def _that_fit(lines: list[str], room: int, *, newest: bool = False) -> list[str]:
+    """As many as have room once they are HTML: from the first, or from the last."""
+    kept: list[str] = []
+    for line in reversed(lines) if newest else lines:
+        room -= _size(words(line)) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return kept[::-1] if newest else kept
+
+
+def _size(html: Html) -> int:
+    return len(html.encode("utf-8", "replace"))

@@ -1,0 +1,135 @@
+"""The first line of a card, and the totals at its side: state, time, tokens, money."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from agentnb.core.events import RetryScheduled
+from agentnb.core.run import Run
+from agentnb.core.usage import Usage
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.totals import Totals
+from agentnb.display.wording import (
+    chip,
+    counted,
+    duration,
+    first_line,
+    leaves_todos,
+    thousands,
+    tokens_and_cost,
+)
+
+TONES = {
+    "running": "active",
+    "waiting_on_user": "asking",
+    "completed": "good",
+    "limited": "warn",
+    "stopped": "warn",
+    "cancelled": "warn",
+    "interrupted": "warn",
+    "failed": "bad",
+}
+MARKS = {"active": "●", "asking": "◆", "good": "✓", "warn": "■", "bad": "✗"}
+"""A state has its own mark, and its word: colour only underlines it."""
+MOST_OF_A_PROMPT = 2_000
+
+
+def tone(run: Run) -> str:
+    """How it stands: active, asking, good, warn or bad."""
+    return "warn" if leaves_todos(run) else TONES[run.status]
+
+
+def note_tone(run: Run) -> str:
+    """The tone of what the person should know besides."""
+    return "bad" if tone(run) == "bad" else "warn"
+
+
+def prompt_html(prompt: str, most: int = MOST_OF_A_PROMPT, kind: str = "prompt") -> Html:
+    """What the person asked for."""
+    return tag("div", kind, tag("b", "", "Asked: "), words(prompt.strip(), most)) if prompt.strip() else NOTHING
+
+
+def chip_html(run: Run, *, hears: bool = False) -> Html:
+    """The state in a word or two, with its mark; a wait that is nearly over counts down in a live card."""
+    kind = tone(run)
+    until = _wait_ends(run)
+    rest = tag("span", "", "", data_until=str(_milliseconds(until))) if until else NOTHING
+    return tag(
+        "span",
+        f"chip {kind}",
+        tag("span", "mark", MARKS[kind], aria_hidden="true"),
+        f" {first_line(chip(run, hears=hears), 200)}",
+        rest,
+    )
+
+
+def _wait_ends(run: Run) -> datetime | None:
+    """When the next attempt to reach the model is made, while one is waited for."""
+    last = run.events[-1] if run.events else None
+    return last.at + timedelta(seconds=last.seconds) if isinstance(last, RetryScheduled) else None
+
+
+def _milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1_000)
+
+
+def meta_html(run: Run, totals: Totals, *, ticks: bool = False) -> Html:
+    """How far it has come, and what that took. ``ticks``: the time that has passed is counted where it is shown."""
+    parts = [_rounds(run), _elapsed(run, ticks), *map(words, tokens_and_cost(run.usage)), *_ended(run, totals)]
+    shown = [part for part in parts if part]
+    return tag("span", "meta", _divided([tag("span", "part", part) for part in shown], " · "))
+
+
+def _divided(pieces: list[Html], by: str) -> Html:
+    """The pieces in a row; what stands between them is seen only where no style is kept."""
+    return Html(tag("span", "unseen", by).join(pieces))
+
+
+def _rounds(run: Run) -> Html:
+    if run.should_continue and run.rounds:
+        most = f" of {run.max_rounds}" if run.max_rounds else ""
+        return words(f"round {len(run.rounds)}{most}")
+    return words(counted(len(run.rounds), "round")) if run.rounds else NOTHING
+
+
+def _elapsed(run: Run, ticks: bool) -> Html:
+    if run.ended_at is not None:
+        return words(duration(run.seconds))
+    since = run.started_at if ticks and run.should_continue else None
+    return tag("span", "", "", data_since=str(_milliseconds(since))) if since is not None else NOTHING
+
+
+def _ended(run: Run, totals: Totals) -> list[Html]:
+    if run.should_continue or not totals.failed:
+        return []
+    return [tag("span", "bad", f"{counted(totals.failed, 'call')} failed")]
+
+
+def model_html(run: Run) -> Html:
+    """Which model, and when it is over under which guidance."""
+    guidance = run.settings.get("guidance")
+    told = ""
+    if not run.should_continue and isinstance(guidance, dict) and guidance.get("set") not in (None, "off"):
+        told = f" · guidance {first_line(str(guidance['set']), 60)}@{str(guidance.get('version', ''))[:4]}"
+    name = run.model.partition("?")[0]
+    return tag("span", "model", words(first_line(name, 80) + told), title=first_line(run.model, 300))
+
+
+def totals_html(run: Run, totals: Totals) -> Html:
+    """Tokens, calls and guidance, one line each."""
+    rows = [
+        ("input", _input(run.usage)),
+        ("output", thousands(run.usage.output) if run.usage.output else ""),
+        ("tool calls", totals.with_ends(str(totals.calls)) if totals.calls else ""),
+        ("guidance followed", f"{totals.followed} of {totals.judged}" if totals.judged else ""),
+        ("model calls tried again", str(totals.retried) if totals.retried else ""),
+    ]
+    shown = [
+        joined(tag("span", "", name, tag("span", "unseen", ": ")), tag("span", "value", value)) for name, value in rows if value
+    ]
+    return joined(tag("div", "title", "Run"), tag("div", "totals", _divided(shown, " · "))) if shown else NOTHING
+
+
+def _input(usage: Usage) -> str:
+    cached = f" ({thousands(usage.cache_read)} cached)" if usage.cache_read else ""
+    return f"{thousands(usage.input)}{cached}" if usage.input else ""

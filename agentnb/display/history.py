@@ -1,0 +1,84 @@
+"""The list of runs: as text, and as HTML that stays in a saved notebook, in which each line opens to its run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from agentnb.display.head import MARKS, TONES
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.style import kept
+from agentnb.display.wording import CHIPS, clean, counted, first_line, thousands
+from agentnb.traces.summaries import RunSummary
+
+MOST_OPENING = 20
+"""Runs of a list that open to themselves: they stay in the notebook, so their size is bounded. More are lines of text."""
+SHORT_ID = 8
+"""Characters from the end of an id that name a run well enough for ``%agent load``."""
+
+
+def history_text(found: Sequence[RunSummary], told: str) -> str:
+    """A line each, below what is ``told`` about the list."""
+    return "\n".join([clean(told), *map(_line, found)])
+
+
+def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str], Html]) -> Html:
+    """The list, newest first; the first `MOST_OPENING` open to what ``open_run`` makes of their id."""
+    rows = [_row(one, open_run) for one in found[:MOST_OPENING]]
+    rest = _rest(found[MOST_OPENING:]) if len(found) > MOST_OPENING else NOTHING
+    return kept(tag("div", "history", tag("div", "history-title", told), *rows, rest))
+
+
+def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
+    """Whether each of these words occurs in its status, its model or its prompt."""
+    told = "\n".join((one.status, CHIPS.get(one.status, ""), one.model, one.prompt)).casefold()
+    return all(word.casefold() in told for word in wanted)
+
+
+def _line(one: RunSummary) -> str:
+    took = f"{first_line(one.status, 20):<11} {counted(one.rounds, 'round'):>10}  {cost_told(one):>8}"
+    return clean(f"{first_line(one.id, 100)}  {took}  {first_line(one.model, 22):<22}  {first_line(one.prompt, 34)}")
+
+
+def _row(one: RunSummary, open_run: Callable[[str], Html]) -> Html:
+    first = tag("span", "history-first", status_html(one), " ", tag("span", "history-prompt", asked_html(one)))
+    summary = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(one)))
+    return tag("details", "history-run", summary, tag("div", "history-open", open_run(one.id)))
+
+
+def status_html(one: RunSummary) -> Html:
+    """How it stands: a mark and a word."""
+    tone = TONES.get(one.status, "warn")
+    mark = tag("span", "mark", MARKS[tone], aria_hidden="true")
+    return tag("b", f"history-status {tone}", mark, f" {CHIPS.get(one.status, one.status)}")
+
+
+def asked_html(one: RunSummary) -> Html:
+    """The first words of its prompt."""
+    return words(first_line(clean(one.prompt), 160) or "(no prompt)")
+
+
+def _figures(one: RunSummary) -> Html:
+    """What it took, in columns."""
+    cells = [
+        ("when", f"{one.started_at.astimezone():%d %b %H:%M}", f"{one.started_at.astimezone():%Y-%m-%d %H:%M:%S}"),
+        ("rounds", counted(one.rounds, "round"), None),
+        ("tokens", f"{thousands(one.tokens)} tokens" if one.tokens is not None else "", None),
+        ("cost", cost_told(one), None),
+        ("model", first_line(clean(one.model), 40), first_line(one.model, 300)),
+        ("id", f"…{one.id[-SHORT_ID:]}" if len(one.id) > SHORT_ID else one.id, one.id),
+    ]
+    shown = [piece for name, text, title in cells for piece in (tag("span", f"history-{name}", text, title=title), " ")]
+    return tag("span", "history-figures", *shown[:-1])
+
+
+def cost_told(one: RunSummary) -> str:
+    """What it cost; that a price is unknown is not that it was free."""
+    if one.cost is None:
+        return "no price"
+    return f"${one.cost:.4f}" if one.cost else "$0"
+
+
+def _rest(found: Sequence[RunSummary]) -> Html:
+    """Those that do not open, as text in one fold."""
+    summary = tag("summary", "history-summary", f"{counted(len(found), 'run')} before these")
+    return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(map(_line, found))))

@@ -1,0 +1,169 @@
+"""A run as HTML that survives saving: inline styles, ``<details>``, no script, no style sheet.
+
+All text of models and tools is escaped, or Markdown made harmless; pictures that a tool gave stand in it as data, nothing
+is fetched. The pieces are those of the live card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from agentnb.agent.past_requests import requests_of
+from agentnb.core.messages import Image
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run import Run
+from agentnb.display.head import chip_html, meta_html, model_html, note_tone, prompt_html, totals_html
+from agentnb.display.markdown import markdown_html
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.rounds import MOST_OF_A_TEXT, Form, effects_of, round_html, round_pieces
+from agentnb.display.said import Said
+from agentnb.display.sight import sight_html
+from agentnb.display.style import inlined, kept
+from agentnb.display.text import ROUNDS_WHILE_RUNNING
+from agentnb.display.todos import todos_html
+from agentnb.display.totals import Totals
+from agentnb.display.wording import asides, counted, leaves_todos, told
+
+MOST_OF_PICTURES = 4_000_000
+"""Bytes of all pictures of a run, which stay in the notebook when it is saved; of more the last are shown."""
+MOST_ROUNDS = 400
+"""Rounds of a run that stand in a saved notebook; of a longer one the last, and its first `FIRST`."""
+FIRST = 20
+MOST_SEEN = 60
+"""Rounds of a run that tell in a saved notebook what the model saw; of a longer one the last."""
+
+
+def run_html(
+    run: Run,
+    *,
+    last_text: bool = True,
+    prompt: bool = False,
+    folds: Mapping[str, bool] | None = None,
+    variable: str = "run",
+) -> Html:
+    """The whole run that has ended, folded: its answer first, what it did beneath.
+
+    ``last_text=False`` leaves out the answer, for where it is shown beside; ``folds`` are those that the person has opened
+    (or closed) in the live card, and that stay so; ``variable`` holds the run.
+    """
+    return kept(plain_html(run, Form(folds=folds or {}, variable=variable), last_text=last_text, prompt=prompt))
+
+
+def plain_html(run: Run, form: Form, *, last_text: bool = True, prompt: bool = False) -> Html:
+    """As `run_html`, for where there is a style sheet."""
+    totals = Totals(run.rounds)
+    form = form._replace(effects=effects_of(run.tools), over=not run.should_continue)
+    return tag(
+        "div",
+        "run",
+        head_html(run, totals),
+        prompt_html(run.prompt) if prompt else NOTHING,
+        answer_html(run.text) if run.is_answered and last_text else NOTHING,
+        tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING,
+        _what_it_did(run, totals, form),
+        notes_html(run),
+    )
+
+
+def running_html(run: Run, *, streaming: str = "", drawn: dict[int, Html] | None = None, hint: str = "") -> Html:
+    """A run that goes on, where no live card can be: its last rounds, and the text that streams.
+
+    ``drawn`` keeps the rounds that cannot change any more from one call to the next.
+    """
+    drawn = {} if drawn is None else drawn
+    shown = run.rounds[-ROUNDS_WHILE_RUNNING:]
+    left_out = len(run.rounds) - len(shown)
+    form = Form(pictures=False, effects=effects_of(run.tools))  # it is drawn many times a second
+    rounds = [_drawn(one, drawn, form, run.waiting if one is run.open_round else ()) for one in shown]
+    earlier = tag("div", "aside", counted(left_out, "earlier round")) if left_out else NOTHING
+    text = tag("div", "streaming", words(streaming, MOST_OF_A_TEXT)) if streaming else NOTHING
+    todos = tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING
+    hinted = tag("div", "aside", hint) if hint else NOTHING
+    return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hinted, todos, earlier, *rounds, text, notes_html(run)))
+
+
+def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[WaitingOnUser]) -> Html:
+    if one.status == "running":
+        return inlined(round_html(one.index, round_pieces(one, form, questions=questions)))
+    if one.index not in drawn:
+        drawn[one.index] = inlined(round_html(one.index, round_pieces(one, form)))
+    return drawn[one.index]
+
+
+def answer_html(text: str) -> Html:
+    """An answer: the model's words as Markdown."""
+    return tag("div", "answer", markdown_html(text.strip(), MOST_OF_A_TEXT))
+
+
+def head_html(run: Run, totals: Totals) -> Html:
+    """State, what it took, and the model, on one line where there is room."""
+    return tag("div", "head", chip_html(run), " ", meta_html(run, totals), " ", model_html(run))
+
+
+def notes_html(run: Run) -> Html:
+    """What the person should know besides, and how it ended if it did not simply come to its end."""
+    return joined(*[tag("div", f"note {note_tone(run)}", words(note, 2_000)) for note in told(run)])
+
+
+def _what_it_did(run: Run, totals: Totals, form: Form) -> Html:
+    rounds = _rounds(run, form)
+    if not rounds:
+        return NOTHING
+    counts = [counted(totals.rounds, "round"), totals.calls_told, totals.guidance_told, totals.found_told]
+    summary = tag("summary", "summary", "What it did: " + " · ".join(one for one in counts if one))
+    went_well = run.status == "completed" and not totals.failed and not leaves_todos(run)
+    body = tag("div", "rounds", *rounds, tag("div", "list", totals_html(run, totals)))
+    return tag("details", "", summary, body, open=form.is_open("rounds", not went_well or any(form.folds.values())))
+
+
+def _rounds(run: Run, form: Form) -> list[Html]:
+    hidden = run.rounds[-1].index if run.is_answered else -1  # the last round is the answer, and shown as such
+    pictured = pictured_rounds(run.rounds, None if form.whole else MOST_OF_PICTURES)
+    said, saw = Said(run.events), _seen(run, form)
+    rounds = []
+    for place, one in enumerate(run.rounds):
+        if not form.whole and FIRST <= place < len(run.rounds) - MOST_ROUNDS:
+            if place == FIRST:
+                rounds.append(_left_out(run))
+            continue
+        if one.index == hidden and not (_is_remarkable(one) or said.during(one.index) or len(run.rounds) > 1):
+            continue
+        pieces = round_pieces(
+            one,
+            form._replace(pictures=one.index in pictured),
+            saw=saw.get(one.index, NOTHING),
+            said=said.during(one.index),
+            questions=run.waiting if one is run.rounds[-1] else (),
+            with_text=one.index != hidden,
+        )
+        rounds.append(round_html(one.index, pieces))
+    return rounds
+
+
+def _left_out(run: Run) -> Html:
+    count = counted(len(run.rounds) - MOST_ROUNDS - FIRST, "round")
+    return tag("div", "list aside", f'{count} left out here. All: save_trace(run, "run.html")')
+
+
+def _is_remarkable(one: WorkflowRound) -> bool:
+    return any(line.at_once for line in asides(one))
+
+
+def _seen(run: Run, form: Form) -> dict[int, Html]:
+    first = 0 if form.whole else max(0, len(run.rounds) - MOST_SEEN)
+    return {index: sight_html(seen, whole=False) for index, seen in requests_of(run) if index >= first or not index}
+
+
+def pictured_rounds(rounds: Iterable[WorkflowRound], room: int | None) -> frozenset[int]:
+    """The rounds whose pictures are shown, from the last back as far as there is ``room`` (bytes; None: for all)."""
+    found: set[int] = set()
+    for one in reversed(list(rounds)):
+        size = sum(len(part.data) for result in one.results for part in result.parts if isinstance(part, Image))
+        if room is not None:
+            room -= size
+            if room < 0:
+                break
+        if size:
+            found.add(one.index)
+    return frozenset(found)

@@ -1,0 +1,261 @@
+"""What a live card shows, as data: the pieces of the run so far, and what of them has changed since they were last sent.
+
+It knows neither widgets nor threads. Each frame has a number, so that a browser that missed one can ask for the whole;
+the whole and the frames since then give the same picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.events import (
+    AnyEvent,
+    CommandReceived,
+    Delta,
+    Event,
+    ModelReplied,
+    RetryScheduled,
+    RoundFinished,
+    RoundStarted,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    ThinkingDelta,
+)
+from agentnb.core.messages import encodable
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run import Run
+from agentnb.core.todos import Todo
+from agentnb.display.head import chip_html, meta_html, model_html, totals_html
+from agentnb.display.html import notes_html
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.rounds import Form, Pieces, call_html, effects_of, round_pieces, text_html, thinking_html
+from agentnb.display.said import Said
+from agentnb.display.streamed_markdown import Blocks
+from agentnb.display.todos import todos_html
+from agentnb.display.totals import Totals
+from agentnb.display.wording import chip, clean
+
+Frame = dict[str, Any]
+ASKED = ("pause", "resume", "say")
+"""What is asked of a run and read by its loop later, between two rounds."""
+MOST_ASKED = 2_000
+"""Characters that are shown of words that were not read yet."""
+
+
+class LiveCard:
+    """The picture of one run that grows. Give it each event and delta; take a frame whenever one may be sent."""
+
+    def __init__(self, *, controls: bool = True) -> None:
+        """``controls``: whether what is clicked can be heard while the run goes on."""
+        self.run = Run()
+        self._controls = controls
+        self._form = Form(live=controls)
+        self._totals = Totals()
+        self._said = Said()
+        self._asked: list[tuple[str, str]] = []
+        self._rounds: dict[int, Pieces] = {}
+        self._drawn: dict[str, tuple[tuple[object, ...], Html]] = {}
+        self._stale: set[int] = set()
+        self._slots: dict[str, Html] = {}
+        self._blocks = Blocks()
+        self._settled: list[Html] = []
+        self._thought = ""
+        self.heard: list[Delta] = []
+        """What has come of a reply that is not whole yet, as it came."""
+        self._new_text: list[str] = []
+        self._new_thought: list[str] = []
+        self._seq = 0
+        self._streams = 0
+
+    def take(self, item: AnyEvent | Delta) -> None:
+        """Take in what has happened."""
+        if isinstance(item, Event):
+            self._take_event(item)
+            return
+        self.heard.append(item)
+        if isinstance(item, TextDelta):
+            self._new_text.append(item.text)
+        elif isinstance(item, ThinkingDelta):
+            self._new_thought.append(item.text)
+
+    def asked(self, name: str, text: str = "") -> None:
+        """The person has asked for that, and the run has not read it yet: it stands there until its event comes."""
+        if name in ASKED:
+            self._asked.append((name, encodable(text)))
+
+    def _take_event(self, event: AnyEvent) -> None:
+        self.run.apply(event)
+        if isinstance(event, RoundStarted):
+            self._drawn.clear()
+            self._stale.add(event.index - 1)  # its status may be another now
+        elif isinstance(event, ModelReplied | RetryScheduled):
+            self._end_stream()
+        elif isinstance(event, RoundFinished):
+            self._totals.add(self.run.rounds[-1])
+        elif isinstance(event, RunStarted):
+            self._form = self._form._replace(effects=effects_of(event.tools))
+        elif isinstance(event, CommandReceived):
+            self._was_read(event)
+        elif isinstance(event, RunFinished):
+            self._asked.clear()
+        self._said.take(event)
+        self._stale.add(len(self.run.rounds) - 1)
+
+    def _was_read(self, event: CommandReceived) -> None:
+        asked = (event.command, event.text if event.command == "say" else "")
+        if asked in self._asked:
+            self._asked.remove(asked)
+
+    def _end_stream(self) -> None:
+        self._streams += 1
+        self.heard.clear()
+        self._blocks, self._settled, self._thought = Blocks(), [], ""
+        self._new_text.clear()
+        self._new_thought.clear()
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether there are words of a reply that is not whole yet."""
+        return bool(self._new_text or self._new_thought or self._settled or self._blocks.tail or self._thought)
+
+    def frame(self, todos: tuple[Todo, ...] | None = None) -> Frame | None:
+        """What has changed since the last frame; None if nothing has. ``todos``: the list as it is on its board now."""
+        slots = self._new_slots(todos)
+        rounds = self._new_rounds()
+        stream = self._new_stream()
+        if not (slots or rounds or stream):
+            return None
+        self._seq += 1
+        return {**self._frame(), "slots": slots, "rounds": rounds, "stream": stream}
+
+    def whole(self, todos: tuple[Todo, ...] | None = None) -> Frame:
+        """All of it, for a view that has missed something, or that is new."""
+        self.frame(todos)  # so that what is kept is up to date; it has the number of the whole then
+        rounds = [{"index": index, "keys": list(pieces), "html": dict(pieces)} for index, pieces in self._rounds.items()]
+        stream = {
+            "settled": list(self._settled),
+            "tail": self._blocks.tail,
+            "kind": self._blocks.tail_kind,
+            "thought": self._thought,
+        }
+        return {**self._frame(), "whole": True, "slots": dict(self._slots), "rounds": rounds, "stream": stream}
+
+    def _frame(self) -> Frame:
+        return {
+            "kind": "frame",
+            "seq": self._seq,
+            "now": round(datetime.now(UTC).timestamp() * 1_000),
+            "say": chip(self.run, hears=self.is_streaming),
+            "going": self.run.should_continue,
+            "heard": self._controls,
+            "streaming": self._streams if self.is_streaming else None,
+        }
+
+    def _new_slots(self, todos: tuple[Todo, ...] | None) -> dict[str, Html]:
+        run = self.run
+        current = run.open_round
+        totals = self._totals.and_of(current) if current is not None else self._totals
+        now = {
+            "chip": chip_html(run, hears=self.is_streaming),
+            "meta": joined(meta_html(run, totals, ticks=True), model_html(run)),
+            "controls": self._controls_html(),
+            "todos": todos_html(run.todos if todos is None else todos, live=self._controls),
+            "totals": totals_html(run, totals),
+            "notes": notes_html(run),
+            "asked": self._asked_html(),
+        }
+        changed = {name: html for name, html in now.items() if self._slots.get(name) != html}
+        self._slots |= changed
+        return changed
+
+    def _controls_html(self) -> Html:
+        if not self.run.should_continue:
+            return NOTHING
+        if not self._controls:
+            return tag("span", "hint", "To stop it: Kernel → Interrupt")
+        last = next((name for name, _ in reversed(self._asked) if name != "say"), "")
+        is_paused = self.run.status == "waiting_on_user" and not self.run.waiting
+        told = tag("span", "hint", "Pausing …") if last == "pause" and not is_paused else NOTHING
+        to_resume = last == "pause" or (is_paused and not last)
+        do, label = ("resume", "Resume") if to_resume else ("pause", "Pause")
+        return joined(told, _button(do, label), _button("stop", "Stop", main=True))
+
+    def _asked_html(self) -> Html:
+        """What the person said and the model has not read yet."""
+        later = tag("span", "aside", " (read in the next round)")
+        said = [words(text, MOST_ASKED) for name, text in self._asked if name == "say"]
+        lines = [tag("div", "said", tag("b", "", "You: "), text, later) for text in said]
+        return tag("div", "round", tag("div", "number"), tag("div", "pieces", *lines)) if lines else NOTHING
+
+    def _new_rounds(self) -> list[dict[str, Any]]:
+        changed = []
+        for index in sorted(self._stale):
+            if 0 <= index < len(self.run.rounds):
+                before, pieces = self._rounds.get(index, {}), self._pieces(self.run.rounds[index])
+                new = {key: html for key, html in pieces.items() if before.get(key) != html}
+                self._rounds[index] = pieces
+                if new or list(before) != list(pieces):
+                    changed.append({"index": index, "keys": list(pieces), "html": new})
+        self._stale.clear()
+        return changed
+
+    def _pieces(self, one: WorkflowRound) -> Pieces:
+        waiting = self.run.waiting if one.index == len(self.run.rounds) - 1 else ()
+        said = self._said.during(one.index)
+        if one.status != "running":
+            return round_pieces(one, self._form, said=said, questions=waiting)
+        calls = {record.call.id for record in one.records}
+        others = [question for question in waiting if question.call_id not in calls]
+        rest = round_pieces(replace(one, reply=None, records=()), self._form, said=said, questions=others)
+        first = {key: rest.pop(key) for key in ("saw", "retries") if key in rest}
+        return first | self._kept_pieces(one, {question.call_id: question for question in waiting}) | rest
+
+    def _kept_pieces(self, one: WorkflowRound, asked: dict[str, WaitingOnUser]) -> Pieces:
+        """The pieces of an open round that are many or long: drawn anew only when what they are made of is another object."""
+        form = self._form
+        found = {
+            "thinking": self._once("thinking", (one.reply,), lambda: thinking_html(one, form)),
+            "text": self._once("text", (one.reply,), lambda: text_html(one) if one.text.strip() else NOTHING),
+        }
+        for place, record in enumerate(one.records):
+            made_of = (record, asked.get(record.call.id))
+            key = f"call:{place}"
+            found[key] = self._once(key, made_of, partial(call_html, one, place, record, form, made_of[1]))
+        return {key: html for key, html in found.items() if html}
+
+    def _once(self, key: str, made_of: tuple[object, ...], draw: Callable[[], Html]) -> Html:
+        before = self._drawn.get(key)
+        if before is None or any(old is not new for old, new in zip(before[0], made_of, strict=True)):
+            before = self._drawn[key] = (made_of, draw())
+        return before[1]
+
+    def _new_stream(self) -> Frame:
+        """The blocks that later words cannot change any more, and the raw words after them."""
+        frame: Frame = {}
+        if self._new_thought:
+            more = "".join(self._new_thought)
+            self._thought += more
+            self._new_thought.clear()
+            frame["more_thought"] = more
+        if self._new_text:
+            more = "".join(self._new_text)
+            self._new_text.clear()
+            self._blocks.feed(more)
+            if settled := self._blocks.settle():
+                self._settled += settled
+                frame |= {"add": settled, "tail": self._blocks.tail}
+            else:
+                frame["more"] = clean(more)
+            frame["kind"] = self._blocks.tail_kind
+        return frame
+
+
+def _button(do: str, label: str, *, main: bool = False) -> Html:
+    return tag("button", "button primary" if main else "button", label, type="button", data_do=do, data_key=do)

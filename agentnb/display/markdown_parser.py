@@ -1,0 +1,174 @@
+"""The Markdown parser for text of models: what it makes is bounded in size, depth and work, and fetches nothing.
+
+LaTeX stays text. A picture becomes a link to it, a heading a paragraph in bold (so that no heading of a model stands in the
+table of contents of the notebook), and an address that is not of the web or of mail becomes text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from agentnb.display.wording import cut
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_core import StateCore
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+MOST_NESTED = 60
+"""Levels of quotes, lists and emphasis; what nests deeper is shown as it was written."""
+MOST_ADDRESS = 1_000
+"""Characters of an address that is a link; longer ones are text."""
+MOST_OF_AN_ADDRESS = 200
+"""Characters shown of an address that is text."""
+MOST_LOOKED_AT = 5_000_000
+"""Characters that brackets without a partner may look at in one text: each looks at all that follows it."""
+MOST_TOKENS = 50_000
+"""Pieces of a text after which no table begins: a table adds the cells that its rows leave out."""
+MATH = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
+"""What LaTeX stands between."""
+MOST_MATH = 2_000
+"""Characters of one formula."""
+
+_LINKED = re.compile(r"https?://|mailto:", re.IGNORECASE)
+
+
+class TooDeepError(Exception):
+    """The text nests deeper than is shown."""
+
+
+@cache
+def parser() -> MarkdownIt:
+    """The parser, made once: CommonMark, tables and strikethrough; HTML in the text stays text."""
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import table
+    from markdown_it.rules_inline import image, link
+
+    made = MarkdownIt("commonmark", {"html": False, "maxNesting": MOST_NESTED}).enable(["table", "strikethrough"])
+    made.inline.ruler.at("link", _bounded(link))
+    made.inline.ruler.at("image", _bounded(image))
+    made.inline.ruler.before("escape", "math", _math)
+    made.block.ruler.at("table", _table_unless_too_much(table), {"alt": ["paragraph", "reference"]})
+    made.core.ruler.push("agentnb", _made_plain)
+    made.add_render_rule("heading_open", lambda *_: "<p><strong>")
+    made.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
+    return made
+
+
+def top_blocks(text: str) -> list[tuple[str, int, int]]:
+    """Type, first line and line after the last of each block that stands in no other."""
+    tokens: list[Token] = []
+    made = parser()
+    made.block.parse(text, made, {}, tokens)
+    return [(token.type, *token.map) for token in tokens if token.level == 0 and token.map and token.nesting >= 0]  # type: ignore[misc]
+
+
+def _bounded(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    """The rule for a bracket, which gives up when all brackets of the text together have looked at too much."""
+
+    def bounded(state: StateInline, silent: bool) -> bool:
+        if state.env.get("looked_at", 0) > MOST_LOOKED_AT:
+            return False
+        start = state.pos
+        found = rule(state, silent)
+        looked_at = (state.pos if found else state.posMax) - start
+        state.env["looked_at"] = state.env.get("looked_at", 0) + looked_at  # read again: brackets stand in brackets
+        return found
+
+    return bounded
+
+
+def _math(state: StateInline, silent: bool) -> bool:
+    """LaTeX stays as it was written: its underscores and backslashes are no Markdown."""
+    source, start = state.src, state.pos
+    for opening, closing in MATH:
+        if source[start] == opening[0] and source.startswith(opening, start):
+            first = start + len(opening)
+            end = source.find(closing, first, min(first + MOST_MATH, state.posMax))
+            if end > first and (opening != "$" or _is_formula(source[first:end], source[end + 1 : end + 2])):
+                state.pos = end + len(closing)
+                state.pending += "" if silent else source[start : state.pos]
+                return True
+    return False
+
+
+def _is_formula(text: str, next_character: str) -> bool:
+    """Whether text between two dollars is a formula, rather than a price or the name of a variable."""
+    return text == text.strip() and "`" not in text and not next_character.isdigit()
+
+
+def _table_unless_too_much(
+    rule: Callable[[StateBlock, int, int, bool], bool],
+) -> Callable[[StateBlock, int, int, bool], bool]:
+    def table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+        return len(state.tokens) <= MOST_TOKENS and rule(state, first, end, silent)
+
+    return table
+
+
+def _made_plain(state: StateCore) -> None:
+    """After all other rules: alignment without style, pictures as links, addresses that lead elsewhere as text."""
+    for token in state.tokens:
+        if token.nesting > 0 and token.level >= MOST_NESTED - 1:
+            raise TooDeepError
+        if token.type in ("th_open", "td_open") and (style := str(token.attrs.get("style", ""))):
+            token.attrs = {"align": style.removeprefix("text-align:")}
+        if token.children:
+            token.children = _inline(token.children, token.content)
+
+
+def _inline(children: list[Token], source: str) -> list[Token]:
+    if any(child.level > MOST_NESTED for child in children):
+        return [_text(source)]
+    made: list[Token] = []
+    open_links: list[str | None] = []
+    for child in children:
+        if child.type == "link_open":
+            address = str(child.attrs.get("href", ""))
+            shown_as_it_is = child.markup == "autolink"
+            open_links.append(None if _is_linked(address) else "" if shown_as_it_is else address)
+            made += [child] if open_links[-1] is None else []
+        elif child.type == "link_close" and open_links:
+            unlinked = open_links.pop()
+            made.append(child if unlinked is None else _text(_told(unlinked)))
+        elif child.type == "image":
+            made += _picture(child, inside_a_link=bool(open_links))
+        else:
+            made.append(child)
+    return made
+
+
+def _picture(token: Token, *, inside_a_link: bool) -> list[Token]:
+    """Its words, and its address: nothing is fetched because somebody looks."""
+    words = "".join(" " if child.type == "softbreak" else child.content for child in token.children or ()).strip()
+    address = str(token.attrs.get("src", ""))
+    if inside_a_link or not _is_linked(address):
+        return [_text(words + _told(address))]
+    opening, closing = _token("link_open", "a", 1), _token("link_close", "a", -1)
+    opening.attrs = {"href": address}
+    return [opening, _text(words or cut(address, MOST_OF_AN_ADDRESS)), closing]
+
+
+def _is_linked(address: str) -> bool:
+    return len(address) <= MOST_ADDRESS and _LINKED.match(address) is not None
+
+
+def _told(address: str) -> str:
+    return f" ({cut(address, MOST_OF_AN_ADDRESS)})" if address else ""
+
+
+def _text(content: str) -> Token:
+    made = _token("text", "", 0)
+    made.content = content
+    return made
+
+
+def _token(kind: str, name: str, nesting: Any) -> Token:
+    from markdown_it.token import Token
+
+    return Token(kind, name, nesting)

@@ -1,0 +1,45 @@
+"""HTML, made so that no text of a model or a tool can become markup: whatever is not made by `tag` is escaped."""
+
+from __future__ import annotations
+
+from html import escape
+
+from agentnb.display.wording import clean, cut
+
+PREFIX = "agentnb-"
+"""What all our classes begin with."""
+
+
+class Html(str):
+    """Text that is markup already, and safe."""
+
+    __slots__ = ()
+
+
+NOTHING = Html("")
+
+
+def words(text: str, most: int | None = None) -> Html:
+    """Any text as HTML: without characters that steer a display, at most so many, escaped."""
+    shown = clean(text)
+    return Html(escape(shown if most is None else cut(shown, most), quote=False))
+
+
+def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) -> Html:
+    """An element of our classes ``kind`` (without their prefix, several divided by spaces; may be empty).
+
+    Content that is no `Html` is escaped. Attributes: True stands alone, False and None are left out, ``data_x`` is
+    ``data-x`` and ``for_`` is ``for``.
+    """
+    written = f"<{name}"
+    if kind:
+        written += f' class="{" ".join(PREFIX + one for one in kind.split())}"'
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            written += f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(clean(value))}"')
+    return Html(f"{written}>{joined(*content)}</{name}>")
+
+
+def joined(*content: str) -> Html:
+    """Several pieces as one; what is no `Html` is escaped."""
+    return Html("".join(one if isinstance(one, Html) else words(one) for one in content))

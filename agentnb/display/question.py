@@ -1,0 +1,85 @@
+"""A question to the person, as it is asked in a card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from agentnb.core.questions import MOST_CHOICES, WaitingOnUser, choice_in_words, choices
+from agentnb.display.markup import NOTHING, Html, tag, words
+
+ASKS = {
+    "approval": "The agent asks for your approval",
+    "elicitation": "The agent asks you",
+    "plan_review": "The agent asks you to look at its plan",
+    "human_step": "This step is yours",
+}
+ASKED = {
+    "approval": "It had asked for your approval",
+    "elicitation": "It had asked you",
+    "plan_review": "It had asked you to look at its plan",
+    "human_step": "This step was yours",
+}
+"""The same of a run that is over."""
+MOST_OF_A_QUESTION = 10_000
+MOST_OF_A_CHOICE = 120
+MOST_LISTED = 2_000
+"""Characters of the choices in a saved card."""
+
+
+def question_html(question: WaitingOnUser, *, live: bool, over: bool = False) -> Html:
+    """What is asked, with buttons for the answers there may be, or a field for one.
+
+    In a saved card only the question, with the choices in words. ``over``: the run has ended, and nobody waits for an answer.
+    """
+    kinds = ASKED if over else ASKS
+    head = tag("div", "asked", kinds.get(question.kind, kinds["elicitation"]))
+    body = tag("div", "question-text", words(question.message, MOST_OF_A_QUESTION))
+    answers = _answers(question) if live and not over else [_listed(choices(question.schema))]
+    return tag("div", "question", head, body, *answers, role="group", aria_label="A question to you")
+
+
+def _listed(found: list[Any]) -> Html:
+    if not found:
+        return NOTHING
+    return tag("div", "aside", "To choose from: ", words(", ".join(map(choice_in_words, found)), MOST_LISTED))
+
+
+def _answers(question: WaitingOnUser) -> list[Html]:
+    found = choices(question.schema)
+    if found and len(found) <= MOST_CHOICES:
+        buttons = [_button(question, one, first=not place) for place, one in enumerate(found)]
+        return [tag("div", "buttons", *buttons, _decline(question))]
+    send = tag("button", "button primary", "Answer", type="submit")
+    field = _select(found) if found else _field(question)
+    form = tag("form", "say", field, send, data_do="answer", data_id=question.id)
+    return [form, tag("div", "buttons", _decline(question))]
+
+
+def _select(found: list[Any]) -> Html:
+    """Many choices. What is sent is their JSON, which is read as this very choice, however its words begin and end."""
+    label = "Your answer"
+    options = [tag("option", "", words(choice_in_words(one), MOST_OF_A_CHOICE), value=_json(one)) for one in found]
+    return tag("select", "field", tag("option", "", "Choose an answer", value=""), *options, name_="text", aria_label=label)
+
+
+def _field(question: WaitingOnUser) -> Html:
+    label = "Your answer" if question.schema.get("type", "string") == "string" else "Your answer, as JSON"
+    return tag("textarea", "field", name_="text", rows="2", aria_label=label, placeholder=label)
+
+
+def _button(question: WaitingOnUser, choice: Any, *, first: bool) -> Html:
+    label = choice_in_words(choice)
+    label = label.capitalize() if isinstance(choice, bool) else label
+    kind = "button primary" if first else "button"
+    about = {"data_do": "choose", "data_id": question.id, "data_value": _json(choice)}
+    return tag("button", kind, words(label, MOST_OF_A_CHOICE), type="button", **about)
+
+
+def _json(choice: Any) -> str:
+    return msgspec.json.encode(choice).decode()
+
+
+def _decline(question: WaitingOnUser) -> Html:
+    return tag("button", "button quiet", "Leave it to the agent", type="button", data_do="decline", data_id=question.id)

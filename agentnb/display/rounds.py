@@ -1,0 +1,148 @@
+"""A round of a run as HTML, in pieces: a live card changes one without touching the others, a saved one joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from agentnb.core.guidance import Followed, Guidance
+from agentnb.core.messages import Thinking
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.rounds import CallRecord, WorkflowRound
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.display.findings import findings
+from agentnb.display.markdown import markdown_html
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.question import question_html
+from agentnb.display.tool_card import tool_card_html
+from agentnb.display.wording import counted, guidance_line, retry_line
+
+MOST_OF_A_TEXT = 100_000
+MOST_OF_THINKING = 40_000
+
+
+class Form(NamedTuple):
+    """In which form a card is drawn."""
+
+    live: bool = False
+    """With buttons, and what is folded fetched when it is opened."""
+    whole: bool = False
+    """With all of long results, as in a page of its own."""
+    pictures: bool = True
+    variable: str = "run"
+    """The variable that holds the run, for saying where all of a long result is."""
+    folds: Mapping[str, bool] = MappingProxyType({})
+    """What the person has opened or closed, by the keys of the folds."""
+    effects: Mapping[str, Collection[str]] = MappingProxyType({})
+    """What the tools do to the world, by their names."""
+    over: bool = False
+    """The run has ended: nobody waits for an answer to what it asked."""
+
+    def is_open(self, key: str, otherwise: bool = False) -> bool:
+        """Whether this fold is to be open."""
+        return self.folds.get(key, otherwise)
+
+
+def effects_of(tools: Iterable[ToolSpec]) -> dict[str, tuple[str, ...]]:
+    """What these tools do to the world, by their names."""
+    return {tool.name: tool.effects for tool in tools}
+
+
+Pieces = dict[str, Html]
+"""The pieces of a round by their keys, in order. Keys stay the same as long as the round lives."""
+
+
+def round_pieces(
+    one: WorkflowRound,
+    form: Form,
+    *,
+    saw: Html = NOTHING,
+    said: Iterable[str] = (),
+    questions: Iterable[WaitingOnUser] = (),
+    with_text: bool = True,
+) -> Pieces:
+    """All there is to see of a round. ``saw`` is what the model saw, ``said`` what the person said in the course of it."""
+    pieces: Pieces = {"saw": saw_html(one, saw, form)}
+    if one.retries:
+        pieces["retries"] = joined(*[tag("div", "aside warn", f"▲ {retry_line(retry)}") for retry in one.retries])
+    if thought := thinking_html(one, form):
+        pieces["thinking"] = thought
+    if with_text and one.text.strip():
+        pieces["text"] = text_html(one)
+    asked = {question.call_id: question for question in questions}
+    for place, record in enumerate(one.records):
+        pieces[f"call:{place}"] = call_html(one, place, record, form, asked.pop(record.call.id, None))
+    for question in asked.values():
+        pieces[f"question:{question.id}"] = question_html(question, live=form.live, over=form.over)
+    if one.status != "running" and (found := findings(one)):
+        pieces["found"] = joined(*[tag("div", "aside warn", f"▲ {sentence}") for sentence in found])
+    if told := list(said):
+        pieces["said"] = joined(*[tag("div", "said", tag("b", "", "You: "), text) for text in told])
+    return {key: piece for key, piece in pieces.items() if piece}
+
+
+def round_html(index: int, pieces: Pieces) -> Html:
+    """A round with its number. Where no style is kept, the number stands on a line of its own."""
+    number = tag("div", "number", tag("span", "unseen", "Round "), str(index + 1))
+    return tag("div", "round", number, tag("div", "pieces", *pieces.values()), data_round=str(index))
+
+
+def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
+    """The line of guidance, which opens to what the model saw."""
+    line = _guidance(one) or tag("span", "", "what the model saw")
+    if form.live:
+        fill = tag("div", "", data_fill=f"saw:{one.index}")
+        return _fold(f"saw:{one.index}", line, fill, form, data_ask="saw", data_round=str(one.index))
+    return _fold(f"saw:{one.index}", line, saw, form) if saw else tag("div", "aside", line) if one.guidance else NOTHING
+
+
+def _fold(key: str, summary: Html, body: Html, form: Form, **attributes: str) -> Html:
+    head = tag("summary", "aside", summary, title="What the model saw in this round")
+    return tag("details", "saw", head, body, data_fold=key, open=form.is_open(key), **attributes)
+
+
+def _guidance(one: WorkflowRound) -> Html:
+    verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
+    return Html(" · ".join(_verdict(given, verdict) for given, verdict in zip(one.guidance, verdicts, strict=True)))
+
+
+def _verdict(given: Guidance, verdict: Followed | None) -> Html:
+    line = guidance_line(given, verdict)
+    if verdict is None or verdict.followed is None:
+        return tag("span", "", line)
+    what, _, result = line.partition(": ")
+    mark, kind = ("✓", "good") if verdict.followed else ("✗", "warn")
+    return joined(tag("span", "", f"{what}: "), tag("span", kind, f"{mark} {result}"))
+
+
+def thinking_html(one: WorkflowRound, form: Form) -> Html:
+    """What the model thought before it spoke, folded."""
+    parts = one.reply.parts if one.reply is not None else ()
+    thought = "\n\n".join(part.text for part in parts if isinstance(part, Thinking) and part.text.strip())
+    if not thought:
+        return NOTHING
+    summary = tag("summary", "aside", f"thinking, {counted(len(thought.split()), 'word')}")
+    body = tag("div", "thought", words(thought.strip(), MOST_OF_THINKING))
+    key = f"thinking:{one.index}"
+    return tag("details", "thinking", summary, body, data_fold=key, open=form.is_open(key))
+
+
+def text_html(one: WorkflowRound) -> Html:
+    """What the model said."""
+    return tag("div", "text", markdown_html(one.text.strip(), MOST_OF_A_TEXT))
+
+
+def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, question: WaitingOnUser | None = None) -> Html:
+    """The card of a call, and the question it asks, if it is waiting for the person."""
+    card = tool_card_html(
+        record,
+        key=f"call:{one.index}:{place}",
+        is_open=form.folds.get(f"call:{one.index}:{place}"),
+        live=form.live,
+        pictures=form.pictures,
+        whole=form.whole,
+        effects=form.effects.get(record.call.name),
+        where=f"{form.variable}.rounds[{one.index}].results[{place}].text",
+    )
+    return card if question is None else joined(card, question_html(question, live=form.live, over=form.over))

@@ -1,0 +1,82 @@
+"""How a run looks: the rules of ``styles/``, as a style sheet where one may stand, else written into each element.
+
+The plain files hold nothing but rules for one class (``.agentnb-x { ... }``), so that both ways give the same picture: a
+notebook that is not trusted, or a page of somebody else, keeps inline styles and drops style sheets. ``live.css`` is for
+what needs more (hovering, focus, narrow windows), and is left out where there is no style sheet.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from agentnb.display.markup import Html
+
+STYLES = Path(__file__).parent / "styles"
+LIVE = "live.css"
+NO_FORMULAS = "mathjax_ignore tex2jax_ignore"
+"""The classes by which MathJax, the new and the old one, knows what it is to leave alone."""
+
+_RULE = re.compile(r"\.(agentnb-[\w-]+)\s*\{([^{}]*)\}")
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_VARIABLE = re.compile(r"var\(--[\w-]+,\s*((?:[^()]|\([^()]*\))*)\)")
+_CLASS = re.compile(r'(<\w+ )(class="(agentnb-[\w -]+)")(?! style=)')
+"""Not those that have their style already: what was inlined before stays as it is."""
+
+
+@cache
+def rules() -> dict[str, str]:
+    """The declarations of each class, in the order of the files."""
+    found: dict[str, str] = {}
+    for path in sorted(STYLES.glob("*.css")):
+        if path.name != LIVE:
+            for name, body in _RULE.findall(_COMMENT.sub("", path.read_text("utf-8"))):
+                found[name] = found.get(name, "") + _declarations(body)
+    return found
+
+
+@cache
+def style_sheet() -> str:
+    """All rules, for where a style sheet may stand."""
+    plain = "\n".join(f".{name}{{{body}}}" for name, body in rules().items())
+    return plain + "\n" + (STYLES / LIVE).read_text("utf-8")
+
+
+def kept(html: str) -> Html:
+    """The HTML as an output of a notebook, where it is saved: with its styles inside, and without formulas.
+
+    JupyterLab would set what stands between dollars in any output as a formula: prices would become one, and a formula may hold
+    links that run code.
+    """
+    return Html(f'<div class="{NO_FORMULAS}">{inlined(html)}</div>')
+
+
+def inlined(html: str) -> Html:
+    """The same HTML with the rules of its classes written into each element.
+
+    Each declaration with a theme's variable comes with its plain value first: in a notebook that is not trusted, JupyterLab
+    drops what it cannot check, ``var()`` among it, and words that may break anywhere.
+    """
+    return Html(_CLASS.sub(lambda found: found.group(1) + _with_style(found.group(2), found.group(3)), html))
+
+
+@cache
+def _with_style(attribute: str, classes: str) -> str:
+    style = "".join(_with_plain_first(rules().get(name, "")) for name in classes.split())
+    return f'{attribute} style="{style}"' if style else attribute
+
+
+def _with_plain_first(body: str) -> str:
+    declarations = [one for one in body.split(";") if one]
+    return "".join(f"{one};" if _plain(one) == one else f"{_plain(one)};{one};" for one in declarations)
+
+
+def _plain(declaration: str) -> str:
+    known = declaration.replace("overflow-wrap:anywhere", "overflow-wrap:break-word")
+    return _VARIABLE.sub(lambda found: found.group(1), known)
+
+
+def _declarations(body: str) -> str:
+    given = [" ".join(one.split()) for one in body.split(";")]
+    return "".join(f"{one.replace(': ', ':', 1)};" for one in given if one)

@@ -1,0 +1,59 @@
+"""The todo list of a card."""
+
+from __future__ import annotations
+
+from agentnb.core.todos import Todo, open_todos
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.wording import TODO_MARKS, first_line, shown_todos
+
+SAID = {"not-started": "open: ", "completed": "done: "}
+"""What the marks say to who does not see them; the other states stand beside the todo in words that all see."""
+MOVES = (("↑", "up", "Move up"), ("↓", "down", "Move down"), ("✕", "remove", "Remove"))
+"""What else may be done with a todo: sign, name of the message, words."""
+
+
+def todos_html(todos: tuple[Todo, ...], *, live: bool) -> Html:
+    """The list; in a live card each may be ticked, moved and taken off."""
+    if not todos:
+        return NOTHING
+    done = len(todos) - len(open_todos(todos))
+    before, shown, after = shown_todos(todos)
+    items = (_rest(before), *[_todo(todo, live=live) for todo in shown], _rest(after))
+    return joined(tag("div", "title", f"Todos, {done} of {len(todos)}"), tag("ul", "todos", *items))
+
+
+def _rest(told: str) -> Html:
+    return tag("li", "todo todo-rest", told) if told else NOTHING
+
+
+def _todo(todo: Todo, *, live: bool) -> Html:
+    status = todo.status if todo.status in TODO_MARKS else "not-started"
+    why = f": {first_line(todo.blocked_reason, 100)}" if status == "blocked" and todo.blocked_reason else ""
+    told = "" if status in ("not-started", "completed") else f" ({status.replace('-', ' ')}{why})"
+    text = tag("span", "todo-text", words(first_line(todo.title, 200)), tag("span", "todo-state", told))
+    mark = TODO_MARKS[status]
+    if not live:
+        return tag("li", f"todo todo-{status}", tag("span", "todo-mark", f"{mark} ", aria_hidden="true"), _said(status), text)
+    moves = tag("span", "moves", *[_move(todo, *move) for move in MOVES])
+    return tag("li", f"todo todo-{status}", _tick(todo, mark), text, moves, draggable="true", data_todo=str(todo.id))
+
+
+def _said(status: str) -> Html:
+    return tag("span", "unseen", SAID[status]) if status in SAID else NOTHING
+
+
+def _tick(todo: Todo, mark: str) -> Html:
+    """The mark, as a box that can be ticked."""
+    done = todo.status == "completed"
+    label = f"Todo {todo.id}, {first_line(todo.title, 60)}: {'reopen it' if done else 'mark it as done'}"
+    checked = "true" if done else "false"
+    about = {"aria_checked": checked, "aria_label": label, "title": "Reopen" if done else "Done"}
+    return tag("button", "tick", mark, type="button", role="checkbox", **_does("tick", todo), **about)
+
+
+def _move(todo: Todo, sign: str, do: str, what: str) -> Html:
+    return tag("button", "move", sign, type="button", **_does(do, todo), aria_label=f"{what} todo {todo.id}", title=what)
+
+
+def _does(do: str, todo: Todo) -> dict[str, str]:
+    return {"data_do": do, "data_id": str(todo.id), "data_key": f"{do}:{todo.id}"}

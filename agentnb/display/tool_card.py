@@ -1,0 +1,155 @@
+"""The card of a tool call: there from the moment it is called, under the name of its tool, with its result inside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from agentnb.core.display_data import Table
+from agentnb.core.rounds import CallRecord
+from agentnb.core.todos import PLANNING_TOOLS, TODO_TOOL
+from agentnb.display import wording
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.results import arguments_html, as_json, given, is_pictured, is_tabular, result_html
+
+LONGEST_TITLE = 80
+MOST_IN_LINE = 200
+"""Characters of the arguments in the head of a card; what does not fit is cut by its width."""
+FITS = 60
+"""Characters of arguments that can be read in the head, also of a narrow card."""
+ICONS = {"planning": "☰", "execute": "$", "network": "⇄", "write": "✎", "read": "◇", "work": "◆"}
+"""A sign for each category; of several effects of a tool the first of these counts."""
+TONES = {"running": "active", "ok": "good", "failed": "bad", "stopped": "warn", "blocked": "warn"}
+
+
+class ToolCard(NamedTuple):
+    """What there is to know of a call, as data."""
+
+    name: str
+    """Of the tool; the title of its card from beginning to end."""
+    status: str
+    """running, ok, failed, blocked or stopped."""
+    call_id: str
+    details: tuple[str, ...] = ()
+    """The arguments, one line each."""
+    display: Table | None = None
+    seconds: float = 0.0
+    category: str = "work"
+    """planning, or what the tool does to the world, as far as that is known."""
+    icon: str = ICONS["work"]
+    parent: str | None = None
+    """The tool that made the call, where one did."""
+    metadata: dict[str, Any] = {}  # noqa: RUF012  # never changed
+    """The error code, and what the provider sent with the call."""
+
+
+def tool_card(record: CallRecord, effects: Collection[str] | None = None, parent: str | None = None) -> ToolCard:
+    """The card of a call. ``effects``: those of its tool, if they are known."""
+    category = _category(record, effects)
+    metadata = dict(record.call.provider_metadata or {})
+    if record.result is not None and record.result.error_code:
+        metadata["error_code"] = record.result.error_code
+    return ToolCard(
+        name=record.call.name,
+        status=wording.state(record),
+        call_id=record.call.id,
+        details=_details(record),
+        display=record.display,
+        seconds=record.seconds,
+        category=category,
+        icon=ICONS[category],
+        parent=parent,
+        metadata=metadata,
+    )
+
+
+def tool_card_html(
+    record: CallRecord,
+    *,
+    key: str = "",
+    is_open: bool | None = None,
+    live: bool = False,
+    pictures: bool = True,
+    whole: bool = False,
+    where: str = "",
+    effects: Collection[str] | None = None,
+) -> Html:
+    """The card of a call, folded unless its result is to be seen at once (or as ``is_open`` says).
+
+    ``key`` names its fold, and those within it; ``live``: a button can ask for all of a long result; ``where``: the Python
+    expression that holds its text; ``whole``: nothing is cut.
+    """
+    card = tool_card(record, effects)
+    shown = opens_by_itself(record, live=live, pictures=pictures) if is_open is None else is_open
+    body = tool_body_html(record, key=key, live=live, pictures=pictures, whole=whole, where=where)
+    kind = "tool tool-aside" if card.status in ("blocked", "stopped") else "tool"
+    return tag(
+        "details",
+        kind,
+        _head(card, record),
+        tag("div", "tool-body", body, data_fill=f"all:{card.call_id}" if live and record.result is not None else None),
+        data_fold=key or None,
+        open=shown,
+        data_call=card.call_id,
+        data_status=card.status,
+    )
+
+
+def tool_body_html(
+    record: CallRecord,
+    *,
+    key: str = "",
+    live: bool = False,
+    pictures: bool = True,
+    whole: bool = False,
+    where: str = "",
+) -> Html:
+    """What stands in a card: the result, and before it the arguments if the head has no room for them.
+
+    With ``whole`` it is the answer to the button of a live card that asks for all, and takes its place.
+    """
+    result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
+    if _fits(record):
+        return result
+    label = tag("div", "tool-label", "result") if result else NOTHING
+    return joined(arguments_html(record, whole=whole, live=live, where=where), label, result)
+
+
+def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:
+    """Whether the result is to be seen without opening the card: what failed and pictures; in a live card also tables."""
+    if wording.state(record) == "failed" or (pictures and is_pictured(record)):
+        return True
+    return live and is_tabular(record)
+
+
+def _head(card: ToolCard, record: CallRecord) -> Html:
+    line = [
+        tag("span", "tool-icon", card.icon, title=card.category, aria_hidden="true") if card.category != "work" else NOTHING,
+        tag("b", "tool-name", words(card.name, LONGEST_TITLE)),
+        tag("code", "tool-line", words(wording.arguments(record, MOST_IN_LINE))),
+        tag("span", "tool-time", wording.duration(card.seconds)) if card.seconds else NOTHING,
+        tag("span", f"tool-state {TONES[card.status]}", words(wording.outcome(record), MOST_IN_LINE)),
+    ]
+    return tag("summary", "tool-summary", tag("span", "tool-head", Html(" ".join(piece for piece in line if piece))))
+
+
+def _category(record: CallRecord, effects: Collection[str] | None) -> str:
+    if record.call.name in PLANNING_TOOLS:
+        return "planning"
+    return next((one for one in ICONS if one in (effects or ())), "work")
+
+
+def _details(record: CallRecord) -> tuple[str, ...]:
+    """Each argument on a line of its own."""
+    lines = []
+    for name, value in given(record).items():
+        text = value if isinstance(value, str) else as_json(value)
+        lines.append(wording.first_line(wording.clean(f"{name}: {text}"), MOST_IN_LINE))
+    return tuple(lines)
+
+
+def _fits(record: CallRecord) -> bool:
+    """Whether all there is to know of the arguments stands in the head already."""
+    if record.call.name == TODO_TOOL:
+        return False
+    return len(wording.arguments(record, 2 * FITS)) <= FITS

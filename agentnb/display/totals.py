@@ -1,0 +1,76 @@
+"""What a run has come to, counted once a round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentnb.core.guidance import TODO_LIST
+from agentnb.core.rounds import WorkflowRound
+from agentnb.display.findings import findings
+from agentnb.display.wording import counted, state
+
+
+class Totals:
+    """Counts over rounds. A live view adds each round when it is over, so that nothing is counted twice or again."""
+
+    __slots__ = ("blocked", "calls", "failed", "first_found", "followed", "found", "guided", "judged", "retried", "rounds")
+
+    def __init__(self, rounds: Iterable[WorkflowRound] = ()) -> None:
+        self.rounds = self.calls = self.blocked = self.failed = self.guided = self.judged = self.followed = self.retried = 0
+        self.found = 0
+        self.first_found: tuple[int, str] | None = None
+        """The first finding, with the index of its round."""
+        for one in rounds:
+            self.add(one)
+
+    def add(self, one: WorkflowRound) -> None:
+        """Count this round in."""
+        states = [state(record) for record in one.records]
+        self.rounds += 1
+        self.calls += len(states)
+        self.blocked += states.count("blocked")
+        self.failed += states.count("failed")
+        self.guided += sum(guidance.cell != TODO_LIST for guidance in one.guidance)
+        self.judged += sum(verdict.followed is not None for verdict in one.followed)
+        self.followed += sum(verdict.followed is True for verdict in one.followed)
+        self.retried += one.failed_attempts
+        found = findings(one)
+        self.found += len(found)
+        if found and self.first_found is None:
+            self.first_found = (one.index, found[0])
+
+    def and_of(self, one: WorkflowRound | None) -> Totals:
+        """These, with the round that is going on; they themselves stay."""
+        both = Totals()
+        for name in self.__slots__:
+            setattr(both, name, getattr(self, name))
+        if one is not None:
+            both.add(one)
+        return both
+
+    @property
+    def calls_told(self) -> str:
+        """``9 tool calls, 1 not run``; empty if there are none."""
+        return self.with_ends(counted(self.calls, "tool call")) if self.calls else ""
+
+    def with_ends(self, calls: str) -> str:
+        """The number of calls, and after it how many were not run, and how many failed."""
+        extra = [f"{count:,} {what}" for count, what in ((self.blocked, "not run"), (self.failed, "failed")) if count]
+        return ", ".join([calls, *extra])
+
+    @property
+    def guidance_told(self) -> str:
+        """``guidance given 5 times, followed 4``; empty if none was given."""
+        if not self.guided:
+            return ""
+        times = "once" if self.guided == 1 else f"{self.guided:,} times"
+        return f"guidance given {times}" + (f", followed {self.followed:,} of {self.judged:,}" if self.judged else "")
+
+    @property
+    def found_told(self) -> str:
+        """``1 finding: the answer of round 2 again (round 4)``; empty if there are none."""
+        if self.first_found is None:
+            return ""
+        first, sentence = self.first_found
+        more = f", and {self.found - 1:,} more" if self.found > 1 else ""
+        return f"{counted(self.found, 'finding')}: {sentence} (round {first + 1}){more}"

@@ -1,0 +1,436 @@
+// The live card of a run in one place of a page. All HTML comes from the kernel, where it is made harmless; words of a model that
+// are still streaming are set as text. Nothing is decided here.
+// There is no build step: card_widget.py reads story.js and this file and joins them to the one module that the browser gets.
+
+const RECENT = 1000; // milliseconds within which a scroll is the reader's
+const NOTED = 5000; // milliseconds for which a note stands
+const NEAR = 32; // pixels from the end within which a reader counts as following
+
+/** One place where a run is shown. */
+class View {
+  constructor(story, el) {
+    this.story = story;
+    this.root = document.createElement("div");
+    this.root.className = "agentnb-card";
+    this.root.setAttribute("role", "region");
+    this.root.setAttribute("aria-label", "Agent run");
+    this.root.dataset.lmSuppressShortcuts = "true"; // the notebook has keys of its own: x would cut the cell
+    this.root.innerHTML = SKELETON;
+    el.append(this.root);
+    this.following = true;
+    this.list = this.find("[data-rounds]");
+    this.listen();
+    this.timer = setInterval(() => this.tick(), 250);
+    if (story.seq >= 0) this.all();
+    if (story.ended) this.end();
+    story.open(this);
+  }
+
+  close() {
+    clearInterval(this.timer);
+    this.story.close(this);
+    this.root.remove();
+  }
+
+  find(selector) {
+    return this.root.querySelector(selector);
+  }
+
+  listen() {
+    this.root.addEventListener("click", (event) => this.click(event));
+    this.root.addEventListener("submit", (event) => this.submit(event));
+    this.root.addEventListener("keydown", (event) => this.key(event));
+    for (const kind of ["dragstart", "dragover", "dragend", "drop"]) {
+      this.root.addEventListener(kind, (event) => this[kind](event));
+    }
+    for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) {
+      this.list.addEventListener(kind, () => (this.touched = Date.now()), { passive: true });
+    }
+    this.list.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    this.root.addEventListener("load", () => this.follow(), true); // pictures
+  }
+
+  // What is shown
+
+  all() {
+    for (const [name, html] of Object.entries(this.story.slots)) this.slot(name, html);
+    const wanted = new Set([...this.story.rounds.keys()].map(String));
+    for (const old of [...this.list.querySelectorAll("[data-round]")]) if (!wanted.has(old.dataset.round)) old.remove();
+    for (const index of this.story.rounds.keys()) this.round(index);
+    this.keeping(this.list, () => {
+      this.find("[data-stream]")?.remove();
+      this.streamed();
+    });
+    this.told(this.story.state);
+  }
+
+  patch(frame) {
+    for (const [name, html] of Object.entries(frame.slots)) this.slot(name, html);
+    for (const { index, html } of frame.rounds) this.round(index, html);
+    this.streamed(frame.stream);
+    this.told(frame.say);
+  }
+
+  /** After each change: states that have no element of their own, the end of the list, and what a screen reader should hear. */
+  told(say) {
+    this.root.classList.toggle("agentnb-has-todos", Boolean(this.story.slots.todos));
+    this.root.classList.toggle("agentnb-going", this.story.going);
+    this.tick();
+    this.follow();
+    this.newest();
+    if (say) this.announce(say);
+  }
+
+  /** For screen readers: the state when it changes, and what is asked. The end is told from outside, for the card is replaced then. */
+  announce(say) {
+    const asked = this.story.slots.chip?.includes("agentnb-asking") && this.list.querySelector(".agentnb-question-text");
+    set(this.story.going ? this.find("[role=status]") : outside(), asked ? `${say}: ${asked.textContent}` : say);
+  }
+
+  /** Change what stands in a place, and leave the focus with what has the same name then, or near. */
+  keeping(place, change) {
+    const focused = place.contains(document.activeElement) ? document.activeElement : null;
+    const name = focused && nameOf(focused);
+    change();
+    if (!focused || this.root.contains(document.activeElement)) return;
+    const after = [...place.querySelectorAll(FOCUSABLE)];
+    (after.find((one) => nameOf(one) === name) ?? after[0] ?? this.list).focus({ preventScroll: true });
+  }
+
+  slot(name, html) {
+    const place = this.find(`[data-slot=${name}]`);
+    this.keeping(place, () => (place.innerHTML = html));
+  }
+
+  /** Show a round; `changed` holds the pieces that are new or other than before (without it all are). */
+  round(index, changed) {
+    const { keys, html } = this.story.rounds.get(index);
+    const pieces = this.frameOf(index).lastElementChild;
+    const wanted = new Set(keys);
+    for (const old of [...pieces.children]) if (!wanted.has(old.dataset.piece) && !old.dataset.stream) this.takeOut(old);
+    let place = null;
+    for (const key of keys) {
+      let piece = [...pieces.children].find((one) => one.dataset.piece === key);
+      const isNew = !piece;
+      if (isNew) {
+        piece = document.createElement("div");
+        piece.dataset.piece = key;
+      }
+      const after = place ? place.nextElementSibling : pieces.firstElementChild;
+      if (after !== piece) pieces.insertBefore(piece, after);
+      if (isNew || !changed || key in changed) this.put(piece, html[key]);
+      place = piece;
+    }
+  }
+
+  /** Take something out of the list; the focus goes to what has the same name, as the fold of a thought that is whole now. */
+  takeOut(old) {
+    const name = old.contains(document.activeElement) && nameOf(document.activeElement);
+    old.remove();
+    if (name === false) return;
+    const same = [...this.list.querySelectorAll(FOCUSABLE)].find((one) => nameOf(one) === name);
+    (same ?? this.list).focus({ preventScroll: true });
+  }
+
+  frameOf(index) {
+    let found = this.find(`[data-round="${index}"].agentnb-round`);
+    if (found) return found;
+    found = document.createElement("div");
+    found.className = "agentnb-round";
+    found.dataset.round = index;
+    found.innerHTML = '<div class="agentnb-number"></div><div class="agentnb-pieces"></div>';
+    found.firstElementChild.textContent = index + 1;
+    const later = [...this.list.children].find((one) => Number(one.dataset.round) > index);
+    this.list.insertBefore(found, later ?? this.find("[data-end]"));
+    return found;
+  }
+
+  /** New HTML for a piece, with folds as the reader left them. */
+  put(piece, html) {
+    if (piece.shown === html) return;
+    piece.shown = html;
+    this.keeping(piece, () => this.set(piece, html));
+  }
+
+  set(piece, html) {
+    piece.innerHTML = html;
+    this.unfold(piece);
+    for (const place of piece.querySelectorAll("[data-fill]")) this.filled(place);
+  }
+
+  /** Folds as the reader left them. */
+  unfold(place) {
+    for (const fold of place.querySelectorAll("[data-fold]")) {
+      const open = this.story.folds.get(fold.dataset.fold);
+      if (open !== undefined) fold.open = open;
+    }
+  }
+
+  fill(key) {
+    for (const place of this.root.querySelectorAll(`[data-fill="${CSS.escape(key)}"]`)) this.filled(place);
+  }
+
+  filled(place) {
+    const html = this.story.fills.get(place.dataset.fill);
+    if (html !== undefined) place.innerHTML = html;
+  }
+
+  /** The words of the reply that is on its way: settled paragraphs as HTML, the rest as text. */
+  streamed(more) {
+    let place = this.find("[data-stream]");
+    if (place && place.dataset.stream !== String(this.story.streaming)) {
+      this.takeOut(place);
+      place = null;
+    }
+    if (this.story.streaming === null) return;
+    const { settled, tail, kind, thought } = this.story.stream;
+    if (!place) {
+      place = document.createElement("div");
+      place.dataset.stream = this.story.streaming;
+      place.innerHTML = STREAM;
+      const last = Math.max(...this.story.rounds.keys());
+      if (Number.isFinite(last)) this.frameOf(last).lastElementChild.append(place);
+      place.firstElementChild.dataset.fold = `thinking:${last}`; // as it will be called when it is whole
+      this.unfold(place);
+      more = { add: settled, more_thought: thought, tail };
+    }
+    const [thinking, text, end] = place.children;
+    if (more?.more_thought) thinking.lastElementChild.append(more.more_thought);
+    thinking.hidden = !thought;
+    for (const html of more?.add ?? []) text.insertAdjacentHTML("beforeend", html);
+    end.className = kind === "code" ? "agentnb-streaming agentnb-streaming-code" : "agentnb-streaming";
+    if (more?.more !== undefined && more.tail === undefined) end.append(more.more);
+    else if (end.textContent !== tail) end.textContent = tail;
+  }
+
+  tick() {
+    const now = Date.now() + this.story.clock;
+    for (const one of this.root.querySelectorAll("[data-since]")) set(one, clock((now - one.dataset.since) / 1000));
+    for (const one of this.root.querySelectorAll("[data-until]")) {
+      const left = Math.ceil((one.dataset.until - now) / 1000);
+      set(one, left > 0 ? ` in ${left} s` : "");
+    }
+  }
+
+  die() {
+    clearInterval(this.timer);
+    for (const name of ["chip", "controls"]) this.slot(name, "");
+    this.told("The kernel of this run has gone");
+    this.hint("The kernel of this run has gone, and the run with it. What it logged: %agent history");
+  }
+
+  hint(text, isNote = false) {
+    const place = this.find("[data-hint]");
+    set(place, text);
+    place.classList.toggle("agentnb-hint-note", isNote);
+    clearTimeout(this.hinting);
+    if (isNote && text) this.hinting = setTimeout(() => set(place, ""), NOTED);
+  }
+
+  /** What was clicked can be clicked again. */
+  free(button) {
+    button?.removeAttribute("aria-disabled");
+  }
+
+  /** The run is over, and the output of this page was not replaced by its saved form: show that here. */
+  end() {
+    clearInterval(this.timer);
+    this.root.innerHTML = this.story.ended;
+    this.root.className = "";
+  }
+
+  // Following
+
+  follow() {
+    if (this.following) this.list.scrollTop = this.list.scrollHeight;
+  }
+
+  /** A reader who scrolls up is not pulled down again; a list that only grew is followed. */
+  scrolled() {
+    const { scrollTop, clientHeight, scrollHeight } = this.list;
+    if (scrollTop + clientHeight >= scrollHeight - NEAR) this.following = true;
+    else if (Date.now() - (this.touched ?? 0) < RECENT) this.following = false;
+    else this.follow();
+    this.newest();
+  }
+
+  newest() {
+    this.find("[data-newest]").hidden = this.following;
+  }
+
+  // What the person does
+
+  click(event) {
+    const summary = event.target.closest("summary");
+    if (summary) return this.folded(summary.parentElement, !summary.parentElement.open);
+    const button = event.target.closest("[data-do]");
+    if (!button || button.tagName === "FORM" || button.ariaDisabled === "true") return;
+    if (button.hasAttribute("data-newest")) {
+      this.following = true;
+      this.list.scrollTop = this.list.scrollHeight;
+      return this.newest();
+    }
+    const make = ACTIONS[button.dataset.do];
+    const message = make ? make(button) : { do: button.dataset.do, key: button.dataset.id };
+    if (!message) return;
+    if (button.dataset.do === "stop") button.textContent = "Stopping…";
+    if (button.dataset.do !== "tick") button.setAttribute("aria-disabled", "true"); // not disabled, which takes the focus away
+    this.story.ask(message, this, button);
+  }
+
+  folded(fold, open) {
+    const { fold: key, ask, round } = fold.dataset;
+    if (!key) return;
+    this.story.folds.set(key, open);
+    this.story.say({ do: "fold", key, open });
+    const place = fold.querySelector("[data-fill]");
+    if (open && ask && place) {
+      if (!this.story.fills.has(place.dataset.fill)) place.textContent = "…";
+      this.story.ask({ do: ask, round: Number(round), key: place.dataset.fill }, this);
+    }
+  }
+
+  submit(event) {
+    event.preventDefault();
+    const form = event.target;
+    const field = form.elements.text;
+    const text = field.value.trim();
+    if (!text) return field.focus();
+    this.story.ask({ do: form.dataset.do, text, key: form.dataset.id }, this);
+    field.value = "";
+  }
+
+  key(event) {
+    const item = event.target.closest("[data-todo]");
+    if (item && event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
+      event.preventDefault();
+      const message = moved(item, event.key === "ArrowUp" ? "up" : "down");
+      if (message) this.story.ask(message, this);
+    }
+    if (event.target.matches("textarea") && event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      event.target.form.requestSubmit();
+    }
+    event.stopPropagation(); // as above, for frontends that listen further up
+  }
+
+  dragstart(event) {
+    this.dragged = event.target.closest?.("[data-todo]");
+    if (this.dragged) event.dataTransfer.effectAllowed = "move";
+  }
+
+  dragover(event) {
+    const over = event.target.closest?.("[data-todo]");
+    if (!this.dragged || !over || over === this.dragged) return;
+    event.preventDefault();
+    this.unmark();
+    over.classList.add(below(event, over) ? "agentnb-drop-below" : "agentnb-drop-above");
+  }
+
+  drop(event) {
+    const over = event.target.closest?.("[data-todo]");
+    if (!this.dragged || !over || over === this.dragged) return;
+    event.preventDefault();
+    const before = below(event, over) ? over.nextElementSibling?.dataset.todo : over.dataset.todo;
+    if (before !== this.dragged.dataset.todo) this.story.ask({ do: "move", key: this.dragged.dataset.todo, before: before ?? null }, this);
+    this.dragend();
+  }
+
+  dragend() {
+    this.unmark();
+    this.dragged = null;
+  }
+
+  unmark() {
+    for (const one of this.root.querySelectorAll("[data-todo]")) one.classList.remove("agentnb-drop-above", "agentnb-drop-below");
+  }
+}
+
+/** Messages of buttons that say more than their name and number. */
+const ACTIONS = {
+  all(button) {
+    button.closest(".agentnb-tool-body").dataset.fill = `all:${button.dataset.call}`;
+    return { do: "all", call: button.dataset.call, key: `all:${button.dataset.call}` };
+  },
+  choose: (button) => ({ do: "choose", key: button.dataset.id, value: button.dataset.value }),
+  up: (button) => moved(button.closest("[data-todo]"), "up"),
+  down: (button) => moved(button.closest("[data-todo]"), "down"),
+};
+
+function moved(item, way) {
+  const next = item.nextElementSibling;
+  const before = way === "up" ? item.previousElementSibling?.dataset.todo : (next?.nextElementSibling?.dataset.todo ?? null);
+  if (way === "up" ? before === undefined : !next?.dataset.todo) return null;
+  return { do: "move", key: item.dataset.todo, before };
+}
+
+function below(event, item) {
+  const { top, height } = item.getBoundingClientRect();
+  return event.clientY > top + height / 2;
+}
+
+function clock(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  const pad = (number) => String(number).padStart(2, "0");
+  return `${pad(Math.floor(whole / 60))}:${pad(whole % 60)}`;
+}
+
+/** What tells a control from the others of its place, also after it was made anew. */
+function nameOf(element) {
+  const { key, fold } = element.dataset;
+  return key ?? fold ?? element.parentElement.dataset.fold ?? element.className + element.dataset.value;
+}
+
+/** Where screen readers hear of what comes when a card is replaced. */
+function outside() {
+  const found = document.querySelector("body > .agentnb-unseen[role=status]");
+  if (found) return found;
+  const made = document.createElement("div");
+  made.className = "agentnb-unseen";
+  made.setAttribute("role", "status");
+  made.style.cssText = "position: fixed; width: 1px; height: 1px; overflow: hidden; opacity: 0";
+  document.body.append(made);
+  return made;
+}
+
+function set(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+const FOCUSABLE = "button, input, textarea, summary, a[href], [tabindex]";
+
+const SKELETON = `
+  <div class="agentnb-head"><span data-slot="chip"></span><span data-slot="meta" class="agentnb-metas"></span><span data-slot="controls" class="agentnb-controls"></span></div>
+  <div class="agentnb-hint-line" data-hint role="alert"></div>
+  <div class="agentnb-body">
+    <div class="agentnb-main">
+      <div class="agentnb-rounds-live" data-rounds tabindex="0" role="group" aria-label="Rounds"><div data-end data-slot="asked"></div></div>
+      <button type="button" class="agentnb-newest" data-do="newest" data-newest hidden>Newest ↓</button>
+    </div>
+    <div class="agentnb-side">
+      <div data-slot="todos"></div>
+      <form class="agentnb-add" data-do="add"><input class="agentnb-field" name="text" aria-label="Add a todo" placeholder="Add a todo" autocomplete="off"><button type="submit" class="agentnb-button" aria-label="Add">+</button></form>
+      <div data-slot="totals"></div>
+    </div>
+  </div>
+  <div data-slot="notes"></div>
+  <form class="agentnb-say agentnb-say-live" data-do="say"><input class="agentnb-field" name="text" aria-label="Say something to the agent" placeholder="Say something to the agent while it works" autocomplete="off"><button type="submit" class="agentnb-button">Say</button></form>
+  <div class="agentnb-unseen" role="status" aria-live="polite"></div>`;
+
+const STREAM = `
+  <details class="agentnb-thinking" hidden><summary class="agentnb-aside">thinking …</summary><div class="agentnb-thought"></div></details>
+  <div class="agentnb-text"></div><div class="agentnb-streaming"></div>`;
+
+const stories = new Map(); // by the key of their widget: each hook is handed another object for the same model
+
+export default {
+  initialize({ model }) {
+    const key = model.get("key");
+    stories.set(key, new Story(model));
+    return () => stories.delete(key);
+  },
+  render({ model, el }) {
+    const view = new View(stories.get(model.get("key")), el);
+    return () => view.close();
+  },
+};

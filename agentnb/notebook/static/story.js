@@ -1,0 +1,148 @@
+// What the live cards of one run on this page have in common: they show what the kernel sends, and send back what the person does.
+// There is no build step: card_widget.py reads this file and card.js and joins them to the one module that the browser gets.
+
+const PATIENCE = 3000; // milliseconds after which a click that nobody has heard is told
+const GREETINGS = [50, 100, 250, 600, 2000]; // milliseconds between two
+const PAGE = crypto.randomUUID?.() ?? String(Math.random());
+
+/** What all views of one run show: the pieces as they were last sent, and which folds the reader has moved. */
+class Story {
+  constructor(model) {
+    this.model = model;
+    this.views = new Set();
+    this.folds = new Map();
+    this.fills = new Map();
+    this.waiting = new Map();
+    this.clock = 0;
+    this.count = 0;
+    this.reset();
+    model.on("msg:custom", (message) => this.hear(message));
+    model.on("comm_live_update", () => this.views.size && this.say({ do: "hello", page: PAGE })); // is anybody there?
+  }
+
+  /** Ask for all there is to show until it comes: in its first moments a comm speaks to the shell that the cell keeps busy. */
+  greet(place = 0) {
+    clearTimeout(this.greeting);
+    this.say({ do: "hello", page: PAGE });
+    const wait = GREETINGS[Math.min(place, GREETINGS.length - 1)];
+    this.greeting = setTimeout(() => this.greet(place + 1), wait);
+  }
+
+  open(view) {
+    this.views.add(view);
+    this.greet();
+  }
+
+  close(view) {
+    this.views.delete(view);
+    if (this.views.size) return;
+    clearTimeout(this.greeting);
+    this.say({ do: "gone", page: PAGE });
+  }
+
+  reset() {
+    this.seq = -1;
+    this.slots = {};
+    this.rounds = new Map();
+    this.stream = { settled: [], tail: "", kind: "text", thought: "" };
+    this.streaming = null;
+    this.going = true;
+  }
+
+  /** Tell the kernel something that no answer is waited for. */
+  say(message) {
+    if (this.dead) return false;
+    try {
+      this.model.send(message);
+      return true;
+    } catch {
+      this.die(); // the kernel was restarted, or has died
+      return false;
+    }
+  }
+
+  /** Nobody will ever send anything again: say so, and offer nothing. */
+  die() {
+    this.dead = true;
+    this.going = false;
+    for (const timer of [this.greeting, ...[...this.waiting.values()].map((one) => one.timer)]) clearTimeout(timer);
+    this.views.forEach((view) => view.die());
+  }
+
+  /** Tell the kernel what the person did in this view, with this button; if it is not heard, say how to interrupt. */
+  ask(message, view, button) {
+    const id = `${PAGE}:${++this.count}`; // all pages hear what is heard: each knows its own
+    this.waiting.set(id, { view, button, timer: setTimeout(() => this.unheard(id), PATIENCE) });
+    this.say({ ...message, id });
+  }
+
+  unheard(id) {
+    const { view, button } = this.waiting.get(id); // it stays there: it may be heard later
+    view.free(button);
+    view.hint("The kernel does not hear it. Stop it with Kernel → Interrupt");
+  }
+
+  heard({ id, error, note }) {
+    const asked = this.waiting.get(id);
+    if (!asked) return; // of another page
+    clearTimeout(asked.timer);
+    this.waiting.delete(id);
+    asked.view.free(asked.button);
+    asked.view.hint(error || note || "", !error);
+  }
+
+  hear(message) {
+    if (message.whole || message.kind === "ended") clearTimeout(this.greeting);
+    if (message.kind === "frame") this.frame(message);
+    else if (message.kind === "fill") {
+      this.fills.set(message.key, message.html);
+      this.views.forEach((view) => view.fill(message.key));
+    } else if (message.kind === "heard") this.heard(message);
+    else if (message.kind === "ended") {
+      this.ended = message.html;
+      this.views.forEach((view) => view.end());
+    }
+  }
+
+  frame(frame) {
+    this.clock = frame.now - Date.now();
+    if (frame.whole) this.reset();
+    else if (frame.seq !== this.seq + 1) {
+      if (frame.seq > this.seq) this.resync();
+      return;
+    }
+    this.lost = false;
+    this.seq = frame.seq;
+    Object.assign(this.slots, frame.slots);
+    for (const round of frame.rounds) this.keep(round);
+    this.state = frame.say;
+    this.going = frame.going && frame.heard; // only then there is somebody to say something to
+    this.take(frame);
+    this.views.forEach((view) => (frame.whole ? view.all() : view.patch(frame)));
+  }
+
+  resync() {
+    if (this.lost) return;
+    this.lost = true;
+    this.say({ do: "resync" });
+    setTimeout(() => (this.lost = false), 1000);
+  }
+
+  keep({ index, keys, html }) {
+    const known = this.rounds.get(index)?.html ?? {};
+    this.rounds.set(index, { keys, html: Object.fromEntries(keys.map((key) => [key, html[key] ?? known[key]])) });
+  }
+
+  take({ streaming, stream, whole }) {
+    // The number of the stream: between two frames one may have ended and the next begun.
+    if (whole) this.stream = stream;
+    else if (streaming === null || streaming !== this.streaming) this.stream = { settled: [], tail: "", kind: "text", thought: "" };
+    this.streaming = streaming;
+    if (!whole && streaming !== null) {
+      this.stream.settled.push(...(stream.add ?? []));
+      this.stream.tail = stream.tail ?? this.stream.tail + (stream.more ?? "");
+      this.stream.kind = stream.kind ?? this.stream.kind;
+      this.stream.thought += stream.more_thought ?? "";
+    }
+  }
+}

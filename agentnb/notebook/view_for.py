@@ -1,0 +1,30 @@
+"""Which view shows a run: it depends on who is looking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.notebook.card_view import CardView
+from agentnb.notebook.card_widget import LeftOpen
+from agentnb.notebook.views import DisplayView, TerminalView
+
+
+def view_for(shell: Any, left_open: LeftOpen, *, blocks: bool, variable: str = "run") -> CardView | DisplayView | TerminalView:
+    """A live card where somebody may click, a display where only the outputs are kept, lines in a terminal.
+
+    ``left_open`` takes the widgets of cards whose run is over; ``blocks``: the cell waits for the run, and shows its answer
+    as its result; ``variable`` holds the run.
+    """
+    kernel = getattr(shell, "kernel", None)
+    if kernel is None:
+        return TerminalView()
+    return (
+        CardView(left_open, answer_beside=blocks, blocks=blocks, variable=variable)
+        if is_attended(kernel)
+        else DisplayView(answer_beside=blocks, variable=variable)
+    )
+
+
+def is_attended(kernel: Any) -> bool:
+    """Whether a person is there: who executes notebooks without one (nbconvert, papermill, tests) says that it cannot ask."""
+    return bool(getattr(kernel, "_allow_stdin", False))

@@ -1,0 +1,86 @@
+"""What the list of runs says of each, read from its log without folding it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from agentnb.core.events import RunFinished, RunStarted
+from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.core.wire import decode
+from agentnb.errors import TraceError
+
+
+class RunSummary(NamedTuple):
+    """A line of the list of runs."""
+
+    id: str
+    started_at: datetime
+    status: str
+    stop_reason: str
+    rounds: int
+    seconds: float | None
+    model: str
+    prompt: str
+    tokens: int | None
+    """Sent and received, as far as they are known; None when nothing is."""
+    cost: float | None
+    """US dollars, None when the price of any call is unknown."""
+
+
+class _Reply(msgspec.Struct, gc=False):
+    """The one part of a `ModelReplied` that is wanted here: the rest of its line is skipped."""
+
+    usage: Usage = Usage()
+
+
+_replies = msgspec.json.Decoder(_Reply)
+
+
+def summary(data: bytes, without_end: str) -> RunSummary:
+    """Of a whole log; ``without_end`` is the status of one that has no end. `TraceError` if it is no run log."""
+    first, _, rest = data.partition(b"\n")
+    started = decode(first)
+    if not isinstance(started, RunStarted):
+        raise TraceError("no run_started event")
+    finished = _end(rest)
+    used = _usage(rest)
+    return RunSummary(
+        started.run_id,
+        started.at,
+        finished.status if finished else without_end,
+        finished.stop_reason if finished else without_end,
+        rest.count(b'{"kind":"round_started"'),
+        finished.seconds if finished else None,
+        started.model,
+        started.prompt.text,
+        None if used.input is None and used.output is None else (used.input or 0) + (used.output or 0),
+        used.cost,
+    )
+
+
+def _end(rest: bytes) -> RunFinished | None:
+    last = rest[rest.rstrip(b"\n").rfind(b"\n") + 1 :]
+    if not (last.startswith(b'{"kind":"run_finished"') and last.endswith(b"\n")):
+        return None
+    end = decode(last)
+    return end if isinstance(end, RunFinished) else None
+
+
+def _usage(rest: bytes) -> Usage:
+    """The sum over all replies, in their order, as the fold adds them up."""
+    used: Usage | None = None
+    lines = rest.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if not line.startswith(b'{"kind":"model_replied"'):
+            continue
+        try:
+            one = _replies.decode(line).usage
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            if number == len(lines):  # cut off: the run is read without it
+                break
+            one = Usage()
+        used = one if used is None else used + one
+    return NOTHING_USED if used is None else used

@@ -1,0 +1,157 @@
+"""What the wire carries and how smooth the page stays while something runs."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a kernel to the page."""
+
+    channel: str
+    kind: str
+    sent_at: float
+    """When the kernel made it, in seconds."""
+    content: dict[str, Any]
+    size: int
+
+
+def decoded(frame: bytes | str) -> Message:
+    """A frame of the protocol ``v1.kernel.websocket.jupyter.org``, or of the older one in text."""
+    if isinstance(frame, str):
+        whole = json.loads(frame)
+        return _message(whole["channel"], whole["header"], whole["content"], len(frame))
+    (count,) = struct.unpack_from("<Q", frame)
+    offsets = struct.unpack_from(f"<{count}Q", frame, 8)
+    channel, header, _, _, content = (frame[offsets[index] : offsets[index + 1]] for index in range(5))
+    return _message(channel.decode(), json.loads(header), json.loads(content), len(frame))
+
+
+def _message(channel: str, header: dict[str, Any], content: dict[str, Any], size: int) -> Message:
+    at = datetime.fromisoformat(header["date"]).timestamp()
+    return Message(channel, header["msg_type"], at, content, size)
+
+
+class Traffic:
+    """Every message from kernels to a page. Make it before the page is opened: it listens to connections that open."""
+
+    def __init__(self, page: Any) -> None:
+        self.messages: list[Message] = []
+        page.on("websocket", self._listen)
+
+    def _listen(self, socket: Any) -> None:
+        if "/channels" in socket.url:
+            socket.on("framereceived", lambda frame: self.messages.append(decoded(frame)))
+
+    def comm(self, models: list[str] | None = None) -> list[Message]:
+        """The messages to these widgets, or to all."""
+        found = [message for message in self.messages if message.kind == "comm_msg"]
+        return [message for message in found if models is None or message.content["comm_id"] in models]
+
+
+def most_in_a_second(messages: list[Message]) -> int:
+    """How many of them the kernel sent in the second that had most."""
+    times = sorted(message.sent_at for message in messages)
+    return max((sum(start <= time < start + 1 for time in times) for start in times), default=0)
+
+
+def model_ids(outputs: list[dict[str, Any]]) -> list[str]:
+    """The widgets that these outputs show."""
+    views = (output.get("data", {}).get("application/vnd.jupyter.widget-view+json") for output in outputs)
+    return [view["model_id"] for view in views if view]
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Something moved without the person having done anything."""
+
+    value: float
+    at: float
+    nodes: list[str]
+    """What moved: the classes of the elements."""
+
+
+@dataclass
+class Watched:
+    """What was seen while it was watched. All times are milliseconds of the page's clock."""
+
+    frames: list[float] = field(default_factory=list)
+    long_tasks: list[tuple[float, float]] = field(default_factory=list)
+    """Start and duration of what held the page for over 50 ms."""
+    shifts: list[Shift] = field(default_factory=list)
+
+    def gaps(self) -> list[tuple[float, float]]:
+        """Each gap between two frames, the largest first: how long, and when it began."""
+        found = [(later - earlier, earlier) for earlier, later in zip(self.frames, self.frames[1:], strict=False)]
+        return sorted(found, reverse=True)
+
+    def largest_gap(self) -> float:
+        """The longest time without a new frame."""
+        return self.gaps()[0][0]
+
+    def moved(self, part: str) -> list[Shift]:
+        """The shifts of elements with these letters in a class."""
+        return [shift for shift in self.shifts if any(part in node for node in shift.nodes)]
+
+
+START = """() => {
+    const seen = window.__watched = {frames: [], tasks: [], shifts: [], on: true};
+    const frame = at => { seen.frames.push(at); if (seen.on) requestAnimationFrame(frame); };
+    requestAnimationFrame(frame);
+    const name = source => source.node?.className?.toString() || source.node?.nodeName || '';
+    const moved = entry => [entry.value, entry.startTime, entry.sources.map(name)];
+    const add = list => {
+        for (const entry of list.getEntries()) {
+            if (entry.entryType === 'longtask') seen.tasks.push([entry.startTime, entry.duration]);
+            else if (!entry.hadRecentInput) seen.shifts.push(moved(entry));
+        }
+    };
+    seen.observer = new PerformanceObserver(add);
+    for (const type of ['longtask', 'layout-shift']) seen.observer.observe({type});
+    seen.rest = () => add({getEntries: () => seen.observer.takeRecords()});
+}"""
+STOP = """() => {
+    const {rest, observer, ...seen} = window.__watched;
+    window.__watched.on = false;
+    rest();
+    observer.disconnect();
+    return seen;
+}"""
+
+
+@contextmanager
+def watching(page: Any) -> Iterator[Watched]:
+    """Watch the page's frames, long tasks and layout shifts; what was seen is filled in at the end."""
+    watched = Watched()
+    page.evaluate(START)
+    yield watched
+    seen = page.evaluate(STOP)
+    watched.frames = seen["frames"]
+    watched.long_tasks = [(start, duration) for start, duration in seen["tasks"]]
+    watched.shifts = [Shift(value, at, nodes) for value, at, nodes in seen["shifts"]]
+
+
+def is_smooth(page: Any, attempt: Callable[[], Watched], enough: float) -> list[tuple[float, float]]:
+    """The largest gaps between frames (milliseconds) of up to three attempts, each with that of the page at rest just before;
+    empty as soon as one is at most ``enough``, or twice what the machine lets pass with nothing to do.
+    """
+    found = []
+    for _ in range(3):
+        with watching(page) as resting:
+            page.wait_for_timeout(1_500)
+        found.append((attempt().largest_gap(), resting.largest_gap()))
+        if found[-1][0] <= max(enough, 2 * found[-1][1]):
+            return []
+    return found
+
+
+def elements(part: Any) -> int:
+    """How many elements stand in that part of the page."""
+    return int(part.evaluate("part => part.querySelectorAll('*').length"))

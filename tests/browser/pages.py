@@ -1,0 +1,251 @@
+"""A page with one notebook, in JupyterLab or in the classic Notebook 7: what a person does there, and what they see."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+SHOTS = "AGENTNB_SHOTS"
+"""The folder into which screenshots go. Without it none are made."""
+CURRENT = "Array.from(window.jupyterapp?.shell.widgets('main') ?? []).find(it => it.sessionContext && it.content?.outerNode)"
+"""The notebook, also while another view has the focus."""
+KERNEL = f"{CURRENT}?.sessionContext?.session?.kernel"
+
+
+class Lab:
+    """One page with one notebook."""
+
+    ADDRESS = "{url}/lab/tree/{notebook}?token=t&reset"
+    NOT_OURS: tuple[str, ...] = ()
+    """What this application complains about by itself, as patterns."""
+
+    def __init__(self, page: Any, url: str, folder: Path) -> None:
+        self.page = page
+        self.url = url
+        self.folder = folder
+        self.said: list[str] = []
+        self._theme = "Light"
+        page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("dialog", lambda dialog: dialog.accept())  # leaving a page with unsaved changes
+
+    # Notebooks and their kernels
+
+    def write(self, notebook: str, cells: list[str], kernel: str = "python3") -> str:
+        """A new notebook of code cells in the server's folder; its name."""
+        empty = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+        coded = [empty | {"id": f"cell-{index}", "source": source} for index, source in enumerate(cells)]
+        self._store(notebook, {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": coded}, kernel or "python3")
+        return notebook
+
+    def open(self, notebook: str, kernel: str | None = None, wait: bool = True) -> None:
+        """Open a notebook, with another kernel than it names if one is given, and wait until the kernel is there."""
+        if kernel is not None:
+            self._store(notebook, self.stored(notebook), kernel)
+        self.page.goto(self.ADDRESS.format(url=self.url, notebook=notebook))
+        self._wait_for_cells()
+        if wait:
+            self.wait_idle()
+
+    def stored(self, notebook: str) -> dict[str, Any]:
+        """The notebook as it stands in its file."""
+        return dict(json.loads((self.folder / notebook).read_text(encoding="utf-8")))
+
+    def _store(self, notebook: str, content: dict[str, Any], kernel: str | None) -> None:
+        if kernel is not None:
+            content["metadata"]["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
+        (self.folder / notebook).write_text(json.dumps(content), encoding="utf-8")
+
+    def _wait_for_cells(self) -> None:
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+
+    def save(self) -> None:
+        """Save, and wait until it is saved."""
+        self.command_done("docmanager:save")
+
+    def reload(self, wait: bool = True) -> None:
+        """Load the page again; the kernel goes on. A kernel that is busy answers no fresh page: then do not wait."""
+        self.page.reload()
+        self._wait_for_cells()
+        if wait:
+            self.wait_idle()
+
+    def open_untrusted(self, notebook: str) -> str:
+        """Open a copy of a saved notebook that nobody here has signed, so that its outputs are not trusted; its name.
+
+        What is signed is the content, so the copy gets a cell more.
+        """
+        content = self.stored(notebook)
+        content["cells"].append({"cell_type": "raw", "id": "from-elsewhere", "metadata": {}, "source": "From elsewhere."})
+        copy = f"{Path(notebook).stem}-untrusted.ipynb"
+        self._store(copy, content, None)
+        self.open(copy)
+        return copy
+
+    def trusts(self, index: int) -> bool:
+        """Whether the outputs of that cell are shown as they are."""
+        return bool(self.page.evaluate(f"index => {CURRENT}.content.widgets[index].model.trusted", index))
+
+    def end(self) -> None:
+        """Leave nothing to the next test: the theme is kept by the server, and so are the kernels."""
+        if self._theme != "Light":
+            self.theme("Light")
+        self.page.context.browser.close()
+        self._end_kernels()
+
+    def _end_kernels(self) -> None:
+        with urllib.request.urlopen(f"{self.url}/api/sessions?token=t", timeout=30) as answer:
+            sessions = json.load(answer)
+        for session in sessions:
+            asked = urllib.request.Request(f"{self.url}/api/sessions/{session['id']}?token=t", method="DELETE")
+            urllib.request.urlopen(asked, timeout=60).close()
+
+    # The kernel of the notebook that is open
+
+    def wait_idle(self) -> None:
+        """Until the kernel is there and has nothing to do, as it says itself and as the notebook shows."""
+        self.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+        shown = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
+        self.page.wait_for_selector(shown, state="attached")  # a narrow window has no room for it
+
+    def kernel_status(self) -> str:
+        """What the page knows of its kernel: idle, busy, or unknown after a reload while a cell runs."""
+        return str(self.page.evaluate(f"() => {KERNEL}?.status"))
+
+    def value(self, expression: str) -> str:
+        """The repr of an expression in the kernel, asked for beside the notebook."""
+        asked = """([kernel, expression]) => {
+            const asked = {code: '', silent: true, user_expressions: {it: expression}};
+            return kernel.requestExecute(asked).done.then(reply => reply.content.user_expressions.it);
+        }"""
+        handle = self.page.evaluate_handle(f"() => {KERNEL}")
+        answer = self.page.evaluate(asked, [handle, expression])
+        assert answer["status"] == "ok", answer
+        return str(answer["data"]["text/plain"])
+
+    def interrupt(self) -> None:
+        """What Kernel > Interrupt does."""
+        self.command("notebook:interrupt-kernel")
+
+    # Commands and cells
+
+    def command(self, name: str) -> None:
+        """Give a command of the application, and do not wait for it."""
+        self.page.evaluate("name => { window.jupyterapp.commands.execute(name) }", name)
+
+    def command_done(self, name: str, **arguments: Any) -> None:
+        """Give a command and wait until it is done."""
+        script = "([name, arguments_]) => window.jupyterapp.commands.execute(name, arguments_).then(() => null)"
+        self.page.evaluate(script, [name, arguments])
+
+    def run_all(self) -> None:
+        """Run all cells and wait until the last one has run. What was stored of them before is cleared first."""
+        self.command_done("notebook:clear-all-cell-outputs")
+        self.command("notebook:run-all-cells")
+        self.page.wait_for_function(
+            f"""() => {{
+                const cells = {CURRENT}.content.model.sharedModel.cells;
+                return cells.filter(c => c.cell_type === 'code').every(c => c.execution_count !== null);
+            }}"""
+        )
+        self.wait_idle()
+
+    def start(self, index: int) -> None:
+        """Run that cell, and do not wait for it."""
+        self.activate(index)
+        self.start_active()
+
+    def run(self, index: int) -> None:
+        """Run that cell and wait until it has its number."""
+        self.start(index)
+        self.wait_done(index)
+
+    def wait_done(self, index: int) -> None:
+        """Until that cell has run and the kernel has nothing to do."""
+        script = f"index => {CURRENT}.content.model.sharedModel.cells[index].execution_count !== null"
+        self.page.wait_for_function(script, arg=index)
+        self.wait_idle()
+
+    def activate(self, index: int) -> None:
+        """Make that cell the active one."""
+        self.page.evaluate(f"index => {{ {CURRENT}.content.activeCellIndex = index }}", index)
+
+    def cell(self, index: int) -> Any:
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
+
+    def output(self, index: int) -> Any:
+        """What stands below that cell."""
+        return self.cell(index).locator(".jp-Cell-outputWrapper")
+
+    def outputs(self, index: int) -> list[dict[str, Any]]:
+        """The outputs of that cell as they would be saved."""
+        return list(self.page.evaluate(f"index => {CURRENT}.content.model.sharedModel.cells[index].toJSON().outputs", index))
+
+    def write_last(self, code: str) -> int:
+        """Put code into a new cell at the end; its index."""
+        self.page.evaluate(
+            f"""code => {{
+                const panel = {CURRENT};
+                const model = panel.content.model.sharedModel;
+                model.addCell({{cell_type: 'code', source: code}});
+                panel.content.activeCellIndex = model.cells.length - 1;
+            }}""",
+            code,
+        )
+        return int(self.page.evaluate(f"() => {CURRENT}.content.model.sharedModel.cells.length")) - 1
+
+    def start_active(self) -> None:
+        self.command("notebook:run-cell")
+
+    def errors(self) -> list[str]:
+        """The errors that cells of the notebook show."""
+        return self.page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
+
+    def complaints(self) -> list[str]:
+        """The errors in the browser's console and those that nothing caught, but for the application's own."""
+        return [text for text in self.said if not any(re.search(pattern, text) for pattern in self.NOT_OURS)]
+
+    # How it looks
+
+    def theme(self, name: str) -> None:
+        """``Light`` or ``Dark``."""
+        self.command_done("apputils:change-theme", theme=f"JupyterLab {name}")
+        self.page.wait_for_selector(f'body[data-jp-theme-name="JupyterLab {name}"]', state="attached")
+        self._theme = name
+
+    def width(self, pixels: int, height: int = 1000) -> None:
+        """How wide the window is."""
+        self.page.set_viewport_size({"width": pixels, "height": height})
+
+    def scrolled(self) -> float:
+        """How far the notebook is scrolled down, in pixels."""
+        return float(self.page.evaluate(f"() => {CURRENT}.content.outerNode.scrollTop"))
+
+    def scroll(self, pixels: float) -> None:
+        """Scroll the notebook to there."""
+        self.page.evaluate(f"pixels => {{ {CURRENT}.content.outerNode.scrollTop = pixels }}", pixels)
+
+    def second_view(self, index: int) -> Any:
+        """Create New View for Cell Output; that view."""
+        self.activate(index)
+        self.command("notebook:create-output-view")
+        view = self.page.locator(".jp-LinkedOutputView").last
+        view.wait_for()
+        return view
+
+    def shot(self, name: str, part: Any = None) -> None:
+        """A picture of the page, or of a part of it, if a folder for them is set."""
+        if folder := os.environ.get(SHOTS):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            (part or self.page).screenshot(path=Path(folder) / f"{name}.png")
+
+
+class Classic(Lab):
+    """The same in a classic Notebook 7: it has the same parts, at another address."""
+
+    ADDRESS = "{url}/notebooks/{notebook}?token=t"
+    NOT_OURS = (r"^Cannot read properties of undefined \(reading 'schema'\)$",)

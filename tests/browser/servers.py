@@ -1,0 +1,62 @@
+"""Starting a Jupyter server on loopback, with homes of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HOMES = ("HOME", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "JUPYTERLAB_SETTINGS_DIR")
+OPTIONS = {
+    "jupyterlab": ["--LabApp.expose_app_in_browser=True", "--LabApp.news_url=None"],
+    "notebook": ["--JupyterNotebookApp.expose_app_in_browser=True"],
+}
+"""The module that is started, and what it alone is told. The page needs its ``window.jupyterapp``."""
+
+
+@contextmanager
+def serving(module: str, home: Path, kernelspecs: Path) -> Iterator[tuple[str, Path]]:
+    """A server of that module; its address and the folder it shows, which holds a copy of the notebooks."""
+    folder = home / "work"
+    left_out = shutil.ignore_patterns(".agentnb", "*.executed.ipynb", ".ipynb_checkpoints")
+    shutil.copytree(ROOT / "notebooks", folder, ignore=left_out)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = ["--allow-root", "--no-browser", f"--port={port}", "--IdentityProvider.token=t", f"--ServerApp.root_dir={folder}"]
+    command = [sys.executable, "-m", module, *options, *OPTIONS[module]]
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=_environment(home, kernelspecs), stdout=log, stderr=log)
+        url = f"http://127.0.0.1:{port}"
+        try:
+            _wait_for(url, process, home / "log")
+            yield url, folder
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _environment(home: Path, kernelspecs: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not re.search("API_KEY|AGENTNB", key)}
+    own = {name: str(home / name.lower()) for name in HOMES}
+    return kept | own | {"JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"), "JUPYTER_PATH": str(kernelspecs)}
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(300):
+        assert process.poll() is None, log.read_text()
+        try:
+            with urllib.request.urlopen(f"{url}/api?token=t", timeout=5):
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError("The Jupyter server does not answer:\n" + log.read_text())

@@ -1,0 +1,359 @@
+"""The live card, in a real JupyterLab: what one sees of a run, and what one can do to it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from measuring import Traffic, Watched, is_smooth, model_ids, most_in_a_second, watching
+
+pytestmark = pytest.mark.browser
+STORY = Path(__file__).with_name("story.py")
+NAP = "model = Slow([ToolCall('nap', {'seconds': 600}), 'Up again.'])"
+DOZE = "model = Slow([[write('Sleep', 'Wake'), ToolCall('doze', {'seconds': 600})], 'Up again.'])"
+GO = "%%agent -m model -t nap doze load_penguins plot essay\nGo."
+
+
+def opened(lab: Any, name: str, *cells: str, kernel: str | None = None) -> int:
+    """A notebook with the story and these cells, all but the last of them run; the index of that one."""
+    shutil.copy(STORY, lab.folder)
+    lab.open(lab.write(f"{name}.ipynb", ["%load_ext agentnb\nfrom story import *", *cells], kernel))
+    for index in range(len(cells)):
+        lab.run(index)
+    return len(cells)
+
+
+def card(lab: Any, index: int) -> Any:
+    found = lab.cell(index).locator(".agentnb-card")
+    found.wait_for()
+    return found
+
+
+def chip(lab: Any, index: int, text: str) -> None:
+    """Wait until the live card says that."""
+    card(lab, index).locator("[data-slot=chip]", has_text=text).wait_for()
+
+
+def ended(lab: Any, index: int, text: str) -> None:
+    """Wait until the saved form stands there and says that."""
+    lab.cell(index).locator(".agentnb-run .agentnb-chip", has_text=text).wait_for()
+
+
+def nothing_is_left(lab: Any) -> None:
+    lab.wait_idle()
+    left = "[w for w in __import__('ipywidgets').widget._instances.values()]"
+    lab.page.wait_for_timeout(300)
+    assert lab.value(f"len({left})") == "0"
+    assert lab.complaints() == []
+
+
+@pytest.mark.req("R3.37")
+@pytest.mark.parametrize("version", ["7.3.0", "7.4.0", "newest"])
+def test_stop_ends_a_sync_tool_of_a_blocked_cell_at_once(lab: Any, kernels: Any, version: str) -> None:
+    index = opened(lab, f"stop-{version}", NAP, GO, kernel=kernels(version))
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    card(lab, index).get_by_role("button", name="Stop").click()
+    ended(lab, index, "Cancelled")
+    lab.wait_done(index)
+    assert lab.value("run.rounds[0].results[0].error_code, HELD") == "('cancelled', ['nap'])"
+    assert "Stopped by you" in lab.output(index).inner_text()
+    assert lab.errors() == []
+    assert "Error" not in lab.output(index).inner_text() and "Interrupt" not in lab.output(index).inner_text()
+    nothing_is_left(lab)
+
+
+def test_stop_ends_a_model_that_is_still_thinking(lab: Any) -> None:
+    index = opened(lab, "stop-model", "model = Slow([['Hm.', 600]])", GO)
+    lab.start(index)
+    card(lab, index).get_by_text("Hm.").wait_for()
+    card(lab, index).get_by_role("button", name="Stop").click()
+    ended(lab, index, "Cancelled")
+    lab.wait_done(index)
+    assert lab.value("run.status, run.text") == "('cancelled', 'Hm. ')"
+    nothing_is_left(lab)
+
+
+def test_one_can_pause_say_something_and_let_it_go_on(lab: Any) -> None:
+    index = opened(lab, "pause", "model = Slow([ToolCall('doze', {'seconds': 4}), [1.0, 'I heard you.']])", GO)
+    lab.start(index)
+    chip(lab, index, "Executing doze")
+    shown = card(lab, index)
+    shown.get_by_role("button", name="Pause").click()
+    shown.locator("[data-slot=controls]", has_text="Pausing").wait_for()
+    shown.get_by_role("button", name="Resume").click()
+    shown.get_by_role("button", name="Pause").click()
+    shown.locator("[data-slot=controls]", has_text="Pausing").wait_for()
+    box = shown.get_by_label("Say something to the agent")
+    box.fill("Look at <b>Gentoo</b>")
+    box.press("Enter")
+    shown.locator("[data-slot=asked]", has_text="You: Look at <b>Gentoo</b> (read in the next round)").wait_for()
+    assert box.input_value() == ""
+    chip(lab, index, "Paused")
+    shown.locator("[data-slot=asked]:empty").wait_for(state="attached")
+    assert shown.locator("[data-piece=said]").inner_text() == "You: Look at <b>Gentoo</b>"
+    assert "Pausing" not in shown.inner_text()
+    shown.get_by_role("button", name="Resume").click()
+    chip(lab, index, "Thinking")
+    ended(lab, index, "Done")
+    lab.wait_done(index)
+    assert lab.value("[m.text for m in run.messages if m.role == 'user'][-1]") == "'Look at <b>Gentoo</b>'"
+    nothing_is_left(lab)
+
+
+def test_one_can_tick_add_move_and_remove_todos_while_the_cell_runs(lab: Any) -> None:
+    index = opened(lab, "todos", DOZE, GO)
+    lab.start(index)
+    chip(lab, index, "Executing doze")
+    shown = card(lab, index)
+    shown.locator("[data-todo='1'] [data-do=tick]").click()
+    shown.get_by_text("Todos, 1 of 2").wait_for()
+    shown.get_by_label("Add a todo").fill("Yawn")
+    shown.get_by_label("Add a todo").press("Enter")
+    shown.locator("[data-todo='3']").wait_for()
+    shown.locator("[data-todo='3']").hover()
+    shown.locator("[data-todo='3'] [data-do=up]").click()
+    shown.locator("[data-todo='3'] + [data-todo='2']").wait_for()
+    shown.locator("[data-todo='2'] [data-do=tick]").focus()
+    lab.page.keyboard.press("Alt+ArrowUp")
+    shown.locator("[data-todo='2'] + [data-todo='3']").wait_for()
+    shown.locator("[data-todo='1']").drag_to(shown.locator("[data-todo='3']"), target_position={"x": 60, "y": 15})
+    shown.locator("[data-todo='3'] + [data-todo='1']").wait_for()
+    shown.locator("[data-todo='2']").hover()
+    shown.locator("[data-todo='2'] [data-do=remove]").click()
+    shown.locator("[data-todo='2']").wait_for(state="detached")
+    shown.get_by_role("button", name="Stop").click()
+    ended(lab, index, "Cancelled")
+    lab.wait_done(index)
+    assert (
+        lab.value("[(t.id, t.title, t.status) for t in run.todos]") == "[(3, 'Yawn', 'not-started'), (1, 'Sleep', 'completed')]"
+    )
+    nothing_is_left(lab)
+
+
+def test_a_round_opens_to_what_the_model_saw_while_the_cell_runs(lab: Any) -> None:
+    index = opened(
+        lab, "saw", "model = Slow([ToolCall('load_penguins', {'path': 'x'}), ToolCall('nap', {'seconds': 600})])", GO
+    )
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    rounds = card(lab, index).locator(".agentnb-round")
+    rounds.nth(1).locator(".agentnb-saw > summary").click()
+    rounds.nth(1).get_by_text("ephemeral").first.wait_for()
+    seen = rounds.nth(1).locator(".agentnb-saw").text_content()
+    assert "<system-reminder>" in seen and "Go." in seen and "Gentoo" in seen
+    card(lab, index).get_by_role("button", name="Stop").click()
+    ended(lab, index, "Cancelled")
+    # What the reader had opened is open in what is kept.
+    assert lab.output(index).locator(".agentnb-round").nth(1).locator(".agentnb-saw[open]").count() == 1
+    assert lab.output(index).locator(".agentnb-round").nth(0).locator(".agentnb-saw[open]").count() == 0
+    nothing_is_left(lab)
+
+
+def test_tables_pictures_and_long_results_are_shown_as_such(lab: Any) -> None:
+    calls = "[ToolCall('load_penguins', {'path': 'x'}), ToolCall('plot', {'kind': 'bar'}), ToolCall('essay', {'length': 3000})]"
+    index = opened(lab, "results", f"model = Slow([{calls}, ToolCall('nap', {{'seconds': 600}})])", GO)
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    shown = card(lab, index)
+    assert shown.locator("table td", has_text="5076").count() == 1
+    assert shown.locator("img[src^='data:image/png']").evaluate("image => image.naturalWidth") == 500
+    tool = shown.locator(".agentnb-tool", has_text="essay")
+    tool.locator("summary").first.click()
+    assert "line 2999" in tool.inner_text() and "line 1500" not in tool.inner_text()
+    tool.get_by_role("button", name="Show all").click()
+    tool.get_by_text("line 1500").wait_for()
+    shown.get_by_role("button", name="Stop").click()
+    ended(lab, index, "Cancelled")
+    nothing_is_left(lab)
+
+
+def test_an_interrupt_of_the_kernel_ends_the_card_too(lab: Any) -> None:
+    index = opened(lab, "interrupt", NAP, GO)
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    lab.interrupt()
+    ended(lab, index, "Cancelled")
+    lab.cell(index).get_by_text("the run was stopped and its log closed").wait_for()
+    nothing_is_left(lab)
+
+
+def test_a_failed_run_says_so_and_stays_open(lab: Any) -> None:
+    index = opened(
+        lab, "failed", "model = Slow([ToolCall('load_penguins', {'path': 'x'}), RuntimeError('no <i>luck</i>')])", GO
+    )
+    lab.run(index)
+    ended(lab, index, "Failed")
+    assert lab.output(index).get_by_text("no <i>luck</i>").count() >= 1
+    assert lab.output(index).locator("details[open] .agentnb-rounds").count() == 1
+    nothing_is_left(lab)
+
+
+@pytest.mark.parametrize("form", ["background", "blocked"])
+def test_after_a_reload_the_page_shows_the_whole_run_again(lab: Any, form: str) -> None:
+    """A blocked kernel answers no fresh page: the card comes back when the cell has ended, and else at once."""
+    tool = "doze" if form == "background" else "nap"
+    go = GO if form == "blocked" else GO.replace("-m model", "-m model --background")
+    index = opened(lab, f"reload-{form}", f"model = Slow([['First.', ToolCall('{tool}', {{'seconds': 8}})], 'Second.'])", go)
+    lab.start(index)
+    chip(lab, index, f"Executing {tool}")
+    lab.save()
+    lab.reload(wait=form == "background")
+    if form == "background":
+        chip(lab, index, "Executing doze")
+        assert "First." in card(lab, index).inner_text()
+    ended(lab, index, "Done")
+    assert "Second." in lab.output(index).inner_text()
+    lab.output(index).locator("summary", has_text="What it did").click()
+    assert lab.output(index).locator("p", has_text="First.").is_visible()
+
+
+RESTART = "() => { window.restarted = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart() }"
+
+
+def test_when_the_kernel_is_restarted_the_card_says_that_it_has_gone(lab: Any) -> None:
+    index = opened(lab, "restart", NAP, GO)
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    lab.page.evaluate(RESTART)
+    card(lab, index).get_by_text("The kernel of this run has gone").first.wait_for()
+    assert card(lab, index).get_by_role("button", name="Stop").count() == 0
+    assert card(lab, index).get_by_label("Say something").is_hidden()
+    lab.page.evaluate("() => window.restarted")  # before that the server cannot end the kernel
+    lab.wait_idle()
+
+
+def test_a_second_view_shows_the_whole_run_and_both_end_as_the_saved_form(lab: Any) -> None:
+    index = opened(lab, "second", "model = Slow([['First.', ToolCall('nap', {'seconds': 600})]])", GO)
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    view = lab.second_view(index)
+    view.get_by_text("First.").wait_for()
+    view.get_by_role("button", name="Stop").click()
+    view.locator(".agentnb-run .agentnb-chip", has_text="Cancelled").wait_for()
+    ended(lab, index, "Cancelled")
+    nothing_is_left(lab)
+
+
+def test_on_ipykernel_6_the_card_shows_the_run_and_says_how_to_interrupt(lab: Any, kernels: Any) -> None:
+    index = opened(lab, "six", NAP, GO, kernel=kernels("6.31.0"))
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    shown = card(lab, index)
+    assert "Kernel → Interrupt" in shown.inner_text()
+    assert shown.get_by_role("button", name="Stop").count() == 0
+    assert shown.get_by_label("Say something").is_hidden()
+    lab.interrupt()
+    ended(lab, index, "Cancelled")
+
+
+def test_in_the_classic_notebook_the_card_works_as_well(classic: Any) -> None:
+    index = opened(classic, "classic-card", NAP, GO)
+    classic.start(index)
+    chip(classic, index, "Executing nap")
+    card(classic, index).get_by_role("button", name="Stop").click()
+    ended(classic, index, "Cancelled")
+    classic.wait_done(index)
+    assert classic.value("run.status") == "'cancelled'"
+    assert classic.complaints() == []
+
+
+@pytest.mark.req("R0.11")
+def test_five_thousand_tokens_arrive_whole_in_few_messages_and_nothing_stutters(lab: Any) -> None:
+    text = " ".join(f"token{n}" + (".\n\n" if n % 40 == 39 else "") for n in range(5_000))
+    traffic = Traffic(lab.page)
+    model = "model = Slow([[text, ToolCall('nap', {'seconds': 600})]], pause=0.0006)"
+    index = opened(lab, "tokens", f"text = {json.dumps(text)}\n{model}", GO)
+
+    def attempt() -> Watched:
+        lab.run(index - 1)
+        with watching(lab.page) as watched:
+            lab.start(index)
+            chip(lab, index, "Executing nap")
+        models = model_ids(lab.outputs(index))
+        assert card(lab, index).locator(".agentnb-text").inner_text().split() == text.split()
+        customs = [message for message in traffic.comm(models) if message.content["data"]["method"] == "custom"]
+        assert len(customs) > 10
+        assert most_in_a_second(customs) <= 40
+        card(lab, index).get_by_role("button", name="Stop").click()
+        ended(lab, index, "Cancelled")
+        lab.wait_done(index)
+        return watched
+
+    assert is_smooth(lab.page, attempt, 50) == []
+
+
+ASK = "%%agent -m model -t ask_person\nGo."
+QUESTION = "Which <b>species</b>?"
+STATUS = "() => [...document.querySelectorAll('[role=status].agentnb-unseen')].map(one => one.textContent).join('|')"
+
+
+def asking(lab: Any, name: str, **more: Any) -> tuple[int, Any]:
+    """A blocked cell whose run has just asked, and its card."""
+    call = f"ToolCall('ask_person', { ({'question': QUESTION} | more)!r})"
+    index = opened(lab, name, f"from agentnb import ask_person\nmodel = Slow([{call}, [1.0, 'I know now.']])", ASK)
+    lab.start(index)
+    chip(lab, index, "Waiting for you")
+    shown = card(lab, index)
+    shown.locator(".agentnb-question-text", has_text=QUESTION).wait_for()
+    assert f"Waiting for you: {QUESTION}" in lab.page.evaluate(STATUS)
+    return index, shown
+
+
+def went_on(lab: Any, index: int, told: str) -> None:
+    """The run got that as the result of its tool, and the card went on to the end."""
+    chip(lab, index, "Thinking")
+    assert card(lab, index).locator(".agentnb-question").count() == 0
+    ended(lab, index, "Done")
+    lab.wait_done(index)
+    assert told in lab.value("run.rounds[0].results[0].text")
+    nothing_is_left(lab)
+
+
+@pytest.mark.req("KX.5")
+def test_a_question_with_choices_is_answered_with_a_button(lab: Any) -> None:
+    index, shown = asking(lab, "choices", options=["Adelie", "Gentoo"])
+    shown.get_by_role("button", name="Gentoo").click()
+    went_on(lab, index, "Gentoo")
+
+
+@pytest.mark.req("KX.5")
+def test_a_question_is_answered_in_words(lab: Any) -> None:
+    index, shown = asking(lab, "in-words")
+    field = shown.get_by_label("Your answer")
+    field.fill("The <i>third</i>")
+    field.press("Enter")
+    went_on(lab, index, "The <i>third</i>")
+
+
+@pytest.mark.req("KX.5")
+def test_a_question_can_be_left_to_the_agent(lab: Any) -> None:
+    index, shown = asking(lab, "declined", options=["Adelie", "Gentoo"])
+    shown.get_by_role("button", name="Leave it to the agent").click()
+    went_on(lab, index, "gave no answer")
+
+
+THOUGHT = """
+from agentnb.core.messages import Thinking
+model = Slow([[Thinking("I think. " * 20), 5.0, "So.", ToolCall("nap", {"seconds": 600})]], pause=0.05)
+"""
+
+
+def test_a_thought_that_was_opened_while_it_streamed_stays_open_when_it_is_whole(lab: Any) -> None:
+    index = opened(lab, "thought", THOUGHT, GO)
+    lab.start(index)
+    streaming = card(lab, index).locator("[data-stream] [data-fold='thinking:0']")
+    streaming.locator("summary").click()
+    lab.second_view(index).locator(".agentnb-card", has_text="thinking").wait_for()  # for which all views are sent the whole
+    assert streaming.get_attribute("open") is not None
+    streaming.locator("summary").focus()
+    chip(lab, index, "Executing nap")
+    fold = card(lab, index).locator("[data-piece=thinking] [data-fold='thinking:0']")
+    assert fold.get_attribute("open") is not None
+    assert lab.page.evaluate("() => document.activeElement.parentElement.dataset.fold") == "thinking:0"
+    card(lab, index).get_by_role("button", name="Stop").click()
+    ended(lab, index, "Cancelled")
+    nothing_is_left(lab)

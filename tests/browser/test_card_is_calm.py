@@ -1,0 +1,489 @@
+"""The live card keeps still: in a long run, for a reader who looks elsewhere, for the keyboard, in every theme and width."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from measuring import Traffic, Watched, is_smooth, model_ids, watching
+from pages import CURRENT, KERNEL
+from test_card_in_lab import GO, card, chip, ended, opened
+
+pytestmark = pytest.mark.browser
+MANY = 300
+NAP = "ToolCall('nap', {'seconds': 600})"
+LONG = f"""
+import random
+chance = random.Random(5)
+def words(count):
+    return " ".join("".join(chance.choices("aeioubdfgklmnprst", k=6)) for _ in range(count))
+def call(n):
+    return [ToolCall("load_penguins", {{"path": words(1)}}), ToolCall("essay", {{"length": 20 + n % 7}})][n % 2]
+model = Slow([[write("Load", "Look", "Tell")], *[[0.015, words(140), call(n)] for n in range({MANY - 2})], {NAP}])
+"""
+GO_ON = GO.replace("%%agent", f"%%agent --max-rounds {MANY + 100} -p minimal")
+
+
+def stop(lab: Any, index: int) -> None:
+    card(lab, index).get_by_role("button", name="Stop").click()
+    ended(lab, index, "Cancelled")
+    lab.wait_done(index)
+
+
+def rounds(lab: Any, index: int) -> Any:
+    return card(lab, index).locator("[data-rounds]")
+
+
+def frames(traffic: Traffic, models: list[str]) -> list[Any]:
+    """The messages that hold what has changed, not all of it."""
+    told = [one for one in traffic.comm(models) if one.content["data"]["method"] == "custom"]
+    return [
+        one for one in told if one.content["data"]["content"].get("seq") and not one.content["data"]["content"].get("whole")
+    ]
+
+
+def bytes_a_round(messages: list[Any], first: int, after: int) -> float:
+    """What was sent for these rounds, over how many they are."""
+    sizes, told = 0, set()
+    for one in messages:
+        shown = {part["index"] for part in one.content["data"]["content"]["rounds"]}
+        if shown and first <= max(shown) < after:
+            sizes += one.size
+            told |= shown
+    return sizes / len(told)
+
+
+def scrolling(lab: Any, index: int) -> Watched:
+    """How the page keeps up while the reader scrolls up through the rounds."""
+    box = rounds(lab, index).bounding_box()
+    lab.page.mouse.move(box["x"] + 200, box["y"] + 200)
+    with watching(lab.page) as watched:
+        for _ in range(60):
+            lab.page.mouse.wheel(0, -1_000)
+            lab.page.wait_for_timeout(16)
+    return watched
+
+
+COUNT_MADE = """card => {
+    window.__made = 0;
+    const size = node => 1 + (node.querySelectorAll?.('*').length ?? 0);
+    new MutationObserver(list => {
+        for (const one of list) window.__made += 1 + [...one.addedNodes].reduce((sum, node) => sum + size(node), 0);
+    }).observe(card, {subtree: true, childList: true, characterData: true, attributes: true});
+}"""
+
+
+def made(lab: Any, first: int, after: int) -> int:
+    """How many elements the page made or changed while these rounds came."""
+
+    def so_far(number: int) -> int:
+        lab.page.wait_for_selector(f"[data-round='{number}']", state="attached")
+        return int(lab.page.evaluate("() => window.__made"))
+
+    begin = so_far(first)
+    return so_far(after) - begin
+
+
+def test_a_run_of_three_hundred_rounds_stays_smooth_and_its_frames_small(lab: Any) -> None:
+    traffic = Traffic(lab.page)
+    index = opened(lab, "many", LONG, GO_ON)
+    grown: list[float] = []
+
+    def attempt() -> Watched:
+        lab.run(1)  # the same story again
+        with watching(lab.page) as watched:
+            lab.start(index)
+            lab.page.wait_for_selector("[data-round='5']", state="attached")
+            card(lab, index).evaluate(COUNT_MADE)
+            early = made(lab, 10, 90)
+            grown.append(made(lab, MANY - 90, MANY - 10) / early)
+            chip(lab, index, "Executing nap")
+        lab.page.wait_for_timeout(500)
+        assert rounds(lab, index).locator(".agentnb-round").count() == MANY
+        told = frames(traffic, model_ids(lab.outputs(index)))
+        assert len(told) > 60
+        assert bytes_a_round(told, MANY - 60, MANY - 10) <= 1.2 * bytes_a_round(told, 10, 60)
+        assert is_smooth(lab.page, lambda: scrolling(lab, index), 100) == []
+        stop(lab, index)
+        return watched
+
+    assert is_smooth(lab.page, attempt, 100) == []
+    assert max(grown) <= 1.3
+
+
+# What the reader looks at
+
+CALM = (
+    LONG
+    + """
+quick = [[words(140), call(n)] for n in range(20)]
+model = Slow([[write("Load", "Look", "Tell")], *quick, *[[words(60), call(n)] for n in range(20, 40)], {NAP}])
+whole_speed = model.stream
+async def stream(request):
+    model.pause = 0 if len(model.requests) < 21 else 1 / 60
+    async for item in whole_speed(request):
+        yield item
+model.stream = stream
+""".replace("{NAP}", NAP)
+)
+KEEP_LOOKING = """list => {
+    const edge = list.getBoundingClientRect().top;
+    const round = [...list.querySelectorAll('.agentnb-round')].find(one => one.getBoundingClientRect().bottom > edge);
+    const seen = window.__seen = {tops: new Set(), scrolls: new Set(), on: true};
+    const look = () => {
+        seen.tops.add(round.getBoundingClientRect().top);
+        seen.scrolls.add(list.scrollTop);
+        if (seen.on) requestAnimationFrame(look);
+    };
+    look();
+}"""
+STOP_LOOKING = "() => { window.__seen.on = false; return [...window.__seen.tops] }"
+FROM_END = "list => list.scrollHeight - list.clientHeight - list.scrollTop"
+
+
+def wait_for_round(lab: Any, number: int) -> None:
+    lab.page.wait_for_selector(f"[data-round='{number}']", state="attached")
+
+
+def test_while_words_stream_nothing_else_moves_and_a_reader_stays_where_they_are(lab: Any) -> None:
+    index = opened(lab, "calm", CALM, GO_ON)
+    below = lab.write_last("'a cell below'")
+    lab.start(index)
+    wait_for_round(lab, 21)
+    lab.scroll(150)
+    before = lab.scrolled(), lab.cell(below).bounding_box()
+    with watching(lab.page) as watched:
+        wait_for_round(lab, 23)
+        assert rounds(lab, index).evaluate(FROM_END) < 40
+    assert [shift.nodes for shift in watched.shifts if any("agentnb" not in node for node in shift.nodes)] == []
+    box = rounds(lab, index).bounding_box()
+    lab.page.mouse.move(box["x"] + 200, box["y"] + 200)
+    lab.page.mouse.wheel(0, -1_500)
+    lab.page.wait_for_timeout(1_500)
+    with watching(lab.page) as watched:
+        rounds(lab, index).evaluate(KEEP_LOOKING)
+        wait_for_round(lab, 27)
+        assert len(lab.page.evaluate(STOP_LOOKING)) == 1
+    assert watched.shifts == []
+    assert (lab.scrolled(), lab.cell(below).bounding_box()) == before
+    card(lab, index).get_by_role("button", name="Newest").click()
+    wait_for_round(lab, 29)
+    assert rounds(lab, index).evaluate(FROM_END) < 40
+    assert card(lab, index).get_by_role("button", name="Newest").is_hidden()
+    stop(lab, index)
+
+
+HANDS = """
+model = Slow([
+    ["A sentence that is done.", write("Load", "Look")],
+    [0.1, update(1, "in-progress"), ToolCall("doze", {"seconds": 6})],
+    [6.0, "And more words.", update(1, "completed")],
+    ToolCall("nap", {"seconds": 600}),
+])
+"""
+SELECT = """card => {
+    const words = [...card.querySelectorAll('.agentnb-text')].find(one => one.textContent.includes('A sentence'));
+    getSelection().selectAllChildren(words);
+}"""
+FOCUSED = """() => {
+    const one = document.activeElement;
+    return [one.dataset.key ?? one.parentElement.dataset.fold ?? one.name];
+}"""
+
+
+def test_folds_selected_text_and_the_focus_survive_what_comes_in(lab: Any) -> None:
+    index = opened(lab, "hands", HANDS, GO)
+    lab.start(index)
+    chip(lab, index, "Executing doze")
+    shown = card(lab, index)
+    fold = shown.locator("[data-fold='call:1:1']")
+    fold.locator("summary").first.focus()
+    lab.page.keyboard.press("Enter")
+    shown.evaluate(SELECT)
+    fold.and_(lab.page.locator("[data-status=ok]")).wait_for()
+    assert fold.get_attribute("open") is not None
+    assert lab.page.evaluate("() => getSelection().toString().trim()") == "A sentence that is done."
+    assert lab.page.evaluate(FOCUSED) == ["call:1:1"]
+    shown.locator("[data-key='tick:1']").focus()
+    shown.get_by_text("Todos, 1 of 2").wait_for()
+    assert lab.page.evaluate(FOCUSED) == ["tick:1"]
+    chip(lab, index, "Executing nap")
+    assert "And more words." in shown.inner_text()
+    stop(lab, index)
+
+
+def test_what_is_being_typed_survives_what_comes_in(lab: Any) -> None:
+    index = opened(lab, "typed", CALM, GO_ON)
+    lab.start(index)
+    wait_for_round(lab, 21)
+    box = card(lab, index).get_by_label("Say something to the agent")
+    box.focus()
+    for letter in "Look at the xd dd a b table":
+        lab.page.keyboard.type(letter, delay=60)
+    wait_for_round(lab, 24)
+    assert box.input_value() == "Look at the xd dd a b table"
+    assert box.evaluate("box => [document.activeElement === box, box.selectionStart]") == [True, 27]
+    assert lab.page.evaluate(CELLS) == 3
+    stop(lab, index)
+
+
+# Keys and names
+
+CELLS = "() => document.querySelectorAll('.jp-Notebook .jp-Cell').length"
+SOURCES = f"() => {CURRENT}.content.model.sharedModel.cells.map(c => [c.cell_type, c.source])"
+NAMELESS = """card => [...card.querySelectorAll('button, input, textarea, summary, [tabindex], [role=region]')]
+    .filter(one => !(one.getAttribute('aria-label') || one.labels?.[0]?.textContent || one.textContent).trim())
+    .map(one => one.outerHTML)"""
+REACHED = """() => {
+    const one = document.activeElement;
+    return one.closest('.agentnb-card') ? (one.getAttribute('aria-label') || one.textContent).trim() : null;
+}"""
+
+
+def tabbed(lab: Any, index: int) -> list[str]:
+    """The names of what Tab reaches in the card, from its first control on."""
+    card(lab, index).get_by_role("button", name="Pause").focus()
+    found = []
+    while (name := lab.page.evaluate(REACHED)) is not None and len(found) < 60:
+        found.append(name)
+        lab.page.keyboard.press("Tab")
+    return found
+
+
+def test_every_control_has_a_name_and_tab_reaches_it(lab: Any) -> None:
+    index = opened(
+        lab, "names", "model = Slow([[write('Load', 'Look'), ToolCall('essay', {'length': 3000})], " + NAP + "])", GO
+    )
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    assert card(lab, index).evaluate(NAMELESS) == []
+    found = tabbed(lab, index)
+    for name in (
+        "Pause",
+        "Stop",
+        "Rounds",
+        "Todo 1, Load: mark it as done",
+        "Remove todo 2",
+        "Add a todo",
+        "Say something to the agent",
+        "Say",
+    ):
+        assert name in found, (name, found)
+    assert sum("essay" in name for name in found) == 1
+    folds = [one for one in card(lab, index).locator("summary").all() if one.is_visible()]
+    assert {one.inner_text().strip() for one in folds} - {""} <= {" ".join(name.split("\n")) for name in found} or len(
+        folds
+    ) >= 4
+    stop(lab, index)
+
+
+def test_the_keys_of_the_notebook_do_nothing_to_it_from_within_the_card(lab: Any) -> None:
+    index = opened(lab, "keys", "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    before = lab.page.evaluate(SOURCES)
+    shown = card(lab, index)
+    for place in (
+        "[data-key='tick:1']",
+        "[data-key=pause]",
+        "[data-rounds]",
+        ".agentnb-saw summary",
+        ".agentnb-say-live input",
+    ):
+        shown.locator(place).first.focus()
+        for key in ("x", "d", "d", "a", "b", "m", "y", "z", "Shift+M", "Shift+Enter", "Escape", "Control+Enter", "0", "0"):
+            lab.page.keyboard.press(key)
+    lab.page.wait_for_timeout(300)
+    assert lab.page.evaluate(SOURCES) == before
+    assert lab.page.locator(".jp-Dialog").count() == 0
+    chip(lab, index, "Executing nap")
+    stop(lab, index)
+
+
+def test_space_ticks_enter_opens_and_the_focus_stays(lab: Any) -> None:
+    index = opened(lab, "space", "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    shown = card(lab, index)
+    shown.locator("[data-key='tick:1']").focus()
+    lab.page.keyboard.press("Space")
+    shown.get_by_text("Todos, 1 of 2").wait_for()
+    assert lab.page.evaluate(FOCUSED) == ["tick:1"]
+    shown.locator(".agentnb-saw > summary").first.focus()
+    lab.page.keyboard.press("Enter")
+    shown.locator(".agentnb-saw[open]").first.get_by_text("Go.").first.wait_for()
+    assert lab.page.evaluate(FOCUSED) == ["saw:0"]
+    shown.get_by_role("button", name="Pause").focus()
+    lab.page.keyboard.press("Enter")
+    shown.get_by_text("pauses before its next round").wait_for()
+    assert lab.page.evaluate("() => !!document.activeElement.closest('.agentnb-card')")
+    stop(lab, index)
+
+
+LISTEN = """() => {
+    const said = window.__said = [];
+    const hear = () => {
+        for (const one of document.querySelectorAll('[role=status].agentnb-unseen')) {
+            const text = one.textContent.trim();
+            if (text && one.lastSaid !== text) said.push(one.lastSaid = text);
+        }
+    };
+    new MutationObserver(hear).observe(document.body, {childList: true, subtree: true, characterData: true});
+}"""
+
+
+@pytest.mark.req("R3.37", "R3.13")
+def test_a_screen_reader_hears_each_change_of_state_and_no_words_of_the_model(lab: Any) -> None:
+    words = " ".join(["word"] * 90)
+    index = opened(
+        lab, "heard", f"model = Slow([[{words!r}, ToolCall('doze', {{'seconds': 1}})], [2.0, 'Well done.']], pause=0.01)", GO
+    )
+    lab.page.evaluate(LISTEN)
+    lab.start(index)
+    ended(lab, index, "Done")
+    lab.wait_done(index)
+    said = lab.page.evaluate("() => window.__said")
+    assert [one for one in said if one != "Starting"] == ["Thinking", "Executing doze", "Thinking", "Done"]
+
+
+# Colours and widths
+
+COLOURS = """card => {
+    const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    const rgba = css => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = css; canvas.fillRect(0, 0, 1, 1);
+                          const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data; return [r, g, b, a / 255]; };
+    const over = (top, under) => [0, 1, 2].map(i => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
+    const ground = one => {
+        const layers = [];
+        for (let at = one; at; at = at.parentElement) layers.unshift(rgba(getComputedStyle(at).backgroundColor));
+        return layers.reduce((under, top) => over(top, under), [255, 255, 255, 1]);
+    };
+    const linear = v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+    const light = colour => { const [r, g, b] = colour.map(v => linear(v / 255));
+                              return .2126 * r + .7152 * g + .0722 * b; };
+    const found = [];
+    for (const one of card.querySelectorAll('*')) {
+        const text = [...one.childNodes].filter(n => n.nodeType === 3).map(n => n.data.trim()).join('');
+        if (!text || !one.getClientRects().length) continue;
+        const under = ground(one), ink = over(rgba(getComputedStyle(one).color), under);
+        const [high, low] = [light(ink), light(under)].sort((a, b) => b - a);
+        const main = !!one.closest('.agentnb-text, .agentnb-answer, .agentnb-streaming, .agentnb-todo-not-started, table');
+        const name = one.className || one.nodeName;
+        found.push([(high + .05) / (low + .05), main, name, text.slice(0, 30), getComputedStyle(one).color]);
+    }
+    return found;
+}"""
+RICH = """
+from agentnb.core.messages import Thinking
+model = Slow([
+    [Thinking("I think that I think."), "Some **words** and `code`.", write("Load", "Look", "Tell"),
+     ToolCall("load_penguins", {"path": "x"})],
+    [update(1, "in-progress"), ToolCall("essay", {"length": 5}), ToolCall("load_penguins", {"wrong": 1})],
+    [update(1, "completed"), update(2, "in-progress"), ToolCall("nap", {"seconds": 600})],
+])
+"""
+
+
+def rich(lab: Any, name: str) -> int:
+    index = opened(lab, name, RICH, GO)
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    for fold in card(lab, index).locator("details:not([open]) > summary").all():
+        if fold.is_visible():
+            fold.click()
+    lab.page.wait_for_timeout(500)
+    return index
+
+
+def faint(found: list[Any]) -> list[Any]:
+    """What has too little contrast: 4.5 for what is to be read, 3 for what stands beside it."""
+    return [one for one in found if one[0] < (4.5 if one[1] else 3)]
+
+
+def test_one_can_read_it_in_the_light_and_in_the_dark_theme_also_while_it_runs(lab: Any) -> None:
+    index = rich(lab, "themes")
+    light = card(lab, index).evaluate(COLOURS)
+    assert len(light) > 40
+    assert faint(light) == []
+    lab.theme("Dark")
+    lab.page.wait_for_timeout(300)
+    dark = card(lab, index).evaluate(COLOURS)
+    lab.shot("calm-dark")
+    assert faint(dark) == []
+    assert not {one[4] for one in dark} & {one[4] for one in light}
+    lab.theme("Light")
+    stop(lab, index)
+
+
+def test_state_is_told_in_words_as_well_as_in_colour(lab: Any) -> None:
+    index = rich(lab, "words")
+    states = (
+        card(lab, index)
+        .locator("[data-status]")
+        .evaluate_all("all => all.map(one => [one.dataset.status, one.querySelector('.agentnb-tool-state').textContent])")
+    )
+    assert {status for status, _ in states} >= {"ok", "failed", "running"}
+    assert all(status in text for status, text in states)
+    stop(lab, index)
+
+
+def test_it_fits_a_narrow_window_and_uses_a_wide_one(lab: Any) -> None:
+    index = rich(lab, "widths")
+    side, main = (card(lab, index).locator(f".agentnb-{name}") for name in ("side", "main"))
+    assert side.bounding_box()["x"] >= main.bounding_box()["x"] + main.bounding_box()["width"] - 1
+    lab.command_done("application:toggle-left-area")
+    lab.width(700)
+    lab.page.wait_for_timeout(300)
+    lab.shot("calm-700")
+    assert side.bounding_box()["y"] + side.bounding_box()["height"] <= main.bounding_box()["y"] + 1
+    parts = "'[data-rounds], .agentnb-side, .agentnb-body'"
+    wide = f"card => [card, ...card.querySelectorAll({parts})].map(one => one.scrollWidth - one.clientWidth)"
+    assert max(card(lab, index).evaluate(wide)) <= 0
+    lab.width(1400)
+    stop(lab, index)
+
+
+# What three hundred cards leave
+
+LOOP = """
+from agentnb.models import ScriptedModel
+shell = get_ipython()
+def go(count):
+    for _ in range(count):
+        shell.user_ns["model"] = Slow([[0.01, ToolCall("doze", {"seconds": 0.01})], "Done."])
+        shell.run_cell_magic("agent", "-m model -t doze -g off -p minimal", "Go.")
+"""
+COMMS = f"{KERNEL}._comms.size"
+
+
+def nodes(lab: Any) -> int:
+    """The DOM nodes there are after what nobody holds was thrown away, in the page or not."""
+    asked = lab.page.context.new_cdp_session(lab.page)
+    for _ in range(3):
+        asked.send("HeapProfiler.collectGarbage")
+    return int(asked.send("Memory.getDOMCounters")["nodes"])
+
+
+def test_three_hundred_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(lab: Any) -> None:
+    index = opened(lab, "leaks", LOOP, "go(30)")
+
+    def left() -> tuple[int, int, int]:
+        lab.page.wait_for_timeout(1_000)
+        kept = int(lab.value("len(__import__('ipywidgets').widget._instances)"))
+        comms = int(lab.page.evaluate(COMMS))
+        lab.command_done("notebook:clear-all-cell-outputs")
+        lab.page.wait_for_timeout(500)
+        return kept, comms, nodes(lab)
+
+    lab.run(index)
+    early = left()
+    lab.start(lab.write_last("go(270)"))
+    lab.page.wait_for_timeout(1_000)
+    lab.wait_idle()
+    late = left()
+    assert max(early[0], late[0]) <= 2 * 8
+    assert max(early[1], late[1]) <= 2 * 8
+    assert late[2] <= 1.3 * early[2]
+    assert [
+        one for one in lab.complaints() if "processLuminoMessage" not in one
+    ] == []  # of ipywidgets, when its view goes early

@@ -1,0 +1,155 @@
+"""The ground the browser tests stand on: kernels of several versions, the pages, and what measures them."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any
+
+import pytest
+from measuring import Traffic, elements, model_ids, most_in_a_second, watching
+
+pytestmark = pytest.mark.browser
+PROTOTYPE = Path(__file__).with_name("prototype.py").read_text(encoding="utf-8")
+BLOCK = "block('one', ticks=20)"
+
+
+def click_stop(page: Any) -> None:
+    """Click when the ticks are over: then surely the page has a subshell to speak to."""
+    page.page.locator(".prototype span", has_text="20").first.wait_for()
+    page.page.locator(".prototype button").first.click()
+
+
+@pytest.mark.parametrize("version", ["7.3.0", "7.4.0", "newest"])
+def test_a_click_reaches_a_blocked_cell_on_that_ipykernel(lab: Any, kernels: Any, version: str) -> None:
+    kernel = kernels(version)
+    lab.open(lab.write(f"blocked-{version}.ipynb", [PROTOTYPE, BLOCK], kernel))
+    assert lab.value("__import__('ipykernel').__version__") == repr(kernels.version_of(kernel))
+    lab.run(0)
+    lab.start(1)
+    click_stop(lab)
+    lab.wait_done(1)
+    assert "heard" in lab.output(1).inner_text()
+    assert lab.complaints() == []
+
+
+def test_on_ipykernel_6_no_click_is_heard_but_an_interrupt_is(lab: Any, kernels: Any) -> None:
+    lab.open(lab.write("six.ipynb", [PROTOTYPE, BLOCK], kernels("6.31.0")))
+    assert lab.value("__import__('ipykernel').__version__") == "'6.31.0'"
+    lab.run(0)
+    lab.start(1)
+    click_stop(lab)
+    lab.interrupt()
+    lab.wait_done(1)
+    assert "KeyboardInterrupt" in lab.output(1).inner_text()
+
+
+def test_only_ipykernel_differs_between_the_kernels(lab: Any, kernels: Any) -> None:
+    lab.open(lab.write("same.ipynb", ["1"], kernels("7.3.0")))
+    assert lab.value("__import__('sys').executable") == repr(sys.executable)
+    assert lab.value("__import__('ipywidgets').__version__") == repr(installed("ipywidgets"))
+
+
+def test_a_click_reaches_a_blocked_cell_in_the_classic_notebook(classic: Any, kernels: Any) -> None:
+    classic.open(classic.write("classic.ipynb", [PROTOTYPE, BLOCK], kernels("7.4.0")))
+    classic.run(0)
+    classic.start(1)
+    click_stop(classic)
+    classic.wait_done(1)
+    assert "heard" in classic.output(1).inner_text()
+    assert classic.complaints() == []
+
+
+def test_an_unsigned_copy_is_shown_untrusted_and_cleaned(lab: Any) -> None:
+    lab.open(lab.write("signed.ipynb", [PROTOTYPE, BLOCK]))
+    lab.run(0)
+    lab.start(1)
+    click_stop(lab)
+    lab.wait_done(1)
+    assert lab.trusts(1)
+    assert lab.output(1).locator("style").count() == 1
+    lab.save()
+    lab.reload()
+    assert lab.trusts(1)
+    lab.open_untrusted("signed.ipynb")
+    assert not lab.trusts(1)
+    assert lab.output(1).locator("b.over").count() == 1
+    assert lab.output(1).locator("style").count() == 0
+
+
+def test_a_reload_keeps_the_kernel_and_knows_no_more_than_the_file(lab: Any) -> None:
+    lab.open(lab.write("kept.ipynb", ["kept = 41; kept"]))
+    lab.run(0)
+    lab.reload()
+    assert lab.value("kept + 1") == "42"
+    assert lab.outputs(0) == []
+    assert lab.stored("kept.ipynb")["cells"][0]["outputs"] == []
+
+
+def test_a_second_view_of_an_output_shows_what_the_first_shows(lab: Any) -> None:
+    lab.open(lab.write("views.ipynb", [PROTOTYPE, BLOCK]))
+    lab.run(0)
+    lab.start(1)
+    lab.page.locator(".prototype").wait_for()
+    view = lab.second_view(1)
+    view.locator(".prototype button").click()
+    lab.wait_done(1)
+    assert "heard" in view.inner_text()
+
+
+def test_every_message_to_a_widget_is_counted(lab: Any) -> None:
+    traffic = Traffic(lab.page)
+    lab.open(lab.write("traffic.ipynb", [PROTOTYPE, BLOCK]))
+    lab.run(0)
+    lab.start(1)
+    lab.page.locator(".prototype span", has_text="20").wait_for()
+    models = model_ids(lab.outputs(1))
+    lab.page.locator(".prototype button").click()
+    lab.wait_done(1)
+    customs = [message for message in traffic.comm(models) if message.content["data"]["method"] == "custom"]
+    assert [message.content["data"]["content"]["n"] for message in customs] == list(range(1, 21))
+    assert most_in_a_second(customs) == 20
+    assert most_in_a_second([]) == 0
+
+
+def test_a_held_page_shows_as_a_gap_and_a_long_task_and_a_push_as_a_shift(lab: Any) -> None:
+    lab.open(lab.write("smooth.ipynb", ["1"]))
+    with watching(lab.page) as watched:
+        lab.page.evaluate("""async () => {
+            const wait = time => new Promise(done => setTimeout(done, time));
+            await wait(300);
+            const until = performance.now() + 1000;
+            while (performance.now() < until);
+            await wait(300);
+            const pusher = document.createElement('div');
+            pusher.style.height = '100px';
+            document.querySelector('.jp-Notebook .jp-Cell').prepend(pusher);
+            await wait(300);
+        }""")
+    gap, began = watched.gaps()[0]
+    assert watched.largest_gap() == gap > 500
+    assert any(abs(start - began) < 200 and duration > 500 for start, duration in watched.long_tasks)
+    assert watched.moved("jp-") != []
+
+
+def test_theme_width_scroll_and_pictures(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTNB_SHOTS", str(tmp_path / "shots"))
+    lab.width(700)
+    lab.open(lab.write("looks.ipynb", ["\n".join(["1"] * 200)]))
+    for name in ("Light", "Dark"):
+        lab.theme(name)
+        lab.shot(f"looks-{name}")
+    assert len(list((tmp_path / "shots").glob("*.png"))) == 2
+    assert lab.page.evaluate("window.innerWidth") == 700
+    assert elements(lab.cell(0)) > 200
+    lab.scroll(300)
+    assert lab.scrolled() == 300
+
+
+def test_what_the_page_complains_about_is_known(lab: Any) -> None:
+    lab.open(lab.write("complains.ipynb", ["1"]))
+    assert lab.complaints() == []
+    lab.page.evaluate("() => { console.error('said'); setTimeout(() => { throw new Error('thrown'); }) }")
+    lab.page.wait_for_timeout(200)
+    assert lab.complaints() == ["said", "thrown"]

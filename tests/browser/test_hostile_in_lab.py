@@ -1,0 +1,105 @@
+"""What models and tools say, at its worst, in the browser: in the live card, the saved form and the page."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guards import DISPLAY, Guard, outline
+from hostile_runs import hostile_run
+
+from agentnb import save_trace
+
+pytestmark = pytest.mark.browser
+PARTS = ["markup", "text", "links", "huge"]
+IMPORTS = "import hostile_runs\nfrom hostile_runs import play"
+
+
+def opened(lab: Any, name: str, *cells: str) -> Guard:
+    for file in ("hostile.py", "hostile_runs.py"):
+        shutil.copy(DISPLAY / file, lab.folder)
+    guard = Guard(lab.page, lab.url)
+    lab.open(lab.write(f"{name}.ipynb", ["%load_ext agentnb\n" + IMPORTS, *cells]))
+    lab.run(0)
+    return guard
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_nothing_of_it_does_harm_live_saved_and_untrusted(lab: Any, part: str) -> None:
+    guard = opened(lab, f"hostile-{part}", f"may_end = play({part!r})")
+    before = outline(lab.page)
+    lab.run(1)
+    last = lab.value(f"len(hostile_runs.texts_of({part!r})) - 1")
+    card = lab.cell(1).locator(".agentnb-card")
+    card.locator(f".agentnb-round[data-round='{last}'] [data-piece=said]").wait_for(state="attached", timeout=120_000)
+    card.locator(".agentnb-chip", has_text="Running").wait_for(timeout=120_000)  # between its last round and its end
+    guard.check()
+    lab.shot(f"hostile-{part}-live")
+    _open_all(lab, card)
+    guard.check()
+    lab.value("may_end.set()")
+    lab.output(1).locator(".agentnb-run .agentnb-chip", has_text="Failed").wait_for()
+    _unfold(lab)
+    guard.check()
+    lab.shot(f"hostile-{part}-saved")
+    lab.save()
+    untrusted = lab.open_untrusted(f"hostile-{part}.ipynb")
+    lab.output(1).locator(".agentnb-run .agentnb-chip", has_text="Failed").wait_for()
+    assert not lab.trusts(1), untrusted
+    _unfold(lab)
+    guard.check()
+    assert _cut_off(lab) == []
+    lab.shot(f"hostile-{part}-untrusted")
+    assert outline(lab.page) == before
+    assert lab.complaints() == []
+
+
+def _open_all(lab: Any, card: Any) -> None:
+    """What the model saw in some rounds, and all of what was cut."""
+    lab.page.evaluate("""async () => {
+        const wait = time => new Promise(done => setTimeout(done, time));
+        const card = document.querySelector('.agentnb-card');
+        const saw = [...card.querySelectorAll('.agentnb-saw > summary')];
+        for (const one of [...saw.slice(0, 12), saw.at(-1)]) one.click();
+        for (const one of [...card.querySelectorAll('.agentnb-tool > summary')].slice(0, 60)) {
+            if (!one.parentElement.open) one.click();
+        }
+        for (const one of [...card.querySelectorAll('[data-do=all]')].slice(0, 30)) one.click();
+        await wait(1500);
+    }""")
+    filled = card.locator(".agentnb-sight").count()
+    assert filled >= 12
+
+
+def _cut_off(lab: Any) -> list[str]:
+    """What does not fit into its card, and can neither be scrolled to nor is marked as cut."""
+    return list(
+        lab.page.evaluate("""() => [...document.querySelectorAll('.agentnb-run, .agentnb-run *')].filter(one => {
+        const style = getComputedStyle(one);
+        return style.overflowX === 'hidden' && style.textOverflow !== 'ellipsis' && one.scrollWidth > one.clientWidth + 1
+            && !one.matches('.agentnb-unseen');
+    }).map(one => one.className + ': ' + one.textContent.slice(0, 80))""")
+    )
+
+
+def _unfold(lab: Any) -> None:
+    lab.page.evaluate("() => document.querySelectorAll('.agentnb-run details').forEach(one => { one.open = true; })")
+    lab.page.wait_for_timeout(500)
+
+
+@pytest.mark.parametrize("end", ["failed", "completed"])
+@pytest.mark.parametrize("part", PARTS)
+def test_nothing_of_it_does_harm_in_a_page(lab: Any, tmp_path: Path, part: str, end: str) -> None:
+    file = save_trace(hostile_run(part, end), tmp_path / "run.html")
+    page = lab.page.context.browser.new_page()
+    guard = Guard(page, file.as_uri())
+    page.goto(file.as_uri())
+    page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    page.wait_for_timeout(300)
+    guard.check()
+    assert guard.said == []
+    assert page.evaluate("() => [...document.body.children].map(one => one.localName)") == ["main"]
+    assert page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth") <= 0
+    assert page.title().endswith("· agentnb")

@@ -1,0 +1,161 @@
+"""The panel in a real JupyterLab: start runs without a cell, watch them, open older ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentnb.notebook.panel import LISTED
+
+pytestmark = pytest.mark.browser
+
+SETUP = """%load_ext agentnb
+import time
+def add(a: int, b: int = 2) -> int:
+    'Add two numbers.'
+    return a + b
+def nap(seconds: int) -> str:
+    'Sleep.'
+    time.sleep(seconds)
+    return 'slept'"""
+OLDER = "%%agent -m simulated:disciplined -t add\nthe older one\n- `add(40)`"
+PANEL = "import agentnb\nagentnb.panel()"
+FOCUSED = """() => {
+    const focused = document.activeElement;
+    return focused.dataset.run ? 'run' : focused.labels?.[0]?.innerText || focused.innerText;
+}"""
+"""What has the focus, in words."""
+KEY = "sk-ant-" + "abc123" * 6
+
+
+def opened(lab: Any, *cells: str) -> Any:
+    """A notebook that shows the panel; its form."""
+    lab.open(lab.write("panel.ipynb", [SETUP, *cells, PANEL]))
+    lab.run_all()
+    form = lab.page.get_by_role("region", name="Start a run")
+    form.wait_for()
+    return form
+
+
+def runs(lab: Any) -> Any:
+    return lab.page.get_by_role("region", name="Runs").locator("[data-run]")
+
+
+def until(lab: Any, element: Any, text: str) -> None:
+    element.filter(has_text=text).first.wait_for()
+
+
+def is_clean(lab: Any) -> None:
+    """No error of a cell or of the page, no traceback, no key, nothing that scrolls sideways."""
+    assert lab.errors() == [] and lab.complaints() == []
+    shown = lab.page.locator(".agentnb-panel-whole").inner_text()
+    assert "Traceback" not in shown and KEY not in shown
+    wide = "one => [one, ...one.querySelectorAll('.agentnb-panel-part')].every(part => part.scrollWidth <= part.clientWidth)"
+    assert lab.page.locator(".agentnb-panel-whole").evaluate(wide)
+
+
+def test_a_run_is_typed_started_watched_and_an_older_one_is_opened(lab: Any) -> None:
+    form = opened(lab, OLDER)
+    form.get_by_label("Prompt").click()
+    lab.page.keyboard.type("- Add with `add(1)`")  # at the speed of a machine, and started at once: nothing typed is missing
+    form.get_by_role("checkbox", name="add").check()
+    form.get_by_label("Model").fill("simulated:disciplined")
+    form.get_by_label("Prompt").focus()
+    lab.page.keyboard.type(" once")
+    lab.page.keyboard.press("Control+Enter")
+    page = lab.page.get_by_role("region", name="Run", exact=True)
+    until(lab, page, "add: 3")
+    until(lab, runs(lab).nth(0), "Done")
+    assert "`add(1)` once" in runs(lab).nth(0).inner_text() and "the older one" in runs(lab).nth(1).inner_text()
+    assert form.get_by_label("Prompt").input_value() == "- Add with `add(1)` once"
+    assert lab.value("run.prompt") == "'- Add with `add(1)` once'"
+    runs(lab).nth(1).click()
+    until(lab, page, "add: 42")
+    assert runs(lab).nth(1).get_attribute("aria-current") == "true" and runs(lab).nth(0).get_attribute("aria-current") is None
+    lab.shot("panel-light-1400")
+    is_clean(lab)
+
+
+def test_it_starts_and_stops_a_run_while_a_cell_keeps_the_kernel_busy(lab: Any) -> None:
+    form = opened(lab)
+    busy = lab.write_last("while 'run' not in globals():\n    time.sleep(0.05)\nrun.status")
+    lab.start(busy)
+    lab.page.wait_for_function(f"() => {lab_kernel()}.status === 'busy'")
+    form.get_by_label("Prompt").fill("- `nap(2)`\n- `nap(2)`")
+    form.get_by_label("Model").fill("simulated:disciplined")
+    form.get_by_role("checkbox", name="nap").check()
+    form.get_by_role("button", name="Start").click()
+    card = lab.page.get_by_role("region", name="Agent run")
+    card.get_by_role("button", name="Stop").click()
+    until(lab, lab.page.get_by_role("region", name="Run", exact=True), "Cancelled")
+    until(lab, runs(lab).nth(0), "Cancelled")
+    lab.wait_done(busy)
+    assert "cancelled" in lab.output(busy).inner_text()
+    is_clean(lab)
+
+
+def test_what_is_wrong_is_told_beside_the_button_and_nothing_typed_is_lost(lab: Any) -> None:
+    form = opened(lab)
+    before = runs(lab).count()
+    form.get_by_label("Prompt").fill("Say hello")
+    form.get_by_label("Model").fill(f"anthropic:{KEY}")
+    form.get_by_role("button", name="Start").click()
+    alert = form.get_by_role("alert")
+    alert.filter(has_text="key").wait_for()
+    assert KEY not in alert.inner_text() and "\n" not in alert.inner_text()
+    form.get_by_label("Model").fill("no_such_variable")
+    form.get_by_role("button", name="Start").click()
+    alert.filter(has_text="The variable no_such_variable is not there").wait_for()
+    assert form.get_by_label("Prompt").input_value() == "Say hello" and runs(lab).count() == before
+    form.get_by_label("Model").fill("")
+    form.get_by_role("button", name="Start").click()
+    until(lab, runs(lab).nth(0), "Say hello")
+    until(lab, lab.page.get_by_role("region", name="Run", exact=True), "Done")
+    assert alert.inner_text() == "" and runs(lab).count() == min(before + 1, LISTED)
+    is_clean(lab)
+
+
+def test_a_page_that_is_loaded_again_has_what_was_typed_and_new_functions_are_offered(lab: Any) -> None:
+    form = opened(lab)
+    form.get_by_label("Prompt").fill("half a thought")
+    form.get_by_role("checkbox", name="nap").check()
+    lab.page.wait_for_timeout(1_000)
+    lab.save()
+    lab.reload()
+    form = lab.page.get_by_role("region", name="Start a run")
+    form.wait_for()
+    assert form.get_by_label("Prompt").input_value() == "half a thought"
+    assert form.get_by_role("checkbox", name="nap").is_checked()
+    defined = lab.write_last("def later() -> int:\n    'Defined later.'\n    return 1")
+    lab.run(defined)
+    form.get_by_label("Prompt").focus()
+    form.get_by_role("checkbox", name="later").wait_for()
+    assert form.get_by_role("checkbox", name="nap").is_checked()
+
+
+def test_it_is_good_to_use_by_keys_alone_and_at_any_width(lab: Any) -> None:
+    form = opened(lab, OLDER)
+    form.get_by_label("Prompt").focus()
+    names = []
+    for _ in range(8):
+        lab.page.keyboard.press("Tab")
+        names.append(lab.page.evaluate(FOCUSED))
+    assert [name.strip() for name in names[:7]] == ["Model", "Guidance", "add", "nap", "Start", "Refresh", "run"]
+    runs(lab).nth(0).focus()
+    lab.page.keyboard.press("Enter")
+    until(lab, lab.page.get_by_role("region", name="Run", exact=True), "add: 42")
+    listed, started = (lab.page.get_by_role("region", name=name) for name in ("Runs", "Start a run"))
+    assert listed.bounding_box()["x"] > started.bounding_box()["x"] + started.bounding_box()["width"]
+    for theme in ("Light", "Dark"):
+        lab.theme(theme)
+        for width in (700, 1400):
+            lab.width(width)
+            lab.shot(f"panel-{theme.lower()}-{width}")
+            is_clean(lab)
+    lab.width(700)
+    assert listed.bounding_box()["x"] == started.bounding_box()["x"]
+
+
+def lab_kernel() -> str:
+    return "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"

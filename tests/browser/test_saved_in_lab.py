@@ -1,0 +1,177 @@
+"""What stays of a run when the notebook is saved: opened by others, in other programs, and as a page of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import fresh_page
+from pages import SHOTS, Lab
+
+pytestmark = pytest.mark.browser
+FIRST_RUN = 9
+"""The cell of the quickstart with the first run."""
+FAILING = 22
+"""And the one in which tools fail."""
+OPEN = "() => document.querySelectorAll('details').forEach(one => { one.open = !one.closest('.agentnb-sight'); })"
+
+
+@pytest.fixture(scope="module")
+def saved(server: tuple[str, Path]) -> Path:
+    """The quickstart, run and saved in JupyterLab."""
+    with fresh_page(Lab, *server) as lab:
+        lab.open("01_quickstart.ipynb")
+        lab.run_all()
+        lab.save()
+        assert lab.errors() == []
+        assert lab.complaints() == []
+        return Path(lab.folder, "01_quickstart.ipynb")
+
+
+def outputs(notebook: Path) -> list[dict[str, Any]]:
+    content = json.loads(notebook.read_text("utf-8"))
+    return [output for cell in content["cells"] for output in cell.get("outputs", ())]
+
+
+def cards(notebook: Path) -> list[str]:
+    """The HTML of each run that the notebook shows."""
+    found = ["".join(one.get("data", {}).get("text/html", "")) for one in outputs(notebook)]
+    return [html for html in found if 'class="agentnb-run"' in html]
+
+
+def test_the_file_holds_html_and_text_and_nothing_of_a_widget(saved: Path) -> None:
+    content = json.loads(saved.read_text("utf-8"))
+    assert "widgets" not in content["metadata"]
+    assert len(cards(saved)) >= 6
+    for output in outputs(saved):
+        if "agentnb-run" in json.dumps(output):
+            assert set(output["data"]) == {"text/html", "text/plain"}
+            assert output["metadata"] == {}
+    assert "widget" not in json.dumps([output.get("data", {}) for output in outputs(saved)])
+
+
+def test_somebody_without_a_kernel_reads_all_of_it(lab: Any, saved: Path) -> None:
+    lab.open_untrusted(saved.name)
+    lab._end_kernels()
+    assert not lab.trusts(FIRST_RUN)
+    run = lab.output(FIRST_RUN).locator(".agentnb-run")
+    assert run.locator(".agentnb-chip").inner_text() == "✓ Done"
+    told = run.locator(".agentnb-head").inner_text()
+    assert "6 rounds" in told and "tokens" in told and "simulated:disciplined" in told
+    assert "Todos, 3 of 3" in run.text_content()
+    assert "Gentoo" in lab.output(FIRST_RUN).locator(".agentnb-answer").inner_text()
+    fold = run.locator("details", has=lab.page.locator(".agentnb-rounds")).first
+    assert not fold.evaluate("fold => fold.open")
+    fold.locator("summary").first.click()
+    assert fold.locator(".agentnb-round").count() == 6
+    tool = fold.locator(".agentnb-tool", has=lab.page.locator(".agentnb-tool-name", has_text="compare")).first
+    tool.locator("summary").first.click()
+    assert tool.locator("table").first.is_visible() and "Adelie" in tool.inner_text()
+    tool.locator("summary").first.click()
+    assert not tool.locator("table").first.is_visible()
+    fold.locator(".agentnb-saw > summary").first.click()
+    assert "Which species of penguin is the heaviest" in fold.locator(".agentnb-sight").first.inner_text()
+    fold.locator("summary").first.click()
+    assert not fold.locator(".agentnb-round").first.is_visible()
+    assert lab.complaints() == []
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+@pytest.mark.parametrize("width", [700, 1400])
+def test_it_stays_in_its_box_untrusted(lab: Any, saved: Path, theme: str, width: int) -> None:
+    lab.width(width, 1400)
+    lab.open_untrusted(saved.name)
+    lab.theme(theme)
+    if width == 700:
+        lab.command_done("application:toggle-left-area")
+    for index in (FIRST_RUN, FAILING):
+        output = lab.output(index)
+        output.scroll_into_view_if_needed()
+        lab.shot(f"untrusted-{theme}-{width}-{index}-folded", output)
+        run = output.locator(".agentnb-run")
+        run.evaluate("run => run.querySelectorAll('details').forEach(one => { one.open = !one.closest('.agentnb-saw'); })")
+        run.locator(".agentnb-saw").nth(1).evaluate("one => { one.open = true; }")
+        assert run.evaluate("run => run.scrollWidth - run.clientWidth") <= 0
+        lab.shot(f"untrusted-{theme}-{width}-{index}-open", output)
+
+
+@pytest.mark.parametrize("kind", ["html", "markdown"])
+def test_nbconvert_writes_a_readable_run(saved: Path, kind: str) -> None:
+    import nbconvert
+
+    text, _ = nbconvert.get_exporter(kind)(template_name="lab" if kind == "html" else "markdown").from_filename(str(saved))
+    wanted = ["What it did", "Round ", "Which species", "Gentoo", "todo_operations", "compare", "✓ ok", "what the model saw"]
+    for words in wanted:
+        assert words in text, words
+    assert "widget-view" not in text
+
+
+def test_running_it_without_a_browser_leaves_no_widget_in_the_file(tmp_path: Path) -> None:
+    """As nbconvert --execute and papermill do."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    cells = ["%load_ext agentnb", "%%agent -m simulated:disciplined\nHello.", "run"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert "widgets" not in notebook.metadata
+    shown = [output.data for cell in notebook.cells for output in cell.outputs if "data" in output]
+    assert len(shown) >= 2
+    assert all(set(data) <= {"text/html", "text/plain", "text/markdown"} for data in shown)
+
+
+def test_without_any_style_it_reads_well_in_order(lab: Any, saved: Path, tmp_path: Path) -> None:
+    """GitHub keeps neither styles nor classes."""
+    bare = [re.sub(r' (?:style|class|data-[a-z-]+|role|aria-[a-z]+|tabindex)="[^"]*"', "", html) for html in cards(saved)]
+    file = tmp_path / "bare.html"
+    file.write_text('<!doctype html><meta charset="utf-8">' + "<hr>".join(bare), encoding="utf-8")
+    page = lab.page.context.browser.new_page(viewport={"width": 900, "height": 1400})
+    page.goto(file.as_uri())
+    assert page.locator("[style], [class]").count() == 0
+    lab.shot("bare-folded", page.locator("body"))
+    first = page.locator("body > div").first
+    page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    words = " ".join(first.inner_text().split())
+    wanted = ["✓ Done 6 rounds · ", "Todos, 3 of 3", "What it did", "Round 1", "todo_operations", "✓ ok", "Round 2", "Round 6"]
+    places = [words.find(one) for one in [*wanted, "input: "]]
+    assert -1 not in places and places == sorted(places), places
+    failing = " ".join(page.locator("body > div").nth(2).inner_text().split())
+    assert "✗ failed" in failing and "failed: invalid arguments" in failing
+    lab.shot("bare-open", first)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [700, 1400])
+def test_the_page_is_good_on_any_ground(lab: Any, saved: Path, tmp_path: Path, scheme: Any, width: int) -> None:
+    from agentnb import load_trace, save_trace
+
+    logs = sorted(saved.parent.glob(".agentnb/runs/*.jsonl"), key=lambda log: log.stat().st_mtime)
+    assert len(logs) >= 6
+    for name, log in (("first", logs[0]), ("failing", logs[2])):
+        file = save_trace(load_trace(log), tmp_path / f"{name}.html")
+        context = lab.page.context.browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 1200})
+        page = context.new_page()
+        said: list[str] = []
+        fetched: list[str] = []
+        page.on("console", lambda message, said=said: said.append(message.text))
+        page.on("pageerror", lambda error, said=said: said.append(str(error)))
+        page.on("request", lambda request, fetched=fetched: fetched.append(request.url))
+        page.goto(file.as_uri())
+        _shot(page, f"page-{name}-{scheme}-{width}")
+        page.evaluate(OPEN)
+        _shot(page, f"page-{name}-{scheme}-{width}-open")
+        assert page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth") <= 0
+        assert said == []
+        assert [url for url in fetched if not url.startswith("data:")] == [file.as_uri()]
+        ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+        assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}[scheme]
+        context.close()
+
+
+def _shot(page: Any, name: str) -> None:
+    if folder := os.environ.get(SHOTS):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)

@@ -1,0 +1,243 @@
+"""Questions to the person: what is asked, what an answer must be, and what a run that waits looks like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from some_events import Story, json_values
+
+from agentnb.core import events as e
+from agentnb.core.inbox import Command, Inbox
+from agentnb.core.messages import Text, ToolCall
+from agentnb.core.questions import KINDS, TEXT, Answer, WaitingOnUser, answer_in_words, checked_answer, checked_schema
+from agentnb.core.run import Run
+from agentnb.core.wire import decode, decode_lines, encode
+from agentnb.errors import SettingsError
+
+CALL = ToolCall("ask", {}, "c1")
+COLOUR = WaitingOnUser("elicitation", "Which colour?", {"enum": ["red", "blue"]}, "q1", "c1")
+PLAN = WaitingOnUser("plan_review", "Is this plan good?", {"type": "boolean"}, "q2", "c1")
+ADDRESS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
+
+
+def asking(*questions: WaitingOnUser) -> Story:
+    story = Story().round(0, CALL).add(e.ToolStarted, call=CALL)
+    for question in questions:
+        story.add(e.QuestionAsked, question=question)
+    return story
+
+
+def state(story: Story) -> tuple[str, list[str]]:
+    run = Run.from_events(story.events)
+    return run.status, [question.id for question in run.waiting]
+
+
+# The pause
+
+
+@pytest.mark.req("KX.5")
+def test_there_are_four_kinds_of_questions() -> None:
+    assert KINDS == ("approval", "elicitation", "plan_review", "human_step")
+
+
+@pytest.mark.req("KX.5")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_question_of_any_kind_survives_its_line(kind: Any) -> None:
+    question = WaitingOnUser(kind, "Grüße?", ADDRESS, "q1", "c1")
+    event = asking(question).events[-1]
+    assert decode(encode(event)).question == question  # type: ignore[union-attr]
+    with pytest.raises(AttributeError):
+        question.message = "Other?"  # type: ignore[misc]
+
+
+@pytest.mark.req("KX.5", "R3.13")
+def test_a_run_waits_for_the_person_while_a_question_is_open() -> None:
+    story = asking()
+    assert state(story) == ("running", [])
+    assert state(story.add(e.QuestionAsked, question=COLOUR)) == ("waiting_on_user", ["q1"])
+    assert state(story.add(e.QuestionAsked, question=PLAN)) == ("waiting_on_user", ["q1", "q2"])
+    assert state(story.add(e.QuestionAnswered, question_id="q1", answer="red")) == ("waiting_on_user", ["q2"])
+    assert state(story.add(e.QuestionAnswered, question_id="q2", declined=True)) == ("running", [])
+
+
+@pytest.mark.req("R3.13")
+def test_a_run_that_is_paused_too_waits_until_it_is_let_go() -> None:
+    story = asking(COLOUR).add(e.CommandReceived, command="pause").add(e.QuestionAnswered, question_id="q1", answer="red")
+    assert state(story) == ("waiting_on_user", [])
+    assert state(story.add(e.CommandReceived, command="resume")) == ("running", [])
+
+
+@pytest.mark.req("R3.13")
+def test_letting_a_run_go_answers_no_question() -> None:
+    story = asking(COLOUR).add(e.CommandReceived, command="pause").add(e.CommandReceived, command="resume")
+    assert state(story) == ("waiting_on_user", ["q1"])
+
+
+def test_a_withdrawn_question_is_not_open_any_more() -> None:
+    assert state(asking(COLOUR).add(e.QuestionAnswered, question_id="q1", withdrawn=True)) == ("running", [])
+
+
+@pytest.mark.req("KX.5")
+def test_a_run_whose_process_died_still_shows_what_it_had_asked() -> None:
+    log = b"".join(map(encode, asking(COLOUR, PLAN).events))
+    run = Run.from_events(decode_lines(log.splitlines(keepends=True), "a log"))
+    run.mark_interrupted()
+    assert (run.status, run.waiting) == ("interrupted", (COLOUR, PLAN))
+
+
+def test_of_a_run_that_came_to_an_end_no_question_is_open() -> None:
+    assert state(asking(COLOUR).over("cancelled", "cancelled")) == ("cancelled", [])
+
+
+def test_an_answer_wakes_who_listens_and_does_not_lie_in_the_inbox() -> None:
+    inbox, heard = Inbox(), []
+    inbox.on_put(heard.append)
+    inbox.put("answer", answer=Answer("q1", "red"))
+    assert heard == [Command("answer", "", Answer("q1", "red"))]
+    assert not inbox.has_news and inbox.take() is None
+
+
+# Answers
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (TEXT, "anything"),
+        (TEXT, ""),
+        ({"enum": ["red", "blue"]}, "blue"),
+        ({"type": "boolean"}, False),
+        ({"type": "integer", "minimum": 1}, 3),
+        (ADDRESS, {"city": "Köln"}),
+        ({}, None),
+    ],
+)
+def test_an_answer_that_fits_is_taken_as_it_is(schema: dict[str, Any], value: Any) -> None:
+    assert checked_answer(schema, value) == value
+
+
+@pytest.mark.req("KX.5")
+@pytest.mark.parametrize(
+    ("schema", "value", "said"),
+    [
+        (TEXT, 3, "3 is not a text. Answer with a text"),
+        ({"enum": ["red", 1]}, "green", "'green' is not one of ['red', 1]. Answer with one of: red, 1"),
+        ({"type": "boolean"}, "red", "'red' is not of type 'boolean'. Answer with one of: yes, no"),
+        ({"type": ["integer", "null"]}, "x", "'x' is not of type 'integer', 'null'. Answer with a whole number or null"),
+        (ADDRESS, {"city": 3}, "city: 3 is not of type 'string'. Answer with a JSON object with city"),
+        ({"not": {}}, 3, "3 should not be valid under {}. Answer with JSON"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_refused_with_what_would(schema: dict[str, Any], value: Any, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        checked_answer(schema, value)
+    assert str(caught.value) == f"That is no answer to the question: {said}"
+
+
+@pytest.mark.parametrize("value", [object(), {1: object()}, {"a": float}, {1, object()}])
+def test_an_answer_that_is_no_plain_data_is_refused(value: Any) -> None:
+    with pytest.raises(SettingsError, match="cannot be written as JSON"):
+        checked_answer({}, value)
+
+
+def test_an_answer_with_half_a_character_can_be_stored() -> None:
+    assert checked_answer(TEXT, "a\ud83d") == "a\N{REPLACEMENT CHARACTER}"
+    assert answer_in_words(TEXT, "a\ud83d") == "a\N{REPLACEMENT CHARACTER}"
+
+
+def test_a_long_answer_is_not_repeated_as_a_whole() -> None:
+    with pytest.raises(SettingsError) as caught:
+        checked_answer({"enum": ["a"]}, "x" * 100_000)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_schema_that_refers_elsewhere_fetches_nothing() -> None:
+    with pytest.raises(SettingsError, match="refers to http://localhost:1/x, which is not in it"):
+        checked_answer({"$ref": "http://localhost:1/x"}, "red")
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        (TEXT, "  any words ", "any words"),
+        (TEXT, "42", "42"),
+        (TEXT, '{"a": 1}', '{"a": 1}'),
+        ({"enum": ["Red", "Blue"]}, "blue", "Blue"),
+        ({"enum": ["yes", "no"]}, "YES", "yes"),
+        ({"enum": [1, 2]}, "2", 2),
+        ({"type": "boolean"}, "Yes", True),
+        ({"type": "boolean"}, "n", False),
+        ({"type": "boolean"}, "true", True),
+        ({"type": "number"}, "2.5", 2.5),
+        ({"type": "integer"}, "-3", -3),
+        ({"type": ["integer", "null"]}, "null", None),
+        ({"type": ["string", "integer"]}, "3", "3"),
+        (ADDRESS, '{"city": "Bonn"}', {"city": "Bonn"}),
+        ({"type": "array", "items": {"type": "integer"}}, "[1, 2]", [1, 2]),
+        ({}, "words", "words"),
+    ],
+)
+def test_typed_words_are_read_as_what_was_asked_for(schema: dict[str, Any], text: str, value: Any) -> None:
+    read = answer_in_words(schema, text)
+    assert (read, type(read)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "hint"),
+    [
+        ({"enum": ["red", "blue"]}, "green", "Answer with one of: red, blue"),
+        ({"type": "boolean"}, "perhaps", "Answer with one of: yes, no"),
+        ({"type": "number"}, "many", "Answer with a number"),
+        (ADDRESS, "Bonn", "Answer with a JSON object with city"),
+        ({"type": "boolean"}, "[" * 5_000, "Answer with one of: yes, no"),
+    ],
+)
+def test_typed_words_that_fit_in_no_way_are_refused(schema: dict[str, Any], text: str, hint: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        answer_in_words(schema, text)
+    assert caught.value.hint == hint
+
+
+@given(json_values)
+def test_any_json_can_be_typed_where_anything_but_text_is_asked_for(value: Any) -> None:
+    schema = {"not": {"type": "string"}}
+    if not isinstance(value, str):
+        assert answer_in_words(schema, msgspec.json.encode(value).decode()) == value
+
+
+@given(st.text(max_size=30))
+def test_any_text_can_be_typed_where_text_is_asked_for(text: str) -> None:
+    assert answer_in_words(TEXT, text) == text.strip()
+
+
+# Schemas
+
+
+def test_without_a_schema_words_are_asked_for() -> None:
+    assert checked_schema(None) == {"type": "string"}
+
+
+def test_a_schema_is_kept_as_plain_data() -> None:
+    choices = ["a", "b"]
+    schema = checked_schema({"enum": choices})
+    choices.append("c")
+    assert schema == {"enum": ["a", "b"]}
+
+
+@pytest.mark.parametrize("schema", ["a text", 3, {"type": "nonsense"}, {"enum": object()}])
+def test_what_is_no_schema_is_refused(schema: Any) -> None:
+    with pytest.raises(SettingsError):
+        checked_schema(schema)
+
+
+def test_a_finished_story_with_a_question_folds_and_goes_on() -> None:
+    story = asking(COLOUR).add(e.QuestionAnswered, question_id="q1", answer="red")
+    story.events.pop(2)  # a second start of the same call: `answered` makes its own
+    for number, event in enumerate(story.events):
+        story.events[number] = msgspec.structs.replace(event, seq=number)
+    run = Run.from_events(story.answered(CALL).round_over(0).round(1, Text("Done."), reason="tool_results").over().events)
+    assert (run.status, run.text, run.waiting) == ("completed", "Done.", ())

@@ -1,0 +1,178 @@
+"""Runs in which every text that somebody else wrote is hostile: a round for each text, and the text in all its places."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hostile import BREAKS, CHARACTERS, FOREIGN, HUGE, LINKS, MARKDOWN, SCRIPTS, Hostile
+
+from agentnb.agent.live import LiveRun
+from agentnb.core import events as e
+from agentnb.core.display_data import Table
+from agentnb.core.guidance import Guidance
+from agentnb.core.inbox import Inbox
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult, encodable, user
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.run import Run
+from agentnb.core.todos import Todo
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.usage import Usage
+
+NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+MOST = 1_500
+"""Characters of a long text: it stands in a dozen places of its round. Whole they are rendered where Markdown is tested."""
+PARTS: dict[str, list[Hostile]] = {
+    "markup": [*SCRIPTS, *BREAKS, *FOREIGN],
+    "text": [*MARKDOWN, *CHARACTERS],
+    "links": LINKS,
+    "huge": HUGE,
+}
+"""All of the corpus, in runs of a size that a page can show."""
+Item = e.AnyEvent | e.Delta
+
+
+class Pause:
+    """Where whoever plays the items should wait, so that what is half done is seen."""
+
+
+def texts_of(part: str) -> list[str]:
+    """The texts of that part, none of them endless, as the loop puts them into a log."""
+    return [encodable(one.text[:MOST]) for one in PARTS[part]]
+
+
+def hostile_run(part: str, end: str = "failed") -> Run:
+    """A whole run; ``end`` is failed or completed."""
+    events: list[Any] = [item for item in items(texts_of(part), end) if isinstance(item, e.Event)]
+    return Run.from_events(events)
+
+
+def items(texts: list[str], end: str = "failed") -> Iterator[Any]:
+    """Events and deltas in their order, with `Pause` where the person would see something half done."""
+    count = 0
+
+    def event(kind: type[e.Event], **fields: Any) -> Any:
+        nonlocal count
+        count += 1
+        return kind(seq=count - 1, at=NOON + timedelta(seconds=count), run_id="hostile", **fields)
+
+    first, all_of_it = texts[0], "\n\n".join(texts)[:MOST]
+    tools = tuple(ToolSpec(text[:200], text[:2_000], {"type": "object", "title": text[:2_000]}) for text in texts)
+    yield event(
+        e.RunStarted,
+        schema=e.SCHEMA,
+        prompt=user(all_of_it),
+        agent=first,
+        model=all_of_it,
+        system=all_of_it,
+        tools=tools,
+        settings={"guidance": {"set": all_of_it, "version": all_of_it}, all_of_it[:99]: all_of_it},
+    )
+    for index, text in enumerate(texts):
+        yield from _round(event, index, text)
+    if end == "failed":
+        yield event(e.ErrorRaised, error=e.RunError(first, all_of_it, all_of_it), where="model")
+        yield event(e.RunFinished, status="failed", stop_reason="error", seconds=1.5)
+        return
+    yield event(e.RoundStarted, index=len(texts), reason="tool_results")
+    yield event(e.ModelReplied, message=Message("assistant", (Text(all_of_it),)), usage=Usage(input=1))
+    yield event(e.RoundFinished, index=len(texts), status="natural_completion")
+    yield event(e.RunFinished, status="completed", stop_reason="natural", seconds=1.5)
+
+
+def _round(event: Any, index: int, text: str) -> Iterator[Any]:
+    yield event(e.RoundStarted, index=index, reason=text, continuation=text, note=text)
+    yield event(e.GuidanceGiven, guidance=Guidance(text, text, text, 2, text, text))
+    yield event(e.CommandReceived, command="say", text=text)
+    yield event(e.RetryScheduled, attempt=1, seconds=2.0, reason=text, status=529, heard=text)
+    yield from _streamed(text)
+    calls = [
+        ToolCall(text, {text: text, "list": [text]}, f"{text[:50]}-{index}-0"),
+        ToolCall("table", {"text": text}, f"table-{index}"),
+        ToolCall("fails", {}, f"fails-{index}"),
+        ToolCall("again", {"text": text}, f"again-{index}"),
+    ]
+    said = Message("assistant", (Thinking(text), Text(text), *calls))
+    yield event(e.ModelReplied, message=said, usage=Usage(input=10, output=10), stop_reason=text, signals=("continue",))
+    yield event(e.ToolStarted, call=calls[0])
+    yield event(e.QuestionAsked, question=_question(index, text, calls[0].id))
+    yield Pause()
+    yield event(e.QuestionAnswered, question_id=f"{text[:50]}-{index}", answer=text)
+    yield event(e.ToolFinished, result=_result(calls[0], text), seconds=0.1)
+    yield from _others(event, calls[1:], text)
+    yield event(e.TodosChanged, todos=tuple(_todos(text)), by="outside")
+    yield event(e.LoopDetected, rule=text, first=0, last=index, sentence=text, severity="notice")
+    yield event(e.Warned, message=text)
+    yield event(e.RoundFinished, index=index, status="success")
+
+
+def _streamed(text: str) -> Iterator[Any]:
+    """Cut in the middle of words and tags."""
+    third = max(1, len(text) // 3)
+    yield e.ThinkingDelta(text[:third])
+    yield Pause()
+    yield e.ThinkingDelta(text[third:])
+    for start in range(0, len(text), third):
+        yield e.TextDelta(text[start : start + third])
+        yield Pause()
+    yield e.TextDelta("\n\nand on\n\n")
+    yield Pause()
+
+
+def _others(event: Any, calls: list[ToolCall], text: str) -> Iterator[Any]:
+    table, fails, again = calls
+    shown = Table((text, "n"), ((text, text, 1), (None, 2.5, True)), 344, 2, (text,), gap=1)
+    yield event(e.ToolStarted, call=table)
+    yield event(e.ToolFinished, result=_result(table, text), seconds=0.1, display=shown)
+    yield event(e.ToolStarted, call=fails)
+    failed = _result(fails, text, is_error=True, error_code=text)
+    yield event(e.ToolFinished, result=failed, seconds=0.1, traceback=text)
+    why = f"again was not run again, because {text}. Use it."
+    yield event(e.CallBlocked, call=again, result=_result(again, why, is_error=True, error_code=text), rule=text)
+
+
+def _result(call: ToolCall, text: str, **how: Any) -> ToolResult:
+    return ToolResult(call.id, call.name, (Text(text),), **how)
+
+
+def _question(index: int, text: str, call_id: str) -> WaitingOnUser:
+    schema = {"enum": [text, text + "!", 1]} if index % 2 else {"type": "string", "title": text}
+    return WaitingOnUser("elicitation", text, schema, f"{text[:50]}-{index}", call_id)
+
+
+def _todos(text: str) -> Iterable[Todo]:
+    for number, status in enumerate(("not-started", "in-progress", "completed", "blocked"), 1):
+        yield Todo(number, text, status, description=text, blocked_reason=text)  # type: ignore[arg-type]
+
+
+def play(part: str, end: str = "failed") -> threading.Event:
+    """Show the run in a live card below this cell, from its first event to the one before its last.
+
+    Set what is returned, and the run ends.
+    """
+    from agentnb.notebook.card_view import CardView
+    from agentnb.notebook.card_widget import LeftOpen
+
+    view = CardView(LeftOpen(), answer_beside=False, blocks=False)
+    shown, may_end = threading.Event(), threading.Event()
+
+    async def feed() -> None:
+        first, *between, last = items(texts_of(part), end)
+        view(first)
+        await asyncio.to_thread(shown.wait)
+        for item in between:
+            if isinstance(item, Pause):
+                await asyncio.sleep(0.04)
+            else:
+                view(item)
+        await asyncio.to_thread(may_end.wait)
+        view(last)
+
+    threading.Thread(target=lambda: asyncio.run(feed()), daemon=True).start()
+    view.show(LiveRun("hostile", view._run, Inbox(), Future()))
+    shown.set()
+    return may_end

@@ -1,0 +1,86 @@
+"""Every form in which a run is shown, and that nothing of what models and tools said can do harm in any of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hostile import Harmful, check_is_harmless
+from hostile_runs import PARTS, Pause, hostile_run, items, texts_of
+
+from agentnb.agent.past_requests import seen_in
+from agentnb.core.run import Run
+from agentnb.display.html import run_html, running_html
+from agentnb.display.live_card import LiveCard
+from agentnb.display.page import page_html
+from agentnb.display.sight import sight_html
+from agentnb.display.tool_card import tool_body_html
+
+ENDS = ["failed", "completed"]
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("part", PARTS)
+def test_the_saved_form_is_harmless(part: str, end: str) -> None:
+    run = hostile_run(part, end)
+    check_is_harmless(run_html(run, prompt=True))
+    check_is_harmless(run_html(run, last_text=False, folds={"saw:0": True, "call:0:0": True}))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_run_that_goes_on_is_harmless_as_plain_html(part: str) -> None:
+    run = hostile_run(part)
+    check_is_harmless(running_html(Run.from_events(run.events[:-2]), hint=run.prompt))
+    begun = Run.from_events(run.events[:2])
+    for text in texts_of(part):
+        check_is_harmless(running_html(begun, streaming=text))
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("part", PARTS)
+def test_the_page_is_harmless(part: str, end: str) -> None:
+    check_is_harmless(page_html(hostile_run(part, end)), document=True)
+
+
+@pytest.mark.parametrize("controls", [True, False])
+@pytest.mark.parametrize("part", PARTS)
+def test_all_that_a_live_card_is_sent_is_harmless(part: str, controls: bool) -> None:
+    card = LiveCard(controls=controls)
+    for item in items(texts_of(part)):
+        if isinstance(item, Pause):
+            _check(card.frame())
+        else:
+            card.take(item)
+    _check(card.frame())
+    _check(card.whole())
+
+
+def _check(frame: dict[str, Any] | None) -> None:
+    if frame is None:
+        return
+    pieces = [*frame["slots"].values(), *frame["stream"].get("add", ()), *frame["stream"].get("settled", ())]
+    pieces += [html for one in frame["rounds"] for html in one["html"].values()]
+    for html in pieces:
+        check_is_harmless(html)
+
+
+@pytest.mark.parametrize("part", ["markup", "text", "links"])
+def test_what_a_card_opens_to_is_harmless(part: str) -> None:
+    run = hostile_run(part)
+    for one in run.rounds[:: max(1, len(run.rounds) // 25)]:
+        check_is_harmless(sight_html(seen_in(run, one.index), whole=True))
+        for record in one.records:
+            check_is_harmless(tool_body_html(record, whole=True, live=True))
+
+
+def test_the_texts_are_in_the_forms_at_all() -> None:
+    """Words of each text are found, so that what is checked above is not empty."""
+    run = hostile_run("markup", "completed")
+    for html in (run_html(run, prompt=True), page_html(run)):
+        assert html.count("alert(1)") > 500
+
+
+def test_a_style_that_is_not_ours_would_be_found() -> None:
+    html = run_html(hostile_run("text"))
+    with pytest.raises(Harmful):
+        check_is_harmless(html.replace('style="', 'style="position:fixed;', 1))

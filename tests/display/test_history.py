@@ -1,0 +1,238 @@
+"""The list of runs: columns, folds that open, bounded size, hostile text."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Run, Store, ToolCall
+from agentnb.core.messages import Message, Text
+from agentnb.core.usage import Usage
+from agentnb.display.compact import compact_html
+from agentnb.display.history import MOST_OPENING, history_html, history_text, matches
+from agentnb.display.markup import Html, tag
+from agentnb.errors import AgentnbError
+from agentnb.models import Reply, ScriptedModel
+from agentnb.traces.summaries import RunSummary
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</summary></details><img src=x onerror=alert(1)>",
+    "</pre><svg onload=alert(1)>",
+    "[click](javascript:alert(1)) ![x](javascript:alert(1))",
+    '" onmouseover="alert(1)" x="',
+    "' style='position:fixed;inset:0",
+    "</style><style>*{display:none}</style>",
+    "\x1b[31mred\x00\u202egnorw\u202c",
+    "<" * 9_000,
+    "&" * 9_000,
+    "# head\n" * 900,
+    "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 900,
+    "**a** `b` \ud83d " * 900,
+    "漢字" * 4_000,
+]
+ALLOWED = {
+    *("div", "span", "details", "summary", "pre", "b", "code"),
+    *("p", "strong", "em", "ul", "ol", "li", "a", "blockquote", "hr", "br", "table", "thead", "tbody", "tr", "th", "td"),
+    *(f"h{n}" for n in range(1, 7)),
+}
+"""Our own elements, and those of Markdown."""
+ATTRIBUTES = {"class", "style", "title", "aria-hidden", "href", "rel", "target", "start", "align"}
+numbers = itertools.count(1)
+
+
+class Reader(HTMLParser):
+    """The elements of some HTML as a browser would see them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, name: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((name, dict(attributes)))
+        if name not in ("br", "hr"):
+            self.open.append(name)
+
+    def handle_endtag(self, name: str) -> None:
+        assert self.open and self.open.pop() == name
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def named(self, kind: str) -> int:
+        return sum(kind in (attributes.get("class") or "").split() for _, attributes in self.elements)
+
+
+def harmless(html: str) -> Reader:
+    """Read it, and see that nothing but what we make ourselves is in it."""
+    found = Reader(html)
+    assert not found.open
+    for name, attributes in found.elements:
+        assert name in ALLOWED and set(attributes) <= ATTRIBUTES, (name, attributes)
+        assert not (attributes.get("href") or "").lower().lstrip().startswith(("javascript:", "data:"))
+        assert "fixed" not in (attributes.get("style") or "")
+    for sign in ("\x1b", "\x00", "\u202e"):
+        assert sign not in html
+    return found
+
+
+def add(a: int) -> int:
+    """Adds."""
+    return a + 1
+
+
+def boom(text: str) -> str:
+    """Fails."""
+    raise ValueError(text)
+
+
+def do(*replies: Any, prompt: str = "Go", store: Store | None = None, **how: Any) -> Run:
+    agent = Agent(ScriptedModel(replies or ["Done."]), tools=[add, boom], **how)
+    try:
+        return asyncio.run(agent.run(prompt, store=store))
+    except AgentnbError as error:
+        assert error.run is not None
+        return error.run
+
+
+def line(**changes: Any) -> RunSummary:
+    """A line of the list, as the store would give it."""
+    started = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
+    run_id = f"20260304-050600-{next(numbers):011}"
+    one = RunSummary(run_id, started, "completed", "natural", 3, 1.5, "anthropic:big", "Sum the table", 8_400, 0.0123)
+    return one._replace(**changes)
+
+
+def closed(run_id: str) -> Html:
+    return tag("div", "", f"opened {run_id}")
+
+
+def test_a_line_says_state_in_a_word_and_what_it_took() -> None:
+    one = line()
+    found = harmless(history_html([one], "1 run in runs", closed))
+    told = ("1 run in runs", "✓", "Done", "Sum the table", "3 rounds", "8.4k tokens", "$0.0123", "anthropic:big", one.id[-8:])
+    assert all(word in found.text for word in told)
+    assert f"{one.started_at.astimezone():%d %b %H:%M}" in found.text
+    assert one.id in {attributes.get("title") for _, attributes in found.elements}
+
+
+def test_each_state_has_a_mark_and_a_word() -> None:
+    for status, word in {"failed": "✗ Failed", "limited": "■ Limit reached", "running": "● Running", "odd": "■ odd"}.items():
+        assert word in harmless(history_html([line(status=status)], "", closed)).text
+
+
+def test_a_line_opens_to_its_run() -> None:
+    lines = [line(), line()]
+    found = harmless(history_html(lines, "2 runs", closed))
+    assert [name for name, _ in found.elements].count("details") == 2
+    assert all(f"opened {one.id}" in found.text for one in lines)
+    assert all("open" not in attributes for _, attributes in found.elements)
+
+
+def test_it_stands_without_style_sheet_and_script() -> None:
+    for name, attributes in Reader(history_html([line()], "", closed)).elements:
+        assert attributes.get("style") or name not in ("details", "summary")
+
+
+def test_what_is_unknown_is_not_zero() -> None:
+    unknown = harmless(history_html([line(tokens=None, cost=None)], "", closed)).text
+    assert "no price" in unknown and "tokens" not in unknown and "$" not in unknown
+    assert "$0" in harmless(history_html([line(cost=0.0)], "", closed)).text
+    assert "no price" in history_text([line(cost=None)], "") and "$0 " in history_text([line(cost=0.0)], "")
+
+
+def test_of_a_long_list_only_the_first_open_and_the_rest_is_text() -> None:
+    asked: list[str] = []
+
+    def opened(run_id: str) -> Html:
+        asked.append(run_id)
+        return closed(run_id)
+
+    lines = [line() for _ in range(MOST_OPENING + 180)]
+    html = history_html(lines, "", opened)
+    assert asked == [one.id for one in lines[:MOST_OPENING]]
+    assert "180 runs before these" in html and all(one.id in html for one in lines)
+    assert len(html) < 150_000
+
+
+def test_as_text_each_run_is_a_line() -> None:
+    lines = [line(), line(status="failed", prompt="Break\nit \x1b[31m", rounds=1)]
+    told, first, second = history_text(lines, "2 runs in runs").split("\n")
+    assert told == "2 runs in runs"
+    assert first.split() == [lines[0].id, "completed", "3", "rounds", "$0.0123", "anthropic:big", "Sum", "the", "table"]
+    assert second.startswith(f"{lines[1].id}  failed") and "Break it" in second and "\x1b" not in second
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ([], True),
+        (["COMPLETED"], True),
+        (["done"], True),
+        (["big", "sum"], True),
+        (["sum the"], True),
+        (["sum", "failed"], False),
+        (["20260304"], False),
+    ],
+)
+def test_all_words_must_occur_in_status_model_or_prompt(wanted: list[str], found: bool) -> None:
+    assert matches(line(), wanted) is found
+
+
+# What a line opens to
+
+
+def test_a_run_opens_to_its_prompt_its_answer_its_todos_and_its_rounds() -> None:
+    todos = [{"id": 1, "title": "Look around", "status": "completed"}]
+    write = ToolCall("todo_operations", {"operation": "write", "todoList": todos})
+    run = do(["I look first.", write], [ToolCall("boom", {"text": "x"}), ToolCall("add", {"a": 1})], "It is **three**.")
+    found = harmless(compact_html(run))
+    for told in ("✓ Done", "3 rounds", "Asked: Go", "It is three.", "✓ 1 Look around, completed", f"%agent load {run.id}"):
+        assert told in found.text
+    assert "  1  I look first.  todo_operations ✓" in found.text and "  2  boom ✗ failed, add ✓" in found.text
+    assert "  3  " not in found.text  # the answer stands once
+
+
+def test_a_run_that_failed_says_why() -> None:
+    found = harmless(compact_html(do([ToolCall("add", {"a": 1})], RuntimeError("the server <b>is gone"))))
+    assert "✗ Failed" in found.text and "the server <b>is gone" in found.text
+
+
+def test_of_a_long_run_the_last_twenty_rounds_are_shown() -> None:
+    run = do(*[[f"Now {n}.", ToolCall("add", {"a": n})] for n in range(50)], "Done.", max_rounds=60)
+    text = harmless(compact_html(run)).text
+    assert "30 earlier rounds" in text and " 31  Now 30.  add ✓" in text and " 50  Now 49." in text
+    assert " 30  Now 29." not in text
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:12]))
+def test_hostile_text_never_becomes_markup_nor_makes_much_of_it(text: str, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    todos = [{"id": n, "title": text[:400], "status": "in-progress" if n == 1 else "not-started"} for n in range(1, 30)]
+    write = ToolCall("todo_operations", {"operation": "write", "todoList": todos})
+    calls = [[text, ToolCall("boom", {"text": text}), ToolCall(text[:60], {text[:60]: n})] for n in range(25)]
+    runs = [
+        do([text, write], *calls, text, prompt=text, store=store, max_rounds=30),
+        do(Reply(Message("assistant", (Text(text),)), Usage(), text[:60], {}), prompt=text, store=store),
+        do([ToolCall("add", {"a": 1})], RuntimeError(text), prompt=text, store=store),
+    ]
+    for run in runs:
+        html = compact_html(run)
+        harmless(html)
+        assert len(html.encode("utf-8", "replace")) <= 15_000
+    lines = [one._replace(model=text, status=text[:20]) for one in store.summaries()]
+    found = harmless(history_html(lines, text[:300], lambda run_id: compact_html(store.load(run_id))))
+    assert found.named("agentnb-history-run") == 3
+    many = [lines[0]._replace(id=f"r{n}") for n in range(30)]
+    harmless(history_html(many, text[:300], closed))
+    assert "\x1b" not in history_text(lines, text[:300])

@@ -1,0 +1,200 @@
+"""A run as HTML: what it says, and that no words in it become markup."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hostile import check_is_harmless
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from agentnb.agent.agent import Agent
+from agentnb.core import events as e
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, user
+from agentnb.core.run import Run
+from agentnb.core.todos import Todo
+from agentnb.display.html import FIRST, MOST_ROUNDS, answer_html, run_html, running_html
+from agentnb.display.markup import Html
+from agentnb.display.page import page_html
+from agentnb.display.rounds import Form, round_pieces
+from agentnb.display.text import ROUNDS_WHILE_RUNNING
+from agentnb.display.todos import todos_html
+from agentnb.models import ScriptedModel
+
+NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+HOSTILE = ["<script>x</script>", "<img src=x onerror=x>", '"><svg onload=x>', "</div></details><b>", "<style>*{}</style>"]
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add."""
+    return a + b
+
+
+def made(*replies: Any, **settings: Any) -> Run:
+    return asyncio.run(Agent(ScriptedModel(replies), tools=[add], **settings).run("Go."))
+
+
+class Words(HTMLParser):
+    """Gathers the text of elements."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_limited_run_says_the_limit_and_what_to_type() -> None:
+    shown = run_html(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
+    assert "max_rounds = 1" in shown and "%%agent --continue" in shown
+
+
+def test_the_answer_stands_outside_what_is_folded() -> None:
+    html = run_html(made(ToolCall("add", {"a": 1}), "It is 3."))
+    assert html.index("It is 3.") < html.index("<details")
+    assert html.count("It is 3.") == 1
+
+
+def test_an_answer_that_is_shown_beside_is_left_out() -> None:
+    assert "It is 3." not in run_html(made(ToolCall("add", {"a": 1}), "It is 3."), last_text=False)
+
+
+def test_what_was_asked_stands_there_only_where_it_is_wanted() -> None:
+    run = made(ToolCall("add", {"a": 1}), "It is 3.")
+    assert "Asked: Go." in Words(run_html(run, prompt=True)).text
+    assert "Asked" not in Words(run_html(run)).text  # the cell above has it
+
+
+def test_a_very_long_run_keeps_its_first_and_last_rounds_and_says_where_all_are() -> None:
+    count = FIRST + 3 + MOST_ROUNDS
+    run = made(*[ToolCall("add", {"a": n}) for n in range(count - 1)], "Done.", max_rounds=count)
+    assert len(run.rounds) == count and run.is_answered
+    html = run_html(run)
+    kept = re.findall(r'data-round="(\d+)"', html)
+    assert kept == [str(index) for index in (*range(FIRST), *range(FIRST + 3, count))]
+    assert '>3 rounds left out here. All: save_trace(run, "run.html")<' in html
+    assert "left out here" not in page_html(run) and page_html(run).count("data-round=") == count
+
+
+def test_what_the_model_thought_is_folded_before_its_words() -> None:
+    first = e.RunStarted(seq=0, at=NOON, run_id="r", schema=e.SCHEMA, prompt=user("Go"), model="scripted:hand")
+    begun = e.RoundStarted(seq=1, at=NOON, run_id="r", index=0, reason="prompt")
+    said = Message("assistant", (Thinking("  I weigh <b>it</b>. "), Thinking(" "), Thinking("Yes."), Text("It is so.")))
+    replied = e.ModelReplied(seq=2, at=NOON, run_id="r", message=said)
+    run = Run.from_events([first, begun, replied])
+    pieces = round_pieces(run.rounds[0], Form())
+    assert list(pieces) == ["thinking", "text"]
+    thinking = pieces["thinking"]
+    check_is_harmless(thinking)
+    assert Words(thinking).text == "thinking, 4 wordsI weigh <b>it</b>. \n\nYes."
+    assert thinking.startswith("<details") and " open" not in thinking.partition(">")[0]
+    opened = round_pieces(run.rounds[0], Form(folds={"thinking:0": True}))["thinking"]
+    assert " open" in opened.partition(">")[0]
+    silent = replace(run.rounds[0], reply=Message("assistant", (Thinking(" "), Text("It is so."))))
+    assert list(round_pieces(silent, Form())) == ["text"]
+
+
+def test_a_run_of_one_round_has_nothing_to_fold() -> None:
+    assert "<details" not in run_html(made("Hello."))
+
+
+@pytest.mark.req("R0.74")
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=200))
+def test_no_text_becomes_markup(text: str) -> None:
+    run = made([text, ToolCall("add", {"a": text})], text)
+    growing = Run.from_events(run.events[:-3])
+    assert growing.should_continue
+    for html in (run_html(run, prompt=True), answer_html(text), running_html(growing, streaming=text, hint=text)):
+        check_is_harmless(html)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_words_of_an_answer_are_shown_as_they_were_written(hostile: str) -> None:
+    html = answer_html(hostile)
+    check_is_harmless(html)
+    assert Words(html).text.strip() == hostile
+
+
+def test_an_entity_in_an_answer_is_the_character_it_means_and_no_tag() -> None:
+    html = answer_html("&lt;b&gt;")
+    check_is_harmless(html)
+    assert Words(html).text.strip() == "<b>" and "<b>" not in html
+
+
+@pytest.mark.req("R0.74")
+@pytest.mark.parametrize("hostile", [*HOSTILE, "&lt;b&gt;"])
+def test_hostile_text_is_only_text_wherever_it_stands(hostile: str) -> None:
+    """In arguments and their names, tool names, results, errors, tracebacks, the model's name and the reason of a failure."""
+
+    def refuse(text: str) -> str:
+        """Refuse."""
+        raise ValueError(text + hostile)
+
+    replies = [[hostile, ToolCall(hostile, {hostile: hostile}), ToolCall("refuse", {"text": hostile})], RuntimeError(hostile)]
+    model = ScriptedModel(replies, name=f"scripted:{hostile}")
+    run = asyncio.run(Agent(model, tools=[refuse]).run(hostile))
+    growing = Run.from_events(run.events[:-1])
+    assert growing.should_continue
+    for html in (run_html(run, prompt=True), running_html(growing, streaming=hostile)):
+        check_is_harmless(html)
+        text = Words(html).text
+        assert text.count(hostile) >= 8 and f"scripted:{hostile}" in text and f"ValueError: {hostile}{hostile}" in text
+
+
+def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:
+    run = made(*[ToolCall("add", {"a": n}) for n in range(40)], "Done.")
+    growing = Run.from_events(run.events[:-3])
+    assert growing.should_continue
+    shown = running_html(growing)
+    first = len(growing.rounds) - ROUNDS_WHILE_RUNNING
+    assert f"{first} earlier rounds" in shown
+    assert re.findall(r'data-round="(\d+)"', shown) == [str(index) for index in range(first, first + ROUNDS_WHILE_RUNNING)]
+    assert run_html(run).count("data-round=") == 41
+
+
+def test_rounds_that_cannot_change_are_drawn_once_and_look_the_same() -> None:
+    run = made(*[ToolCall("add", {"a": n}) for n in range(3)], "Done.")
+    drawn: dict[int, Html] = {}
+    growing = Run()
+    for event in run.events:
+        growing.apply(event)
+        assert running_html(growing, drawn=drawn) == running_html(growing)
+    assert sorted(drawn) == [0, 1, 2, 3]
+
+
+def test_a_run_that_goes_on_shows_its_state_the_text_that_streams_and_the_hint() -> None:
+    run = made(ToolCall("add", {"a": 1}), "Done.")
+    text = Words(running_html(Run.from_events(run.events[:-3]), streaming="It is <3>", hint="Look elsewhere")).text
+    assert "It is <3>" in text and "Look elsewhere" in text and "Done" not in text
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("not-started", "○ open: Plot it"),
+        ("in-progress", "◐ Plot it (in progress)"),
+        ("completed", "✓ done: Plot it"),
+        ("blocked", "⊘ Plot it (blocked: no data)"),
+    ],
+)
+def test_the_state_of_a_todo_is_told_in_words_besides_its_mark(status: Any, told: str) -> None:
+    html = todos_html((Todo(1, "Plot it", status, blocked_reason="no data"),), live=False)
+    check_is_harmless(html)
+    assert Words(html).text.endswith(told)
+    assert f'aria-hidden="true">{told[0]} </span>' in html  # who hears the page hears the words only
+
+
+@pytest.mark.parametrize("status", ["not-started", "completed"])
+def test_a_todo_that_can_be_ticked_tells_its_state_to_who_does_not_see_it(status: Any) -> None:
+    html = todos_html((Todo(1, "Plot it", status),), live=True)
+    assert 'role="checkbox"' in html and f'aria-checked="{"true" if status == "completed" else "false"}"' in html

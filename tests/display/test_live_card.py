@@ -1,0 +1,289 @@
+"""What a live card sends, and that what it sends makes the same picture as the whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentnb.agent.agent import Agent
+from agentnb.core.events import AnyEvent, CommandReceived, Delta, Event, ToolStarted
+from agentnb.core.messages import ToolCall
+from agentnb.core.todos import Todo
+from agentnb.display import live_card
+from agentnb.display.live_card import LiveCard
+from agentnb.display.rounds import Form, effects_of, round_pieces
+from agentnb.display.said import Said
+from agentnb.models import ScriptedModel
+
+
+class Browser:
+    """Does with frames what the module in the browser does."""
+
+    def __init__(self) -> None:
+        self.seq = -1
+        self.slots: dict[str, str] = {}
+        self.rounds: dict[int, dict[str, str]] = {}
+        self.streaming: int | None = None
+        self.settled: list[str] = []
+        self.tail = self.thought = ""
+
+    def take(self, frame: dict[str, Any]) -> None:
+        if frame.get("whole"):
+            self.__init__()  # type: ignore[misc]
+        else:
+            assert frame["seq"] == self.seq + 1
+        self.seq = frame["seq"]
+        self.slots |= frame["slots"]
+        for one in frame["rounds"]:
+            known = self.rounds.get(one["index"], {})
+            self.rounds[one["index"]] = {key: one["html"].get(key) or known[key] for key in one["keys"]}
+        self._stream(frame)
+
+    def _stream(self, frame: dict[str, Any]) -> None:
+        stream, number = frame["stream"], frame["streaming"]
+        if number is None or number != self.streaming:
+            self.settled, self.tail, self.thought = [], "", ""
+        self.streaming = number
+        if number is not None:
+            self.settled = self.settled + stream.get("add", stream.get("settled", []))
+            self.tail = stream.get("tail", self.tail + stream.get("more", ""))
+            self.thought += stream.get("more_thought", stream.get("thought", ""))
+
+    def picture(self) -> tuple[Any, ...]:
+        return self.slots, self.rounds, self.settled, self.tail, self.thought
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add."""
+    return a + b
+
+
+def items_of(*replies: Any) -> list[AnyEvent | Delta]:
+    items: list[AnyEvent | Delta] = []
+    Agent(ScriptedModel(replies), tools=[add]).run_sync("Go.", watch=items.append)
+    return items
+
+
+STORY = items_of(
+    ["First I add.\n\nThen I look.", ToolCall("add", {"a": 1}), ToolCall("add", {"a": "x"})],
+    "```python\nx = 1\n```\nand on",
+    [ToolCall("add", {"a": 1}), ToolCall("add", {"a": 1})],
+    "It is **3**.\n\n- one\n- two\n\nDone.",
+)
+
+
+PLACES = st.integers(0, len(STORY) - 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sets(PLACES), st.sets(PLACES, max_size=3), PLACES)
+def test_whenever_frames_are_sent_and_whatever_is_missed_the_browser_shows_the_whole(
+    sent: set[int], lost: set[int], end: int
+) -> None:
+    card, browser = LiveCard(), Browser()
+    is_lost = True
+    for place, item in enumerate(STORY[:end]):
+        card.take(item)
+        if place in lost:
+            card.frame()
+            is_lost = True
+        elif place in sent:
+            frame = card.whole() if is_lost else card.frame()
+            is_lost = False
+            if frame is not None:
+                browser.take(frame)
+    last = card.whole() if is_lost else card.frame()
+    if last is not None:
+        browser.take(last)
+    fresh, other = LiveCard(), Browser()
+    for item in STORY[:end]:
+        fresh.take(item)
+    other.take(fresh.whole())
+    assert browser.picture() == other.picture()
+
+
+def test_frames_alone_make_the_same_picture_as_the_whole() -> None:
+    card, browser = LiveCard(), Browser()
+    browser.take(card.whole())
+    for item in STORY:
+        card.take(item)
+        if (frame := card.frame()) is not None:
+            browser.take(frame)
+        known = Browser()
+        pictured = browser.picture()
+        known.take(card.whole())
+        assert pictured == known.picture()
+        browser.take(card.whole())
+
+
+def test_a_frame_holds_only_what_has_changed() -> None:
+    card = LiveCard()
+    frames = []
+    for item in STORY:
+        card.take(item)
+        frames.append(card.frame())
+    assert card.frame() is None
+    told = [(one["index"], key) for frame in frames if frame for one in frame["rounds"] for key in one["html"]]
+    assert told.count((0, "text")) == 1
+    assert told.count((0, "call:0")) == 2  # running, then done
+
+
+@pytest.mark.req("R0.73")
+def test_a_call_is_shown_as_running_before_it_has_a_result() -> None:
+    card = LiveCard()
+    seen = []
+    for item in STORY:
+        card.take(item)
+        for one in (card.frame() or {"rounds": []})["rounds"]:
+            seen += [html for key, html in one["html"].items() if key == "call:0"]
+    assert "running" in seen[0] and "add" in seen[0]
+    assert "ok" in seen[1]
+
+
+@pytest.mark.req("R3.13", "R3.37")
+def test_the_chip_tells_each_change_of_state() -> None:
+    card, said = LiveCard(), []
+    for item in STORY:
+        card.take(item)
+        if (frame := card.frame()) is not None and (not said or said[-1] != frame["say"]):
+            said.append(frame["say"])
+    assert said[:3] == ["Starting", "Thinking", "Executing add"]
+    assert said[-1].startswith("Stopped") or said[-1] == "Done"
+
+
+def test_the_list_on_its_board_counts_before_the_run_has_read_it() -> None:
+    card = LiveCard()
+    for item in STORY[:3]:
+        card.take(item)
+    frame = card.frame((Todo(1, "Look at <b>this</b>"),))
+    assert frame is not None and "Look at &lt;b&gt;this" in frame["slots"]["todos"]
+
+
+def test_what_is_clicked_is_offered_only_where_it_can_be_heard() -> None:
+    heard, unheard = LiveCard(), LiveCard(controls=False)
+    for card in (heard, unheard):
+        card.take(STORY[0])
+    assert 'data-do="stop"' in heard.whole()["slots"]["controls"]
+    assert "Interrupt" in unheard.whole()["slots"]["controls"] and "data-do" not in unheard.whole()["slots"]["controls"]
+
+
+def in_the_middle(*, upto: type[Event] = ToolStarted) -> tuple[LiveCard, int]:
+    """A card that has come as far as its first event of that kind, and the place of what comes next."""
+    card = LiveCard()
+    place = next(place for place, item in enumerate(STORY) if isinstance(item, upto)) + 1
+    for item in STORY[:place]:
+        card.take(item)
+    card.frame()
+    return card, place
+
+
+def commanded(card: LiveCard, command: Any, text: str = "") -> None:
+    last = card.run.events[-1]
+    card.take(CommandReceived(run_id=last.run_id, seq=last.seq + 1, at=last.at, command=command, text=text))
+
+
+def slot(card: LiveCard, name: str) -> str:
+    return str(card.whole()["slots"][name])
+
+
+def test_a_pause_that_was_asked_for_is_told_until_the_run_pauses_and_can_be_taken_back() -> None:
+    card, _ = in_the_middle()
+    card.asked("pause")
+    frame = card.frame()
+    assert frame is not None
+    controls = frame["slots"]["controls"]
+    assert "Pausing" in controls and 'data-do="resume"' in controls and 'data-do="pause"' not in controls
+    commanded(card, "pause")
+    assert "Pausing" not in slot(card, "controls") and 'data-do="resume"' in slot(card, "controls")
+    card.asked("resume")
+    assert 'data-do="pause"' in slot(card, "controls")
+    commanded(card, "resume")
+    assert 'data-do="pause"' in slot(card, "controls") and "Pausing" not in slot(card, "controls")
+
+
+def test_a_pause_that_is_taken_back_before_it_was_read_is_told_no_more() -> None:
+    card, _ = in_the_middle()
+    card.asked("pause")
+    card.asked("resume")
+    assert "Pausing" not in slot(card, "controls") and 'data-do="pause"' in slot(card, "controls")
+
+
+def test_what_was_said_stands_at_the_end_until_the_run_has_read_it() -> None:
+    card, _ = in_the_middle()
+    card.asked("say", "Look at <b>Gentoo</b>")
+    card.asked("say", "and hurry")
+    assert "You: </b>Look at &lt;b&gt;Gentoo&lt;/b&gt;" in slot(card, "asked")
+    assert slot(card, "asked").count("read in the next round") == 2
+    commanded(card, "say", "Look at <b>Gentoo</b>")
+    assert "Gentoo" not in slot(card, "asked") and "and hurry" in slot(card, "asked")
+    said = [html for one in card.whole()["rounds"] for html in one["html"].values() if "Gentoo" in html]
+    assert len(said) == 1 and "read in the next round" not in said[0]
+    commanded(card, "say", "and hurry")
+    assert slot(card, "asked") == ""
+
+
+def test_what_another_cell_asks_for_takes_nothing_from_the_card() -> None:
+    card, _ = in_the_middle()
+    card.asked("say", "of the card")
+    commanded(card, "say", "of another cell")
+    assert "of the card" in slot(card, "asked")
+
+
+def test_words_of_a_reply_that_is_not_whole_are_kept_as_they_came() -> None:
+    card = LiveCard()
+    first = next(place for place, item in enumerate(STORY) if not isinstance(item, Event))
+    for item in STORY[: first + 1]:
+        card.take(item)
+        card.frame()
+    assert card.heard == [STORY[first]]
+    in_between, _ = in_the_middle()
+    assert in_between.heard == []
+
+
+MANY = items_of(["Many.", *[ToolCall("add", {"a": number}) for number in range(60)]], "Done.")
+
+
+def test_a_call_is_drawn_when_it_has_changed_and_not_with_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+    texts: list[int] = []
+    call_html, text_html = live_card.call_html, live_card.text_html
+
+    def counted_call(one: Any, place: int, *rest: Any) -> Any:
+        drawn.append(place)
+        return call_html(one, place, *rest)
+
+    def counted_text(one: Any) -> Any:
+        texts.append(one.index)
+        return text_html(one)
+
+    monkeypatch.setattr(live_card, "call_html", counted_call)
+    monkeypatch.setattr(live_card, "text_html", counted_text)
+    card = LiveCard()
+    for item in MANY:
+        card.take(item)
+        card.frame()
+    assert {drawn.count(place) for place in range(60)} == {2}  # as it begins, and with its result
+    assert texts.count(0) == 1
+
+
+AGAIN = items_of(*[[ToolCall("add", {"a": 1})] for _ in range(4)], "Done.")
+
+
+@pytest.mark.parametrize("story", [STORY, MANY, AGAIN])
+def test_what_is_kept_is_what_would_be_drawn_anew(story: list[AnyEvent | Delta]) -> None:
+    card, events = LiveCard(), []
+    for item in story:
+        card.take(item)
+        if not isinstance(item, Event):
+            continue
+        events.append(item)
+        form = Form(live=True, effects=effects_of(card.run.tools))
+        shown = {one["index"]: (one["keys"], one["html"]) for one in card.whole()["rounds"]}
+        for one in card.run.rounds:
+            anew = round_pieces(one, form, said=Said(events).during(one.index))
+            assert shown[one.index] == (list(anew), anew)
+    keys = {key for one in card.whole()["rounds"] for key in one["keys"]}
+    assert ("found" in keys) == (story is AGAIN)

@@ -1,0 +1,114 @@
+"""What stands beside a live card while its run goes on: the totals, the chip, what the person says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from agentnb.core.events import (
+    SCHEMA,
+    AnyEvent,
+    CallBlocked,
+    CommandReceived,
+    Event,
+    GuidanceGiven,
+    ModelReplied,
+    RetryScheduled,
+    RoundFinished,
+    RoundStarted,
+    RunStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+)
+from agentnb.core.guidance import Guidance
+from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
+from agentnb.core.rounds import DUPLICATE
+from agentnb.display.live_card import LiveCard
+
+NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+DUPLICATED = ToolResult("c-3", "add", (Text("again"),), is_error=True, error_code=DUPLICATE)
+
+
+def words(html: str) -> str:
+    return unescape(re.sub("<[^>]+>", "", html))
+
+
+def facts(*given: tuple[type[Event], dict[str, Any]]) -> Iterator[AnyEvent]:
+    """The events of a run by hand, a second apart."""
+    first: tuple[type[Event], dict[str, Any]] = (RunStarted, {"schema": SCHEMA, "prompt": user("Go"), "model": "scripted:hand"})
+    for seq, (kind, fields) in enumerate([first, (RoundStarted, {"index": 0, "reason": "prompt"}), *given]):
+        yield kind(seq=seq, at=NOON + timedelta(seconds=seq), run_id="r", **fields)  # type: ignore[operator]
+
+
+def followed_live(*given: tuple[type[Event], dict[str, Any]]) -> list[str]:
+    """The words of the totals after each event."""
+    card, told = LiveCard(), []
+    for event in facts(*given):
+        card.take(event)
+        card.frame()
+        told.append(words(card.whole()["slots"]["totals"]))
+    return told
+
+
+def test_the_totals_count_calls_and_failures_while_they_happen() -> None:
+    good, bad = ToolCall("add", {"a": 1}, "c-1"), ToolCall("add", {"a": "x"}, "c-2")
+    told = followed_live(
+        (ModelReplied, {"message": Message("assistant", (good, bad))}),
+        (ToolStarted, {"call": good}),
+        (ToolFinished, {"result": ToolResult("c-1", "add", (Text("3"),))}),
+        (ToolStarted, {"call": bad}),
+        (ToolFinished, {"result": ToolResult("c-2", "add", (Text("no"),), is_error=True, error_code="tool_error")}),
+        (RoundFinished, {"index": 0, "status": "success"}),
+        (RoundStarted, {"index": 1, "reason": "tool_results"}),
+        (ModelReplied, {"message": Message("assistant", (replace(good, id="c-3"),))}),
+        (CallBlocked, {"call": replace(good, id="c-3"), "result": DUPLICATED, "rule": "consecutive"}),
+    )
+    counts = [one.partition("tool calls: ")[2] for one in told]
+    failed = "2, 1 failed"
+    assert counts == ["", "", "2", "2", "2", "2", failed, failed, failed, "3, 1 failed", "3, 1 not run, 1 failed"]
+
+
+def test_the_totals_count_the_guidance_that_was_followed_once_a_round_is_over() -> None:
+    given = Guidance("matrix", "tools", "Use your tools.")
+    told = followed_live(
+        (GuidanceGiven, {"guidance": given}),
+        (ModelReplied, {"message": Message("assistant", (ToolCall("add", {"a": 1}, "c-1"),))}),
+        (ToolStarted, {"call": ToolCall("add", {"a": 1}, "c-1")}),
+        (ToolFinished, {"result": ToolResult("c-1", "add", (Text("3"),))}),
+        (RoundFinished, {"index": 0, "status": "success"}),
+        (RoundStarted, {"index": 1, "reason": "tool_results"}),
+        (GuidanceGiven, {"guidance": replace(given, cell="todos_text")}),
+        (ModelReplied, {"message": Message("assistant", (Text("No."),))}),
+        (RoundFinished, {"index": 1, "status": "natural_completion"}),
+    )
+    assert [one.partition("guidance followed: ")[2] for one in told] == [""] * 6 + ["1 of 1"] * 4 + ["1 of 2"]
+
+
+@pytest.mark.req("R3.37")
+def test_a_retry_is_told_with_the_moment_of_the_next_attempt() -> None:
+    card = LiveCard()
+    for event in facts((RetryScheduled, {"attempt": 1, "seconds": 4.5, "reason": "too many requests"})):
+        card.take(event)
+    frame = card.whole()
+    until = (event.at + timedelta(seconds=4.5)).timestamp() * 1_000
+    assert frame["say"] == "Retrying" and "Retrying" in words(frame["slots"]["chip"])
+    assert f'data-until="{until:.0f}"' in frame["slots"]["chip"]
+    card.take(TextDelta("Now"))  # the next attempt is heard
+    assert "Retrying" not in card.whole()["say"]
+
+
+def test_what_the_person_says_stands_in_the_round_in_which_it_is_heard() -> None:
+    card = LiveCard()
+    say = (CommandReceived, {"command": "say", "text": "Faster <b>"})
+    over, next_one = (RoundFinished, {"index": 0, "status": "success"}), (RoundStarted, {"index": 1, "reason": "said"})
+    for event in facts(say, over, next_one, say):
+        card.take(event)
+    said = [words(one["html"]["said"]) for one in card.whole()["rounds"]]
+    assert said == ["You: Faster <b>"] * 2

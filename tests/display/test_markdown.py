@@ -1,0 +1,237 @@
+"""Markdown of a model: rendered, harmless whatever it is, and bounded."""
+
+from __future__ import annotations
+
+import pytest
+from hostile import CORPUS, Hostile, check_is_harmless, visible_text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentnb.display import markdown
+from agentnb.display.markdown import GROWTH, fragment, markdown_html
+from agentnb.display.style import inlined
+
+MARKS = [
+    *"`*_[]()<>!#-|~:&\\\n\t \"'+.=0aA/;",
+    "```",
+    "\n\n",
+    "    ",
+    "](",
+    "https://a.example",
+    "javascript:",
+    "<script>",
+    "&#x202e;",
+    "\x1b",
+]
+
+
+def inside(text: str) -> str:
+    return fragment(text).replace("\n", "")
+
+
+@pytest.mark.parametrize("one", CORPUS, ids=lambda one: ascii(one.name))
+def test_nothing_hostile_becomes_markup(one: Hostile) -> None:
+    html = markdown_html(one.text)
+    check_is_harmless(html)
+    check_is_harmless(inlined(html))
+    assert [found for found in one.never if found in html] == []
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=200) | st.lists(st.sampled_from(MARKS), max_size=60).map("".join))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_rendered_and_harmless(text: str) -> None:
+    check_is_harmless(markdown_html(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("a *b* **c** ~~d~~ `e`", "<p>a <em>b</em> <strong>c</strong> <s>d</s> <code>e</code></p>"),
+        ("> a\n\n---", "<blockquote><p>a</p></blockquote><hr>"),
+        ("3. a\n4. b", '<ol start="3"><li>a</li><li>b</li></ol>'),
+        ("- a\n  - b", "<ul><li>a<ul><li>b</li></ul></li></ul>"),
+        ("a  \nb", "<p>a<br>b</p>"),
+        ("<b>x</b>", "<p>&lt;b&gt;x&lt;/b&gt;</p>"),
+        ("", ""),
+        (" \n\t\n", ""),
+    ],
+)
+def test_markdown_is_rendered(text: str, html: str) -> None:
+    assert inside(text) == html
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["$x_1$", "$a*b*c$", "$$a_b_c \\\\ d$$", "\\(a_b\\) and \\[\\frac{1}{2}\\,c\\]", "$$\na * b * c\n$$", "it is $5*x*y$."],
+)
+def test_latex_stays_as_it_was_written(text: str) -> None:
+    assert fragment(text) == f"<p>{text}</p>\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("$5 *and* $10", "$5 <em>and</em> $10"),
+        ("$A/*x*/$1", "$A/<em>x</em>/$1"),
+        ("`$a` *b* `c$`", "<code>$a</code> <em>b</em> <code>c$</code>"),
+        ("$HOME and `x$`", "$HOME and <code>x$</code>"),
+        ("\\( *a*", "( <em>a</em>"),
+        ("[$a_b_c$](x) \\$ $$", "$a_b_c$ (x) $ $$"),
+    ],
+)
+def test_a_dollar_alone_is_a_dollar(text: str, html: str) -> None:
+    assert inside(text) == f"<p>{html}</p>"
+
+
+def test_a_table_keeps_its_alignment_without_style() -> None:
+    html = inside("|a|b|c|\n|:-|-:|-|\n|1|2|3|")
+    assert (
+        '<th class="agentnb-cell-left">a</th><th class="agentnb-cell-right">b</th><th class="agentnb-cell-left">c</th>' in html
+    )
+    assert (
+        '<td class="agentnb-cell-left">1</td><td class="agentnb-cell-right">2</td><td class="agentnb-cell-left">3</td>' in html
+    )
+    assert "style" not in html
+
+
+@pytest.mark.parametrize("text", ["# A *b*", "###### A *b*", "A *b*\n===", "A *b*\n---"])
+def test_a_heading_is_a_bold_paragraph_and_stays_out_of_the_notebooks_contents(text: str) -> None:
+    assert inside(text) == "<p><strong>A <em>b</em></strong></p>"
+
+
+def test_code_keeps_its_text_exactly_and_has_no_class() -> None:
+    assert (
+        fragment("```py\n\n\tif a < b:\n    x  = '&lt;'\n\n```")
+        == "<pre><code>\n\tif a &lt; b:\n    x  = '&amp;lt;'\n\n</code></pre>\n"
+    )
+
+
+def test_links_open_beside_the_notebook_and_tell_nothing() -> None:
+    html = inside('[a](https://a.example/?x=1&y=2 "title") <me@a.example>')
+    told = ' target="_blank" rel="noopener noreferrer nofollow"'
+    assert f'<a href="https://a.example/?x=1&amp;y=2"{told}>a</a>' in html
+    assert f'<a href="mailto:me@a.example"{told}>me@a.example</a>' in html
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[data](../penguins.csv)", "data (../penguins.csv)"),
+        ("[*x*](ftp://a.example)", "<em>x</em> (ftp://a.example)"),
+        ("<ftp://a.example>", "ftp://a.example"),
+        ("[x](#)", "x (#)"),
+        ("[x]()", "x"),
+        ("[x](javascript:alert(1))", "[x](javascript:alert(1))"),
+        (f"[x](https://a.example/{'y' * 2_000})", f"x (https://a.example/{'y' * 182} … (1,818 more characters))"),
+    ],
+)
+def test_an_address_that_is_not_of_the_web_is_text(text: str, shown: str) -> None:
+    assert inside(text) == f"<p>{shown}</p>"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "link"),
+    [
+        ("![a *b*\nc](https://a.example/x.png)", "a b c", "https://a.example/x.png"),
+        ("![](https://a.example/x.png)", "https://a.example/x.png", "https://a.example/x.png"),
+        ("[![a](https://a.example/x.png)](https://b.example)", "a (https://a.example/x.png)", "https://b.example"),
+        ("![a](x.png)", "a (x.png)", None),
+        ("![a](data:image/png;base64,eA==)", "a (data:image/png;base64,eA==)", None),
+    ],
+)
+def test_a_picture_becomes_its_words_and_its_address(text: str, shown: str, link: str | None) -> None:
+    html = inside(text)
+    assert visible_text(html) == shown
+    assert (f'href="{link}"' if link else "<p>") in html
+    assert "<img" not in html
+
+
+def test_a_long_text_is_cut_and_says_so_outside_of_its_fences() -> None:
+    html = markdown_html("```\n" + "x" * 200, most=104)
+    assert f"<pre><code>{'x' * 100}</code></pre>" in html
+    assert html.endswith('<p class="agentnb-md-left-out">… (100 more characters)</p></div>')
+    assert "more characters" not in markdown_html("x" * 104, most=104)
+
+
+@pytest.mark.parametrize("text", ["> " * 100 + "x", "- " * 100 + "x", "> - " * 40 + "x", "1. > " * 40 + "x"])
+def test_what_nests_too_deep_stands_as_it_was_written(text: str) -> None:
+    assert fragment(text).startswith("<pre><code>")
+    assert visible_text(fragment(text)) == text
+
+
+def test_emphasis_that_nests_too_deep_stands_as_it_was_written() -> None:
+    text = "*a **b " * 200 + "c** d* " * 200
+    assert inside(text) == f"<p>{text.strip()}</p>"
+
+
+def test_what_nests_as_people_write_is_rendered() -> None:
+    html = fragment("\n".join("  " * depth + f"- {depth}" for depth in range(20)))
+    assert html.count("<ul>") == 20
+    assert visible_text(html) == " ".join(map(str, range(20)))
+
+
+@pytest.mark.parametrize("one", [one for one in CORPUS if len(one.text) > 1_500], ids=lambda one: ascii(one.name))
+def test_html_grows_with_the_text_only(one: Hostile) -> None:
+    shown = one.text[: markdown.MOST]
+    # What the browser's form adds to a link is not the text's doing, and at most as much again for each.
+    assert len(markdown_html(one.text)) <= 3 * GROWTH * len(shown) + 2_000
+
+
+def test_brackets_do_not_look_at_the_rest_of_the_text_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from markdown_it.parser_inline import ParserInline
+
+    steps = 0
+    skip = ParserInline.skipToken
+
+    def counted(self, state):  # type: ignore[no-untyped-def]
+        nonlocal steps
+        steps += 1
+        skip(self, state)
+
+    monkeypatch.setattr(ParserInline, "skipToken", counted)
+    for text in ("[" * 100_000, "[a" * 50_000, "[[]" * 33_333, "![](a" * 20_000):
+        fragment(text)
+    assert steps < 20_000_000
+
+
+def test_a_failing_library_does_not_keep_the_text_from_the_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def render(self, text: str) -> str:
+            raise RecursionError(text)
+
+    monkeypatch.setattr(markdown, "parser", Broken)
+    assert inside("a <b> *c*") == "<pre><code>a &lt;b&gt; *c*</code></pre>"
+
+
+def test_the_sanitiser_holds_where_the_parser_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Markup as if the parser had let it through."""
+
+    class Open:
+        def render(self, text: str) -> str:
+            return text
+
+    monkeypatch.setattr(markdown, "parser", Open)
+    for one in CORPUS:
+        if len(one.text) < 20_000:
+            # The sanitiser closes what is open only inside of it: this is what keeps the card whole.
+            check_is_harmless(markdown_html(one.text))
+    kept = fragment(
+        '<p id="x" class="y" style="z" title="t" onclick="w">a<script>b</script><img src="https://a.example/x"></p>'
+    )
+    assert kept == "<p>a</p>"
+
+
+def test_directions_and_escapes_are_replaced_even_when_written_as_entities() -> None:
+    assert inside("a\x1b[31m &#x202e;b \u2066 &#27;") == "<p>a\ufffd[31m \ufffdb \ufffd \ufffd</p>"
+
+
+def test_halves_of_characters_are_joined_or_replaced() -> None:
+    assert visible_text(markdown_html("\ud83d\ude00 \ud83d")) == "😀 \ufffd"
+
+
+def test_tables_that_fill_up_their_rows_do_not_add_up() -> None:
+    from agentnb.display.markdown_parser import MOST_TOKENS, top_blocks
+
+    table = "|a" * 250 + "\n" + "|-" * 250 + "\n" + "a\n" * 250 + "\n---\n"
+    kinds = [kind for kind, _, _ in top_blocks(table * 5)]
+    assert kinds.count("table_open") == 1 and MOST_TOKENS < 250 * 250 * 3

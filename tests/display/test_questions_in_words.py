@@ -1,0 +1,47 @@
+"""An open question in the words and the text of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from some_questions import asked, run_of
+
+from agentnb.core import events as e
+from agentnb.display.text import run_text
+from agentnb.display.wording import chip, question_lines
+
+PAUSE = (e.CommandReceived, {"command": "pause"})
+
+
+@pytest.mark.req("R3.13")
+def test_who_has_paused_a_run_and_who_is_asked_are_told_apart() -> None:
+    assert chip(run_of(PAUSE)) == "Paused"
+    assert chip(run_of(asked())) == "Waiting for you"
+    assert chip(run_of(asked(), PAUSE)) == "Waiting for you"
+
+
+@pytest.mark.req("KX.5")
+def test_the_text_of_a_run_that_waits_says_what_it_asks_and_how_to_answer() -> None:
+    assert run_text(run_of(asked())).splitlines()[-2:] == ["It asks: Which?", "Answer it: %agent answer TEXT"]
+    assert "asks" not in run_text(run_of(asked(), (e.QuestionAnswered, {"question_id": "q1", "answer": "this"})))
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [({"enum": ["a", 1]}, " (a, 1)"), ({"type": "boolean"}, " (yes, no)"), ({"type": "integer"}, ""), ({"enum": "x"}, "")],
+)
+def test_the_answers_to_choose_from_are_told(schema: dict[str, Any], told: str) -> None:
+    assert question_lines(run_of(asked(schema=schema))) == [f"It asks: Which?{told}"]
+
+
+def test_a_question_steers_no_terminal() -> None:
+    (line,) = question_lines(run_of(asked("\x1b[2J?", {"enum": ["\x1b[0m"]})))
+    assert "\x1b" not in line
+
+
+def test_a_run_whose_process_died_tells_what_it_had_asked() -> None:
+    run = run_of(asked())
+    run.mark_interrupted()
+    assert chip(run) == "Interrupted"
+    assert "It had asked: Which?" in run_text(run) and "%agent answer" not in run_text(run)

@@ -1,0 +1,48 @@
+"""The list of runs as buttons."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from agentnb.display.run_list import run_list_html
+from agentnb.display.wording import CHIPS
+from agentnb.traces.summaries import RunSummary
+
+DONE = RunSummary(
+    "20261121-1", datetime(2026, 11, 21, 12, tzinfo=UTC), "completed", "natural", 3, 1.0, "openai:m?x=1", "Count", 5, 0.01
+)
+
+
+def test_a_row_has_status_time_rounds_cost_model_and_prompt() -> None:
+    html = run_list_html([DONE])
+    for told in (
+        'data-run="20261121-1"',
+        ">✓<",
+        "Done",
+        "21 Nov",
+        "3 rounds · $0.0100 · openai:m<",
+        ">Count<",
+        'type="button"',
+    ):
+        assert told in html
+
+
+@pytest.mark.parametrize("status", sorted(CHIPS))
+def test_each_status_has_its_word_and_not_only_a_colour(status: str) -> None:
+    assert f" {CHIPS[status]}</b>" in run_list_html([DONE._replace(status=status)])
+
+
+def test_what_still_grows_is_not_told_as_if_it_stood_still() -> None:
+    html = run_list_html([DONE._replace(status="running")])
+    assert "Running" in html and "3 rounds" not in html and "$0.01" not in html
+
+
+def test_prompts_and_models_are_words_and_no_markup() -> None:
+    html = run_list_html([DONE._replace(prompt="<img src=x onerror=alert(1)>", model="<b>m</b>", id='x" onclick="y')])
+    assert "<img" not in html and "<b>m" not in html and 'onclick="y' not in html
+
+
+def test_an_empty_list_says_so() -> None:
+    assert "No run yet" in run_list_html([])

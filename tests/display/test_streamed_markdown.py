@@ -1,0 +1,213 @@
+"""Markdown that arrives bit by bit."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hostile import CORPUS, Hostile, check_is_harmless, visible_text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentnb.display import streamed_markdown
+from agentnb.display.markdown import MOST, markdown_box, markdown_html
+from agentnb.display.streamed_markdown import Blocks
+
+ORDINARY = [
+    "A sentence with *emphasis*, `code` and a [link](https://a.example).",
+    "Line one\nline two",
+    "# A heading",
+    "Underlined\n---",
+    "---",
+    "- a\n- b\n  - c",
+    "- loose\n\n- list\n\n  with more",
+    "1. one\n2. two",
+    "7) seven",
+    "> quoted\nlazily",
+    "> - a\n>\n> - b",
+    "```py\nx = 1\n\ny = 2\n```",
+    "~~~\n```\n\n# no heading\n~~~",
+    "````\n```\n````",
+    "```\nnever closed\n\nand more",
+    "    indented\n\n    code",
+    "\tindented by a tab",
+    "| a | b |\n|---|---|\n| 1 | 2 |",
+    "a | b\n--|--\n1 | 2",
+    "- in a list:\n\n  ```\n  code\n\n  more\n  ```",
+    "$$\nx = y\n$$",
+    "* * *",
+    "<div>\n\ntext\n\n</div>",
+    "é 😀 \u202e \r\n x",
+    "+ a\n\n\n+ b",
+    "   three blanks",
+    "``` not `a fence",
+    "-",
+    "#",
+]
+SMALL = [*"$`*_-+>|#=~1.) \n\ta", "\n", "\n\n", "```", "\n```", "\n\n- ", "\n\n    ", "\n> ", "\n|-|-|\n", "\r\n"]
+
+
+def streamed(text: str, size: int, *, settled_every: int = 1, most: int = MOST) -> tuple[list[str], str]:
+    """The blocks that were settled before the end, and what `markdown_box` makes of all."""
+    blocks = Blocks(most)
+    settled = []
+    for place, start in enumerate(range(0, len(text), size)):
+        blocks.feed(text[start : start + size])
+        if place % settled_every == 0:
+            settled += blocks.settle()
+    return list(settled), markdown_box(*settled, *blocks.finish())
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(ORDINARY), st.sampled_from(["\n", "\n\n", "\n\n\n", "\n \n"])), max_size=8),
+    st.integers(1, 40),
+    st.integers(1, 5),
+)
+@settings(max_examples=400, deadline=None)
+def test_ordinary_text_is_the_same_streamed_and_whole(pieces: list[tuple[str, str]], size: int, every: int) -> None:
+    text = "".join(piece + between for piece, between in pieces)
+    assert streamed(text, size, settled_every=every)[1] == markdown_html(text)
+
+
+@given(st.lists(st.sampled_from(SMALL), max_size=60).map("".join), st.integers(1, 10))
+@settings(max_examples=600, deadline=None)
+def test_odd_text_is_the_same_streamed_and_whole(text: str, size: int) -> None:
+    assert streamed(text, size)[1] == markdown_html(text)
+
+
+@pytest.mark.parametrize("one", CORPUS, ids=lambda one: ascii(one.name))
+def test_nothing_hostile_becomes_markup_bit_by_bit(one: Hostile) -> None:
+    settled, html = streamed(one.text, max(1, len(one.text) // 300))
+    for block in settled:
+        check_is_harmless(block)
+    check_is_harmless(html)
+    assert [found for found in one.never if found in html] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "settled"),
+    [
+        ("para\n", 0),
+        ("para\n\n", 1),
+        ("para\n\nmore", 1),
+        ("para\n```\n", 1),
+        ("para\n# ", 0),
+        ("```\nx\n\n\n", 0),
+        ("```\nx\n```", 0),
+        ("```\nx\n```\n", 1),
+        ("- a\n\n", 0),
+        ("- a\n\n- b\n\n", 0),
+        ("- a\n\nb\n", 1),
+        ("    a\n\n", 0),
+        ("    a\n\nb\n", 1),
+        ("|a|\n|-|\n|1|\n", 0),
+        ("|a|\n|-|\n|1|\n\n", 1),
+        ("> a\n\n", 1),
+        ("# a\n\nb\n\n---\n\n", 3),
+    ],
+)
+def test_a_block_settles_as_soon_as_nothing_can_change_it(text: str, settled: int) -> None:
+    assert len(streamed(text, 1)[0]) == settled
+    assert len(streamed(text, 100)[0]) == settled
+
+
+def test_the_tail_is_what_is_not_settled_and_is_cleaned() -> None:
+    blocks = Blocks()
+    blocks.feed("one\r")
+    assert (blocks.settle(), blocks.tail) == ([], "one")
+    blocks.feed("\n\r\nt\x1bwo \ud83d")
+    assert [visible_text(one) for one in blocks.settle()] == ["one"]
+    assert blocks.tail == "t\ufffdwo "
+    blocks.feed("\ude00")
+    assert blocks.tail == "t\ufffdwo 😀"
+    assert [visible_text(one) for one in blocks.finish()] == ["t\ufffdwo 😀"]
+    assert (blocks.tail, blocks.finish()) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", "text"),
+        ("words", "text"),
+        ("``", "text"),
+        ("```", "code"),
+        ("```py\nx", "code"),
+        ("\n\n~~~\nx\n\ny", "code"),
+        ("```py\nx\n```\n", "text"),
+        ("```py\nx\n```\n\nwords", "text"),
+        ("words\n\n```py\nx", "code"),
+        ("words\n```py\nx", "code"),
+        ("words\n\n    x", "code"),
+        ("words\n    x", "text"),
+        ("- a\n\n      x", "text"),
+        ("``` a ` b", "text"),
+    ],
+)
+def test_the_kind_of_the_tail_says_whether_it_is_code(text: str, kind: str) -> None:
+    for size in (1, 100):
+        blocks = Blocks()
+        for start in range(0, len(text), size):
+            blocks.feed(text[start : start + size])
+            blocks.settle()
+        assert blocks.tail_kind == kind
+
+
+def test_a_long_text_is_cut_where_the_whole_one_is() -> None:
+    text = "words and words\n\n" * 20
+    assert visible_text(streamed(text, 7, most=100)[1]) == visible_text(markdown_html(text, 100))
+    assert "(240 more characters)" in streamed(text, 7, most=100)[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```py\n" + "x = 1\n\n" * 6_000,
+        "one line " * 5_000,
+        "many lines\n" * 4_000,
+        "- a list\n\n" * 4_500,
+        "    indented\n\n" * 3_000,
+        "[a]: https://a.example\n\n" * 1_800,
+        "> quoted\n\n" * 4_000,
+        "a paragraph\n\n" * 3_500,
+        "- ```\n  x\n\n" * 3_000,
+        "* * *\n```\n```\n" * 3_000,
+    ],
+    ids=ascii,
+)
+def test_what_is_parsed_does_not_grow_with_the_square_of_the_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Counted in characters given to the parser, so that no time is asserted."""
+    parsed = 0
+    for name in ("top_blocks", "fragment"):
+        original = getattr(streamed_markdown, name)
+
+        def counted(given: str, original=original):  # type: ignore[no-untyped-def]
+            nonlocal parsed
+            parsed += len(given)
+            return original(given)
+
+        monkeypatch.setattr(streamed_markdown, name, counted)
+    streamed(text, 12)
+    assert parsed <= 6 * len(text)
+
+
+def test_feeding_does_not_parse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamed_markdown, "top_blocks", lambda _: pytest.fail("parsed while fed"))
+    blocks = Blocks()
+    for _ in range(100):
+        blocks.feed("words\n\n")
+    blocks = Blocks()
+    blocks.feed("words without an end")
+    assert blocks.settle() == []
+
+
+def test_deltas_of_any_size_give_the_same() -> None:
+    text = "\n\n".join(ORDINARY)
+    chance = random.Random(1)
+    for _ in range(30):
+        blocks, made, start = Blocks(), [], 0
+        while start < len(text):
+            size = chance.randint(1, 50)
+            blocks.feed(text[start : start + size])
+            start += size
+            made += blocks.settle() if chance.random() < 0.5 else []
+        assert markdown_box(*made, *blocks.finish()) == markdown_html(text)

@@ -1,0 +1,54 @@
+"""A run as plain text."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from agentnb.agent.agent import Agent
+from agentnb.core.messages import ToolCall
+from agentnb.core.run import Run
+from agentnb.display.text import run_text
+from agentnb.models import ScriptedModel
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add."""
+    return a + b
+
+
+def made(*replies: Any, **settings: Any) -> Run:
+    return asyncio.run(Agent(ScriptedModel(replies), tools=[add], **settings).run("Go."))
+
+
+def test_a_finished_run_says_how_it_ended_and_what_it_took() -> None:
+    text = run_text(made(["Adding.", ToolCall("add", {"a": 1})], "It is 3."))
+    assert text.startswith("Done: 2 rounds, 1 tool call, ")
+    assert "add(a=1)" in text and "→ 3" in text and "It is 3." in text
+
+
+def test_a_limited_run_says_the_limit_and_what_to_type() -> None:
+    shown = run_text(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
+    assert "max_rounds = 1" in shown and "%%agent --continue" in shown
+
+
+def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:
+    run = made(*[ToolCall("add", {"a": n}) for n in range(40)], "Done.")
+    growing = Run.from_events(run.events[:-3])
+    assert growing.should_continue
+    assert "earlier rounds" in run_text(growing) and run_text(growing).count("add") <= 13
+    assert run_text(run).count("add(a=") == 40
+
+
+def test_calls_that_the_stop_ended_are_not_said_to_have_failed() -> None:
+    live = Agent(ScriptedModel([ToolCall("wait")]), tools=[wait]).start("Go.")
+    while not live.run.rounds or not live.run.rounds[-1].records:
+        pass
+    live.stop()
+    text = run_text(live.result(30))
+    assert "■ stopped" in text and "failed" not in text
+
+
+async def wait() -> None:
+    """Wait."""
+    await asyncio.Event().wait()

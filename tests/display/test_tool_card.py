@@ -1,0 +1,242 @@
+"""The card of a tool call."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import pytest
+from msgspec.structs import replace
+
+from agentnb.agent import gates
+from agentnb.agent.agent import Agent
+from agentnb.core.display_data import Table
+from agentnb.core.messages import Image, Text, ToolCall, ToolResult
+from agentnb.core.rounds import DUPLICATE, CallRecord
+from agentnb.core.run import Run
+from agentnb.display.html import run_html, running_html
+from agentnb.display.live_card import LiveCard
+from agentnb.display.page import page_html
+from agentnb.display.tool_card import ICONS, ToolCard, tool_body_html, tool_card, tool_card_html
+from agentnb.display.wording import WHY_NOT_RUN, outcome
+from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.function import tool
+
+CALL = ToolCall("load", {"path": "penguins.csv"}, "call-1")
+TABLE = Table(("a",), ((1,),), 1, 1)
+
+
+def answered(
+    *parts: Text | Image, call: ToolCall = CALL, seconds: float = 0.0, display: Table | None = None, **how: Any
+) -> CallRecord:
+    return CallRecord(call, ToolResult(call.id, call.name, parts, **how), seconds, display=display)
+
+
+def picture() -> Image:
+    file = BytesIO()
+    PIL.Image.new("RGB", (4, 3)).save(file, "PNG")
+    return Image("image/png", file.getvalue())
+
+
+RUNNING = CallRecord(CALL)
+OK = answered(Text("344 rows"), seconds=0.038)
+FAILED = answered(Text("boom"), is_error=True, error_code="tool_error")
+STOPPED = answered(Text("stopped"), is_error=True, error_code="cancelled")
+BLOCKED = answered(
+    Text(f"{DUPLICATE}: load was not run again, because the same call was made 2 times in a row. Use its result."),
+    is_error=True,
+    error_code=DUPLICATE,
+)
+BLOCKED = replace(BLOCKED, rule="consecutive")
+ALL = {"running": RUNNING, "ok": OK, "failed": FAILED, "stopped": STOPPED, "blocked": BLOCKED}
+
+
+def summary(html: str) -> str:
+    """The words in the head of a card."""
+    found = re.search(r"<summary.*?</summary>", html, re.DOTALL)
+    assert found is not None
+    return unescape(re.sub(r"<[^>]+>", "", found.group(0)))
+
+
+def body(html: str) -> str:
+    return html.partition("</summary>")[2]
+
+
+def is_open(html: str) -> bool:
+    return " open" in html.partition(">")[0]
+
+
+@pytest.mark.req("R0.74")
+def test_a_card_has_all_there_is_to_know_of_a_call() -> None:
+    call = ToolCall("bash", {"command": "ls\n-l", "limit": 3}, "call-7", {"signature": "x"})
+    record = answered(Text("no"), call=call, seconds=1.5, display=TABLE, is_error=True, error_code="timeout")
+    assert tool_card(record, effects={"read", "execute"}, parent="plan") == ToolCard(
+        name="bash",
+        status="failed",
+        call_id="call-7",
+        details=("command: ls -l", "limit: 3"),
+        display=TABLE,
+        seconds=1.5,
+        category="execute",
+        icon=ICONS["execute"],
+        parent="plan",
+        metadata={"signature": "x", "error_code": "timeout"},
+    )
+
+
+@pytest.mark.req("R0.74")
+@pytest.mark.parametrize(
+    ("name", "effects", "category"),
+    [
+        ("todo_operations", None, "planning"),
+        ("think", {"network"}, "planning"),
+        ("load", None, "work"),
+        ("load", set(), "work"),
+        ("load", {"read"}, "read"),
+        ("load", {"read", "write"}, "write"),
+    ],
+)
+def test_the_category_is_planning_or_what_a_tool_does_to_the_world(name: str, effects: Any, category: str) -> None:
+    card = tool_card(CallRecord(ToolCall(name)), effects)
+    assert (card.category, card.icon) == (category, ICONS[category]) and len(card.icon) == 1
+
+
+@pytest.mark.req("R0.73")
+def test_a_card_is_there_while_its_call_runs_with_an_empty_body() -> None:
+    html = tool_card_html(RUNNING, live=True)
+    assert summary(html) == 'load path="penguins.csv" … running'
+    assert re.sub(r"<[^>]+>", "", body(html)) == "" and html.startswith("<details") and 'data-status="running"' in html
+
+
+@pytest.mark.req("R0.73")
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("status", ALL)
+def test_its_title_is_the_name_of_the_tool_whatever_came_of_the_call(status: str, live: bool) -> None:
+    html = tool_card_html(ALL[status], live=live)
+    assert summary(html).startswith('load path="penguins.csv" ')
+    assert "344 rows" not in summary(html) and f'data-status="{status}"' in html
+
+
+@pytest.mark.req("R0.73")
+def test_its_state_stands_there_as_a_mark_and_in_words_with_the_time() -> None:
+    told = {status: summary(tool_card_html(record)).partition('csv" ')[2] for status, record in ALL.items()}
+    assert told == {
+        "running": "… running",
+        "ok": "38 ms ✓ ok",
+        "failed": "✗ failed",
+        "stopped": "■ stopped",
+        "blocked": "⊘ not run: the same call again and again",
+    }
+
+
+def test_the_kind_of_a_failure_is_said_where_it_is_none_of_the_tools_own() -> None:
+    assert outcome(answered(is_error=True, error_code="invalid_arguments")) == "✗ failed: invalid arguments"
+    assert outcome(answered(is_error=True)) == "✗ failed"
+    assert outcome(answered(Text("no"), is_error=True, error_code=DUPLICATE)) == "⊘ not run: it repeats itself"
+
+
+def test_a_call_that_a_real_gate_blocked_says_why() -> None:
+    def look() -> str:
+        return "the same"
+
+    run = Agent(ScriptedModel([*[ToolCall("look")] * 3, "Done."]), tools=[look]).run_sync("go")
+    assert run.rounds[2].records[0].rule == "consecutive"
+    assert outcome(run.rounds[2].records[0]) == "⊘ not run: the same call again and again"
+
+
+def test_every_rule_of_the_gates_is_told_in_words() -> None:
+    source = "".join(path.read_text("utf-8") for path in Path(gates.__file__).parent.glob("*.py"))
+    rules = set(re.findall(r'return "(\w+)", f?"', source)) | set(re.findall(r'blocked_as_duplicate\(call, "(\w+)"', source))
+    assert rules == set(WHY_NOT_RUN)
+
+
+@pytest.mark.req("R0.74")
+def test_the_category_of_a_card_is_what_its_tool_said_that_it_does_to_the_world() -> None:
+    @tool(effects=["write", "read"])
+    def put() -> str:
+        return "put"
+
+    run = Agent(ScriptedModel([[ToolCall("put")], "Done."]), tools=[put], todos=False).run_sync("go")
+    assert [one.effects for one in run.tools] == [("read", "write")]
+    live = LiveCard()
+    for event in run.events:
+        live.take(event)
+    html = next(one["html"]["call:0"] for one in live.whole()["rounds"])
+    for shown in (run_html(run), running_html(Run.from_events(run.events[:-2])), page_html(run), html):
+        assert re.search(f'<span [^>]*title="write"[^>]*>{ICONS["write"]}</span>', shown)
+
+
+@pytest.mark.parametrize(
+    ("record", "live", "static"),
+    [
+        (RUNNING, False, False),
+        (OK, False, False),
+        (FAILED, True, True),
+        (STOPPED, False, False),
+        (BLOCKED, False, False),
+        (answered(Text("a picture"), picture()), True, True),
+        (answered(Text("a frame"), display=TABLE), True, False),
+        (answered(Text('[{"a": 1}, {"a": 2}]')), True, False),
+        (answered(Text('{"a": 1}')), False, False),
+    ],
+    ids=["running", "ok", "failed", "stopped", "blocked", "picture", "table", "objects", "data"],
+)
+def test_what_is_to_be_seen_at_once_is_open(record: CallRecord, live: bool, static: bool) -> None:
+    assert is_open(tool_card_html(record, live=True)) is live
+    assert is_open(tool_card_html(record)) is static
+    assert is_open(tool_card_html(record, is_open=True)) and not is_open(tool_card_html(record, is_open=False, live=True))
+
+
+def test_a_picture_that_is_not_shown_opens_nothing() -> None:
+    html = tool_card_html(answered(Text("a picture"), picture()), pictures=False, live=True)
+    assert not is_open(html) and "<img" not in html
+
+
+def test_arguments_stand_in_the_body_only_if_the_head_has_no_room_for_them() -> None:
+    assert "penguins.csv" not in body(tool_card_html(OK))
+    code = "import pandas\n" + "x = 1\n" * 30
+    html = tool_card_html(answered(Text("ok"), call=ToolCall("run", {"code": code}, "c")))
+    assert code in unescape(body(html)) and "result" in body(html)
+    running = tool_card_html(CallRecord(ToolCall("run", {"code": code}, "c")), live=True)
+    assert code in unescape(body(running)) and "result" not in body(running)
+
+
+def test_the_list_of_todos_that_was_written_stands_in_the_body() -> None:
+    call = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "Load it"}]}, "c")
+    html = tool_card_html(answered(Text("ok"), call=call))
+    assert "write 1 todo" in summary(html) and "Load it" in body(html)
+
+
+def test_folds_and_the_place_of_the_result_have_names_that_a_browser_finds() -> None:
+    record = CallRecord(CALL, FAILED.result, traceback="Traceback")
+    html = tool_card_html(record, key="call:3:0", live=True)
+    assert re.findall(r'data-fold="([^"]+)"', html) == ["call:3:0", "call:3:0:traceback"]
+    assert 'data-fold="call:3:0" open' in html and 'data-fill="all:call-1"' in html
+    assert "data-fill" not in tool_card_html(record, key="call:3:0") and "data-fold" not in tool_card_html(record)
+
+
+def test_what_a_button_brings_is_all_that_stands_in_the_card() -> None:
+    call = ToolCall("write", {"text": "x" * 9_000}, "c")
+    record = answered(Text("y" * 9_000), call=call)
+    html = tool_card_html(record, key="call:0:0", live=True)
+    assert html.count("Show all 9,000 characters") == 2 and 'data-fill="all:c"' in html
+    whole = tool_body_html(record, whole=True, live=True)
+    assert "x" * 9_000 in whole and "y" * 9_000 in whole and "<button" not in whole
+    assert "data-fill" not in tool_card_html(CallRecord(call), live=True)
+
+
+def test_a_hostile_name_and_hostile_arguments_are_only_words() -> None:
+    hostile = '"><script>alert(1)</script>'
+    call = ToolCall(hostile, {hostile: hostile}, hostile)
+    html = tool_card_html(answered(Text(hostile), call=call), key="call:0:0", live=True, where="run.rounds[0].results[0].text")
+    assert "<script" not in html and hostile in summary(html)
+    assert len(summary(tool_card_html(CallRecord(ToolCall("x" * 10_000, {"a": "y" * 10_000}))))) < 500
+
+
+def test_cards_cost_no_more_than_what_they_show() -> None:
+    html = tool_card_html(answered(Text("x" * 1_000_000), call=ToolCall("f", {"a": "y" * 1_000_000}, "c")), live=False)
+    assert len(html) < 20_000

@@ -1,0 +1,105 @@
+"""Answering a run in the background from another cell."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+MODEL = '''
+from agentnb import ToolCall, ask_person
+from agentnb.models import ScriptedModel
+from agentnb.tools.tool import ToolContext
+
+def last(request):
+    return request.messages[-1].parts[0].text
+
+def asking(**arguments):
+    return ScriptedModel([ToolCall("ask_person", {"question": "Which {colour}?", **arguments}), last])
+
+async def numbered(context: ToolContext) -> str:
+    """Ask for a number."""
+    number = await context.ask("How many?", {"type": "integer", "minimum": 1})
+    return f"{number + 1} of them"
+'''
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tools(kernel: Any) -> None:
+    assert kernel.run(MODEL).status == "ok"
+
+
+def wait_for(kernel: Any, expression: str) -> None:
+    end = time.monotonic() + 30
+    while kernel.value(expression) != "True":
+        assert time.monotonic() < end, f"never: {expression}"
+        time.sleep(0.05)
+
+
+def begin(kernel: Any, tool: str = "ask_person") -> None:
+    """A run in the background that has just asked."""
+    cell = kernel.run(f"%%agent -m model -t {tool} --background\nGo.", attended=True)
+    assert cell.status == "ok", cell.error
+    wait_for(kernel, "run.status == 'waiting_on_user'")
+
+
+def ended_with(kernel: Any) -> str:
+    wait_for(kernel, "not run.should_continue")
+    return kernel.value("run.text")
+
+
+@pytest.mark.req("KX.5", "R3.13")
+def test_an_answer_of_another_cell_lets_the_run_go_on(kernel: Any) -> None:
+    kernel.run("model = asking()")
+    begin(kernel)
+    told = kernel.run("%agent status").printed
+    assert "Waiting for you:" in told and "It asks: Which {colour}?" in told and "%agent answer TEXT" in told
+    cell = kernel.run("%agent answer the {data} of $HOME")
+    assert "goes on with your answer" in cell.printed
+    assert ended_with(kernel) == "the {data} of $HOME"
+    assert "It asks" not in kernel.run("%agent status").printed
+
+
+def test_a_question_can_be_declined(kernel: Any) -> None:
+    kernel.run("model = asking()")
+    begin(kernel)
+    assert "goes on without an answer" in kernel.run("%agent answer --decline").printed
+    assert "gave no answer" in ended_with(kernel)
+
+
+def test_choices_are_offered_and_others_are_refused(kernel: Any) -> None:
+    kernel.run("model = asking(options=['red', 'blue'])")
+    begin(kernel)
+    assert "It asks: Which {colour}? (red, blue)" in kernel.run("%agent status").printed
+    offered = kernel.client.complete("%agent answer ", 14, reply=True, timeout=30)["content"]["matches"]
+    assert {"--decline", "red", "blue"} <= set(offered)
+    refused = kernel.run("%agent answer green")
+    assert refused.status == "error" and "Answer with one of: red, blue" in refused.error
+    asked = kernel.run("%agent answer")
+    assert asked.status == "error" and "It asks: Which {colour}?" in asked.error
+    kernel.run("%agent answer RED")
+    assert ended_with(kernel) == "red"
+
+
+def test_a_number_is_read_as_one(kernel: Any) -> None:
+    kernel.run("model = ScriptedModel([ToolCall('numbered'), last])")
+    begin(kernel, "numbered")
+    assert "Answer with a whole number" in kernel.run("%agent answer many").error
+    kernel.run("%agent answer 3")
+    assert ended_with(kernel) == "4 of them"
+
+
+def test_where_nothing_is_asked_there_is_nothing_to_answer(kernel: Any) -> None:
+    cell = kernel.run("%agent answer yes")
+    assert cell.status == "error" and "No run waits for an answer" in cell.error
+    assert "answer" in kernel.run("%agent help").printed
+    assert "answer" in kernel.client.complete("%agent ans", 10, reply=True, timeout=30)["content"]["matches"]
+
+
+def test_a_run_that_waits_can_be_stopped(kernel: Any) -> None:
+    kernel.run("model = asking()")
+    begin(kernel)
+    kernel.run("%agent stop")
+    wait_for(kernel, "run.status == 'cancelled'")
+    assert kernel.value("run.waiting, run.rounds[0].results[0].error_code") == "((), 'cancelled')"

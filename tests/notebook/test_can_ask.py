@@ -1,0 +1,53 @@
+"""Whether somebody can answer while a cell runs; and what happens where nobody can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from agentnb.notebook import can_ask as module
+from agentnb.notebook.can_ask import can_ask
+
+ASKS = """
+from agentnb import ToolCall, ask_person
+from agentnb.models import ScriptedModel
+
+model = ScriptedModel([ToolCall("ask_person", {"question": "Which?"}), lambda request: request.messages[-1].parts[0].text])
+"""
+
+
+@pytest.mark.parametrize(
+    ("stdin", "blocks", "hears", "can"),
+    [
+        (True, True, True, True),
+        (True, True, False, False),
+        (True, False, False, True),
+        (False, True, True, False),
+        (False, False, True, False),
+    ],
+)
+def test_a_kernel_can_ask_where_a_person_is_and_can_be_heard(
+    stdin: bool, blocks: bool, hears: bool, can: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HEARS_WHILE_BUSY", hears)
+    shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=stdin))
+    assert can_ask(shell, blocks=blocks) is can
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_a_terminal_can_ask_only_while_it_takes_the_next_line(blocks: bool) -> None:
+    assert can_ask(SimpleNamespace(), blocks=blocks) is not blocks
+
+
+@pytest.mark.req("KX.5")
+@pytest.mark.parametrize("options", ["", " --background"])
+def test_where_a_notebook_is_executed_without_a_person_the_model_is_told(tmp_path: Path, options: str) -> None:
+    wait = "import time\nwhile run.should_continue:\n    time.sleep(0.01)\nprint(run.text)"
+    sources = ["%load_ext agentnb", ASKS, f"%%agent -m model -t ask_person{options}\nGo.", wait]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    NotebookClient(notebook, kernel_name="python3", timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert "There is nobody to ask" in notebook.cells[-1].outputs[0].text

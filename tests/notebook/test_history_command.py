@@ -1,0 +1,80 @@
+"""``%agent history``: the list of runs, in a kernel and in a terminal."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(kernel: Any) -> None:
+    kernel.run("from agentnb.models import ScriptedModel\ngood = ScriptedModel(['The **answer** is 42.'] * 9)")
+    kernel.run("bad = ScriptedModel([RuntimeError('no <b>luck</b>')] * 9)")
+    kernel.run("%%agent -m good\nWhat is six times seven?")
+    kernel.run("%%agent -m bad\nBreak it, in the month of May")
+    kernel.run("%%agent -m good\nSix times seven once more, in June")
+
+
+def names(kernel: Any, line: str) -> list[str]:
+    """The prompts of the list, by their last word, and what is said above it."""
+    told, *lines = kernel.run(line).listing["text/plain"].split("\n")
+    return [told, *[one.split()[-1] for one in lines]]
+
+
+def test_the_list_opens_to_the_runs_and_is_no_widget(kernel: Any) -> None:
+    cell = kernel.run("%agent history")
+    html = cell.listing["text/html"]
+    assert set(cell.listing) == {"text/plain", "text/html"} and not cell.printed
+    assert html.count("<details") == 3 and "<strong>answer</strong>" in html and "<b>luck" not in html
+    assert len(re.findall(r"%agent load \d{8}-\d{6}-[0-9a-f]{11}", html)) == 3
+
+
+def test_the_newest_stand_first_and_as_many_as_are_asked_for(kernel: Any) -> None:
+    assert names(kernel, "%agent history") == ["3 runs in .agentnb/runs", "June", "May", "seven?"]
+    assert names(kernel, "%agent history 2") == ["3 runs in .agentnb/runs, the newest 2", "June", "May"]
+    assert len(names(kernel, "%agent history 9999")) == 4
+    assert "Write a number from 1 to 200" in kernel.run("%agent history 0").error
+
+
+def test_words_choose_among_them(kernel: Any) -> None:
+    assert names(kernel, "%agent history failed") == ["3 runs in .agentnb/runs, 1 with failed", "May"]
+    assert names(kernel, "%agent history 1 six COMPLETED") == [
+        "3 runs in .agentnb/runs, the newest 1 with six and COMPLETED",
+        "June",
+    ]
+    assert names(kernel, "%agent history 'six times' completed")[1:] == ["June", "seven?"]
+    assert "0 with nowhere" in names(kernel, "%agent history nowhere")[0]
+
+
+def test_a_log_that_is_torn_does_not_take_the_list_away(kernel: Any) -> None:
+    kernel.run("%%agent -m good -o torn\nTorn")
+    kernel.run("path = f'.agentnb/runs/{torn.id}.jsonl'\nlines = open(path).read().splitlines(True)")
+    kernel.run("open(path, 'w').write(''.join([lines[0], 'hello\\n', *lines[1:]])) and None")
+    html = kernel.run("%agent history").listing["text/html"]
+    assert "line 2: Not an event of agentnb" in html and "June" in html
+    kernel.run("import os\nos.remove(path)")
+
+
+def test_listing_does_not_change_what_continue_goes_on_with(kernel: Any) -> None:
+    kernel.run("%%agent -m good -o last\nThe last")
+    kernel.run("%agent history")
+    kernel.run("%%agent -m good --continue\nAnd now?")
+    assert kernel.value("run.continued_from == last.id") == "True"
+
+
+def test_in_a_terminal_it_is_printed(tmp_path: Path) -> None:
+    lines = ["%load_ext agentnb", "%agent history", "get_ipython().run_cell_magic('agent', '', 'hello')", "%agent history"]
+    code = (
+        "import os\nos.environ['IPYTHONDIR'] = os.environ['HOME'] = os.getcwd()\n"
+        "from IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance()\n"
+        f"for line in {lines!r}:\n    shell.run_cell(line).raise_error()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "0 runs in .agentnb/runs" in done.stdout and "1 run in .agentnb/runs" in done.stdout
+    assert re.search(r"completed +1 round +\$0 .* hello$", done.stdout, re.MULTILINE)

@@ -1,0 +1,34 @@
+"""Names of models that people type, looked up among the variables of a notebook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentnb.errors import UnknownModel
+from agentnb.models import ScriptedModel
+from agentnb.notebook.names import find_model
+
+
+def test_a_variable_gives_its_model_or_the_name_in_it() -> None:
+    model = ScriptedModel(["hi"])
+    variables = {"mine": model, "named": "simulated:disciplined"}
+    assert find_model("mine", variables) is model
+    assert find_model("named", variables) == find_model("simulated:disciplined", variables) == "simulated:disciplined"
+
+
+@pytest.mark.parametrize(
+    ("name", "models", "told"),
+    [
+        ("modle", ["model"], "The variable modle is not there, and is no model. Did you mean model? A name of a model has the"),
+        ("number", ["model"], "The variable number is no model. Variables that hold a model: model. A name of a model has the"),
+        ("number", [], "The variable number is no model. A name of a model has the form provider:NAME"),
+        ("number", [f"m{n}" for n in range(9)], "hold a model: m0, m1, m2, m3, m4, m5, m6, m7 and more. A name"),
+    ],
+)
+def test_what_is_no_model_is_refused_with_the_models_there_are(name: str, models: list[str], told: str) -> None:
+    variables: dict[str, Any] = {"number": 3, "_model": ScriptedModel([]), **{one: ScriptedModel([]) for one in models}}
+    with pytest.raises(UnknownModel) as refused:
+        find_model(name, variables)
+    assert told in str(refused.value)

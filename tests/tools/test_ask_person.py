@@ -1,0 +1,89 @@
+"""The tool with which a model asks the person."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, ToolCall, ask_person, tool
+from agentnb.agent.live import LiveRun
+from agentnb.core.events import ToolFinished, ToolStarted
+from agentnb.core.run import Run
+from agentnb.models import ScriptedModel
+from agentnb.tools.function import FunctionTool, as_tool
+
+LONG = 30
+
+
+def begin(*calls: ToolCall, tools: Any = ()) -> LiveRun:
+    model = ScriptedModel([list(calls), "Done."])
+    live = Agent(model, tools=[ask_person, *tools], guidance="off", todos=False).start("go")
+    end = time.monotonic() + LONG
+    while not (live.run.waiting or live.done):
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    return live
+
+
+def texts(run: Run) -> list[str]:
+    return [result.text for one in run.rounds for result in one.results]
+
+
+@pytest.mark.req("KX.5")
+def test_the_model_gets_what_the_person_said() -> None:
+    live = begin(ToolCall("ask_person", {"question": "Which table?"}))
+    (question,) = live.run.waiting
+    assert (question.kind, question.message, question.schema) == ("elicitation", "Which table?", {"type": "string"})
+    live.answer_in_words("the one of 2024")
+    assert texts(live.result(LONG)) == ["the one of 2024"]
+
+
+def test_options_are_the_only_answers() -> None:
+    live = begin(ToolCall("ask_person", {"question": "Which?", "options": ["red", "blue", "red"]}))
+    assert live.run.waiting[0].schema == {"type": "string", "enum": ["red", "blue"]}
+    with pytest.raises(ValueError, match="Answer with one of: red, blue"):
+        live.answer("green")
+    live.answer_in_words("Blue")
+    assert texts(live.result(LONG)) == ["blue"]
+
+
+def test_who_does_not_want_to_answer_is_no_failure() -> None:
+    live = begin(ToolCall("ask_person", {"question": "Which table?"}))
+    live.decline()
+    run = live.result(LONG)
+    (result,) = run.rounds[0].results
+    assert not result.is_error
+    assert "gave no answer" in result.text and "say what you assumed" in result.text
+
+
+def test_where_nobody_is_the_model_is_told() -> None:
+    model = ScriptedModel([ToolCall("ask_person", {"question": "Which table?"}), "Done."])
+    (result,) = Agent(model, tools=[ask_person], guidance="off", todos=False).run_sync("go").rounds[0].results
+    assert (result.is_error, result.error_code) == (True, "nobody_to_ask")
+
+
+def test_the_person_is_asked_before_other_tools_run() -> None:
+    @tool(parallel_safe=True)
+    def work() -> str:
+        return "worked"
+
+    def plain() -> str:
+        return "worked"
+
+    live = begin(ToolCall("work"), ToolCall("plain"), ToolCall("ask_person", {"question": "May I?"}), tools=[work, plain])
+    assert not [event for event in live.run.events if isinstance(event, ToolFinished)]
+    assert len([event for event in live.run.events if isinstance(event, ToolStarted)]) == 3
+    live.answer("yes")
+    assert texts(live.result(LONG)) == ["worked", "worked", "yes"]
+
+
+def test_the_model_is_told_all_it_needs() -> None:
+    made = as_tool(ask_person)
+    assert isinstance(made, FunctionTool)
+    assert made.signature.gaps == ()
+    assert (made.blocking, made.parallel_safe, made.timeout, made.effects) == (True, False, None, frozenset())
+    schema = made.spec.input_schema
+    assert list(schema["properties"]) == ["question", "options"] and schema["required"] == ["question"]
+    assert schema["properties"]["options"]["items"] == {"type": "string"}
