@@ -52,12 +52,15 @@ pictures: .venv/test
 test: .venv/test
 	@$(BIN)/python -m pytest --browser
 
-# Every Python of the range that this machine has, each in an environment of its own.
-nightly:
+# Ten times as many generated conversations as in every test run; then every Python of the range that this machine has, each in
+# an environment of its own.
+nightly: .venv/test
+	@AGENTNB_CONVERSATIONS=5000 $(BIN)/python -m pytest -q tests/agent/test_conversations_never_break.py
 	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
 
 bench: .venv/test
 	@$(BIN)/python benchmarks/run.py
+	@$(BIN)/python benchmarks/requests.py || true
 	@$(BIN)/python benchmarks/providers.py
 
 # Needs uv (pip install uv): one lock for all Pythons of the range.

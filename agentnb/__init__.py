@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agentnb.agent.agent import Agent as Agent
     from agentnb.agent.gates.duplicate import DuplicateGuard as DuplicateGuard
     from agentnb.agent.guidance.sets import GuidanceSet as GuidanceSet
+    from agentnb.agent.history import History as History
     from agentnb.agent.policies.named import Matrix as Matrix
     from agentnb.agent.policies.named import Minimal as Minimal
     from agentnb.core.guidance import Guidance as Guidance
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from agentnb.core.todos import Todo as Todo
     from agentnb.display.save import save_trace as save_trace
     from agentnb.notebook.panel import panel as panel
+    from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
     from agentnb.tools.function import tool as tool
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
@@ -39,6 +41,7 @@ _NAMES = {
     "DuplicateGuard": "agentnb.agent.gates.duplicate",
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.agent.guidance.sets",
+    "History": "agentnb.agent.history",
     "Matrix": "agentnb.agent.policies.named",
     "Minimal": "agentnb.agent.policies.named",
     "Run": "agentnb.core.run",
@@ -51,6 +54,7 @@ _NAMES = {
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
+    "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces",
     "tool": "agentnb.tools.function",
@@ -67,7 +71,6 @@ _LATER = frozenset(
         "examples",
         "fork",
         "plots",
-        "recover",
         "replay",
     }
 )

@@ -21,6 +21,7 @@
     │   └── NobodyToAsk           there is nobody who could
     ├── StoreError                a run log cannot be written or found
     ├── TraceError                a file is not a run log that this version can read
+    ├── RunLimited                a run reached a limit that was to raise; ``.run`` is the run
     └── RunFailed                 a run ended with status ``failed``; ``.run`` is the run
 
 Errors of a tool are no exceptions: they are results the model reads. Anything else that is raised is a bug.
@@ -134,6 +135,10 @@ class StoreError(AgentnbError, OSError):
 
 class TraceError(AgentnbError, ValueError):
     """A file is not a run log that this version can read."""
+
+
+class RunLimited(AgentnbError, RuntimeError):
+    """A run reached a limit, and was told to raise then (``on_limit="raise"``); ``.run`` keeps all it did."""
 
 
 class RunFailed(AgentnbError, RuntimeError):

@@ -8,10 +8,20 @@
 ``OPENAI_BASE_URL``         where ``openai:`` and ``openai-responses:`` models are, if not there
 ``OLLAMA_HOST``             where Ollama listens: a host, ``host:port`` or a URL
 ``AGENTNB_COMPATIBLE_URL``  where the server of ``compatible:`` models is
+``AGENT_MAX_ITERATIONS``    rounds a run may take, 1 to 1,000; 50
+``AGENT_MAX_TOKENS``        tokens a reply may have, where the name of a model says nothing; its own
+``AGENT_MAX_MESSAGES``      messages of a request, from 2, with the history ``documented``; 40
+``COMPACT_ENABLED``         whether a long conversation is summed up; yes
+``COMPACT_THRESHOLD``       messages above which it is, from 2, with the history ``documented``; 30
+``COMPACT_KEEP_RECENT``     messages at its end that are kept as they are then, from 1; 10
+``TOOLS_ENABLED``           whether agents have their tools; yes
 ==========================  ==================================================================
 
 A key is known by the name of its variable. It is looked for in this kernel (what ``%agent key NAME`` has kept), in the
 environment, and in the system's keyring, if the package ``keyring`` is installed. Any other variable can name a key too.
+
+The last seven say at their end what is usual. It counts too where a variable says nothing that can be: no number, one out of
+range, neither yes nor no. They are read when an agent is made; what cells get is read when the extension is loaded.
 """
 
 from __future__ import annotations
@@ -22,7 +32,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from agentnb.errors import SettingsError, near
@@ -55,8 +65,14 @@ SHORTEST_SECRET = 8
 BEGINNING = 20
 """So much of a secret, from its start, is known as a secret that was cut off."""
 
+MOST_ITERATIONS = 1_000
+MOST = 1_000_000
+"""What a variable may say of tokens or messages."""
+
+SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 MASK = "[key]"
 OLLAMA_PORT = 11434
+Usual = TypeVar("Usual", int, None)
 _KEY_BEGINNING = re.compile(r"(sk-|sk_|gsk_|ghp_|gho_|github_pat_|xai-|AIza|hf_|pplx-)[A-Za-z0-9_-]{8}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
@@ -106,6 +122,41 @@ _held = _Held()
 def default_model() -> str | None:
     """The model named by ``AGENTNB_MODEL``, or None."""
     return _environment("AGENTNB_MODEL") or None
+
+
+def max_iterations() -> int:
+    """Rounds a run may take, by ``AGENT_MAX_ITERATIONS``; 50."""
+    return _number("AGENT_MAX_ITERATIONS", 50, 1, MOST_ITERATIONS)
+
+
+def max_tokens() -> int | None:
+    """Tokens a reply may have, by ``AGENT_MAX_TOKENS``; None leaves it to each model."""
+    return _number("AGENT_MAX_TOKENS", None, 1)
+
+
+def max_messages() -> int:
+    """Messages a request may hold, by ``AGENT_MAX_MESSAGES``; 40."""
+    return _number("AGENT_MAX_MESSAGES", 40, 2)
+
+
+def compact_enabled() -> bool:
+    """Whether long conversations are summed up, by ``COMPACT_ENABLED``; yes."""
+    return _switch("COMPACT_ENABLED", True)
+
+
+def compact_threshold() -> int:
+    """Messages above which a conversation is summed up, by ``COMPACT_THRESHOLD``; 30."""
+    return _number("COMPACT_THRESHOLD", 30, 2)
+
+
+def compact_keep_recent() -> int:
+    """Messages that are then kept as they are, by ``COMPACT_KEEP_RECENT``; 10. It may be more than the threshold."""
+    return _number("COMPACT_KEEP_RECENT", 10, 1)
+
+
+def tools_enabled() -> bool:
+    """Whether agents have their tools, by ``TOOLS_ENABLED``; yes."""
+    return _switch("TOOLS_ENABLED", True)
 
 
 def key_variable(name: str) -> str:
@@ -259,6 +310,17 @@ def _length_in_common(one: str, other: str) -> int:
 
 def _environment(variable: str) -> str:
     return os.environ.get(variable, "").strip()
+
+
+def _number(variable: str, usual: Usual, least: int, most: int = MOST) -> int | Usual:
+    """What the variable says; the usual unless that is a whole number in this range, in plain digits."""
+    said = _environment(variable)
+    number = int(said) if re.fullmatch("[0-9]{1,9}", said) else least - 1
+    return number if least <= number <= most else usual
+
+
+def _switch(variable: str, usual: bool) -> bool:
+    return SWITCH.get(_environment(variable).lower(), usual)
 
 
 def _sound(variable: str, text: str, source: str) -> Key | None:

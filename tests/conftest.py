@@ -9,6 +9,15 @@ import pytest
 
 from agentnb import settings
 
+LIMITS = (
+    "AGENT_MAX_ITERATIONS",
+    "AGENT_MAX_TOKENS",
+    "AGENT_MAX_MESSAGES",
+    "COMPACT_ENABLED",
+    "COMPACT_THRESHOLD",
+    "COMPACT_KEEP_RECENT",
+    "TOOLS_ENABLED",
+)
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -32,4 +41,6 @@ def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each test works in a folder of its own, without keys that another has kept."""
     monkeypatch.chdir(tmp_path)
+    for variable in LIMITS:
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(settings, "_held", settings._Held())

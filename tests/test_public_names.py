@@ -17,6 +17,7 @@ NAMES = {
     "DuplicateGuard": "agentnb.agent.gates.duplicate",
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.agent.guidance.sets",
+    "History": "agentnb.agent.history",
     "Matrix": "agentnb.agent.policies.named",
     "Minimal": "agentnb.agent.policies.named",
     "Run": "agentnb.core.run",
@@ -29,6 +30,7 @@ NAMES = {
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
+    "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces.tables",
     "tool": "agentnb.tools.function",
@@ -43,7 +45,6 @@ LATER = [
     "examples",
     "fork",
     "plots",
-    "recover",
     "replay",
 ]
 HEAVY = (

@@ -5,28 +5,46 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agentnb import settings
 from agentnb.agent.guidance import GuidanceSet, find_set
+from agentnb.agent.history import History, as_logged, find_history
+from agentnb.agent.limits import check_limits, limited, limits_as_logged, limits_of
 from agentnb.agent.live import LiveRun
-from agentnb.agent.policies import MaxRounds, PolicySet, Rules, find_policy, settings_of
-from agentnb.agent.start import Task, as_prompt, board_of, first_request, new_log, run_abandonable, run_task, toolbox_of
+from agentnb.agent.loop import OnLimit
+from agentnb.agent.policies import PolicySet, Rules, find_policy, settings_of
+from agentnb.agent.purse import Purse
+from agentnb.agent.start import (
+    Reopened,
+    Task,
+    as_prompt,
+    began_in,
+    begin,
+    board_of,
+    check_budget,
+    first_request,
+    new_log,
+    run_abandonable,
+    toolbox_of,
+)
 from agentnb.agent.threads import AwakeForInterrupts, Foreground, LoopThread, call_in_thread
 from agentnb.core.events import AnyEvent, Delta
 from agentnb.core.inbox import Inbox
-from agentnb.core.log import RunStore, Watcher
-from agentnb.core.messages import Message
+from agentnb.core.log import RunStore, Watcher, Writer
+from agentnb.core.messages import Message, user
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import InvalidTool, SettingsError
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model, make_model
-from agentnb.tools.todos.board import Board, is_board
+from agentnb.tools.read_result import READ_TOOL
+from agentnb.tools.todos.board import Board, TodoBoard, is_board
+from agentnb.tools.tool import CallSync
 from agentnb.tools.toolbox import Toolbox
-
-MOST_ROUNDS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +55,15 @@ class Agent:
     ``system``: the system prompt instead of the built-in one. ``guidance``: the words it is guided with, the name of a set
     (``matrix``, ``off``) or a `GuidanceSet`. ``policy``: how it is kept to its work, ``matrix`` or ``minimal``, or one of
     these with settings, such as ``Matrix(workflow_mode=True)``. ``todos``: whether it keeps a list when it has tools, or
-    the board to keep it on. ``max_rounds``: model calls a run may take, 1 to 1,000.
+    the board to keep it on. ``history``: how much of a conversation is sent: ``auto``, ``documented``, ``full`` or a `History`.
+    ``instructions``: whether it heeds the ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` of the repository it works in.
     ``work_dir``: the folder tools work in; by default the current one when the run starts.
+
+    Limits of a run, None for no such limit: ``max_rounds``: model calls, 1 to 1,000. ``max_tool_calls``, and
+    ``max_tool_calls_per_turn`` since the person last spoke. ``max_seconds``, without those in which the person is waited for.
+    ``max_tokens``: sent and received, of all its model calls. ``budget``: US dollars; runs that its tools begin
+    spend of it too. With ``unpriced`` a budget may be given although nobody knows what the model costs. ``on_limit``: ``stop``;
+    ``final_answer``: the model answers once more, without tools; ``raise``: `RunLimited`.
     Raises a `SettingsError` for what cannot work; a `MissingKey` only when it is set to work.
     """
 
@@ -47,10 +72,21 @@ class Agent:
     system: str | None = None
     guidance: str | GuidanceSet = "matrix"
     policy: str | PolicySet = "matrix"
-    max_rounds: int = 50
+    max_rounds: int = field(default_factory=settings.max_iterations)
     todos: bool | Board = True
+    history: str | History = "auto"
+    instructions: bool = True
+    max_tool_calls: int | None = None
+    max_tool_calls_per_turn: int | None = None
+    max_seconds: float | None = None
+    max_tokens: int | None = None
+    budget: float | None = None
+    unpriced: bool = False
+    on_limit: OnLimit = "stop"
     work_dir: str | Path | None = None
     name: str = "agent"
+    sends: History = field(init=False, repr=False, compare=False)
+    """What of a conversation is sent, as `history` says."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
     rules: Rules = field(init=False, repr=False, compare=False)
     settings: dict[str, Any] = field(init=False, repr=False, compare=False)
@@ -58,33 +94,43 @@ class Agent:
 
     def __post_init__(self) -> None:
         check_model(self.model)
-        rounds: object = self.max_rounds
-        if not isinstance(rounds, int) or isinstance(rounds, bool) or not 1 <= rounds <= MOST_ROUNDS:
-            raise SettingsError(f"max_rounds={rounds!r} is not a whole number from 1 to {MOST_ROUNDS:,}")
+        check_limits(self)
         if isinstance(self.tools, str) or not isinstance(self.tools, Iterable):
             raise SettingsError(f"tools={self.tools!r} is not a list", "Write tools=[my_function]")
         if self.system is not None and not isinstance(self.system, str):
             raise SettingsError(f"system={self.system!r} is not a text")
         if self.work_dir is not None and not isinstance(self.work_dir, str | Path):
             raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
-        object.__setattr__(self, "tools", tuple(self.tools))
+        object.__setattr__(self, "tools", tuple(self.tools) if settings.tools_enabled() else ())
+        object.__setattr__(self, "sends", find_history(self.history))
         object.__setattr__(self, "toolbox", Toolbox(self.tools))
         if not isinstance(self.todos, bool) and not is_board(self.todos):
             raise SettingsError(f"todos={self.todos!r} is no todo board", "Write todos=True, or todos=TodoBoard([...])")
-        if self.keeps_todos and self.toolbox.get(TODO_TOOL) is not None:
-            raise InvalidTool(
-                f"{TODO_TOOL} is the tool of agentnb's own list", "Give yours another name, or Agent(todos=False)"
-            )
+        self._check_names()
         words, policy = find_set(self.guidance), find_policy(self.policy)
         repeatable = [tool.spec.name for tool in self.toolbox if getattr(tool, "repeatable", False)]
-        object.__setattr__(self, "rules", policy.rules(words, MaxRounds(self.max_rounds), repeatable=repeatable))
-        settings = {
+        object.__setattr__(self, "rules", limited(policy.rules(words, *limits_of(self), repeatable=repeatable), self))
+        logged = {
             "max_rounds": self.max_rounds,
             "guidance": {"set": words.name, "version": words.version},
             "policy": settings_of(policy),
             "todos": self.keeps_todos,
+            "history": as_logged(self.sends),
+            **limits_as_logged(self),
         }
-        object.__setattr__(self, "settings", settings)
+        object.__setattr__(self, "settings", logged)
+
+    def _check_names(self) -> None:
+        """Raise `InvalidTool` where a tool has the name of one of agentnb's own."""
+        if self.keeps_todos and self.toolbox.get(TODO_TOOL) is not None:
+            raise InvalidTool(
+                f"{TODO_TOOL} is the tool of agentnb's own list", "Give yours another name, or Agent(todos=False)"
+            )
+        if self.sends.result_characters is not None and self.toolbox.get(READ_TOOL) is not None:
+            raise InvalidTool(
+                f"{READ_TOOL} is the tool with which a model reads long results",
+                'Give yours another name, or Agent(history="full")',
+            )
 
     @property
     def keeps_todos(self) -> bool:
@@ -116,7 +162,9 @@ class Agent:
         # A key may be in the system's keyring, which may take its time, and ask.
         model = await asyncio.to_thread(make_model, self.model) if isinstance(self.model, str) else self.model
         with AwakeForInterrupts():
-            return await run_task(self, model, task, new_log(task), Inbox(), call_in_thread)
+            check_budget(self, model, task)
+            _, running = begin(self, model, task, new_log(task), Inbox(), call_in_thread)
+            return await running
 
     def start(
         self,
@@ -130,20 +178,53 @@ class Agent:
         foreground: Foreground | None = None,
         board: Board | None = None,
         can_ask: bool = True,
+        purse: Purse | None = None,
     ) -> LiveRun:
         """Begin a run in the background and return a handle on it at once.
 
         It runs on the event loop of ``thread``, by default one of its own; with ``foreground`` plain tools
         wait to be run there (see `LiveRun.foreground`), else they run in threads;
         ``board`` is the list to go on with, by default that of the conversation. With ``can_ask=False`` nobody answers what
-        its tools ask the person: they are told so, instead of waiting for ``live.answer(...)``.
+        its tools ask the person: they are told so, instead of waiting for ``live.answer(...)``. ``purse`` is what the run is
+        paid from, besides its own budget.
         """
-        task = replace(self._task(prompt, store, continue_from, watch, work_dir, board=board), can_ask=can_ask)
+        task = self._task(prompt, store, continue_from, watch, work_dir, board=board)
+        return self._begin(replace(task, can_ask=can_ask, purse=purse), thread, foreground)
+
+    def resume(
+        self,
+        run: Run,
+        writer: Writer | None = None,
+        *,
+        watch: Watcher | None = None,
+        work_dir: str | Path | None = None,
+        thread: LoopThread | None = None,
+        foreground: Foreground | None = None,
+        can_ask: bool = True,
+        purse: Purse | None = None,
+    ) -> LiveRun:
+        """Go on with a run whose process died, from where it was cut off, and write its log on with ``writer``.
+
+        ``run`` is folded from its log and grows on. No call that has ended is made again. `recover` does that with the run
+        of a store.
+        """
+        if not run.should_continue:
+            raise SettingsError(f"Run {run.id} has ended ({run.status})", "Go on with its conversation: %%agent --continue")
+        task = self._task(user(run.prompt), None, None, watch, work_dir, board=TodoBoard(run.todos))
+        opened = None if writer is None else Reopened(writer)
+        task = replace(task, can_ask=can_ask, purse=purse, recovered=run, parent_id=run.parent_id, store=opened)
+        return self._begin(task, thread, foreground)
+
+    def _begin(self, task: Task, thread: LoopThread | None, foreground: Foreground | None) -> LiveRun:
+        """Set the task going on an event loop in a thread."""
         model = make_model(self.model)
         log, inbox = new_log(task), Inbox()
-        call_sync = call_in_thread if foreground is None else foreground.call
+        call_sync: CallSync = call_in_thread
+        if foreground is not None:
+            call_sync, task = foreground.call, replace(task, end_tool=foreground.end_tool)
+        check_budget(self, model, task)
         on = thread or LoopThread()
-        future = on.submit(lambda: run_abandonable(self, model, task, log, inbox, call_sync))
+        future = on.submit(lambda: run_abandonable(partial(begin, self, model, task, log, inbox, call_sync), log))
         if thread is None:
             future.add_done_callback(lambda _: on.close())
         kept = task.resting_board if task.board is None else task.board
@@ -218,5 +299,13 @@ class Agent:
         resting = board if not self.keeps_todos else None
         board = board if board is not None and self.keeps_todos else board_of(self, continue_from)
         return Task(
-            as_prompt(prompt), continue_from, parent_id, folder, store, watchers, board, resting, toolbox_of(self, board)
+            as_prompt(prompt),
+            continue_from,
+            parent_id or began_in(),
+            folder,
+            store,
+            watchers,
+            board,
+            resting,
+            toolbox_of(self, board),
         )

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import Any
 
+from agentnb.agent.clock import Clock
 from agentnb.agent.threads import TICK
 from agentnb.core.events import Event, QuestionAnswered, QuestionAsked
 from agentnb.core.log import EventLog
@@ -20,11 +21,15 @@ from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError, nea
 class Asking:
     """The questions of one run and the futures of their answers. Used on the run's event loop."""
 
-    def __init__(self, log: EventLog, *, can_ask: bool) -> None:
-        """``can_ask``: whether somebody holds a handle with which the run's questions can be answered."""
+    def __init__(self, log: EventLog, *, can_ask: bool, clock: Clock | None = None) -> None:
+        """``can_ask``: whether somebody holds a handle with which the run's questions can be answered; ``clock``: of the run,
+        which stands still while a question is open.
+        """
         self._log = log
         self._can_ask = can_ask
-        self._count = 0
+        self._clock = clock or Clock()
+        # A run that is gone on with has asked before.
+        self._count = sum(isinstance(event, QuestionAsked) for event in log.run.events)
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._failure: StoreError | None = None
 
@@ -49,6 +54,7 @@ class Asking:
         question = WaitingOnUser(kind, message, schema, f"q{self._count}", call_id)
         self._emit(QuestionAsked, question=question)
         self._open[question.id] = asyncio.get_running_loop().create_future()
+        self._clock.hold()
         return question.id
 
     async def answer(self, question_id: str) -> Any:
@@ -65,6 +71,7 @@ class Asking:
         if future is None or future.done():
             return
         del self._open[answer.question_id]
+        self._clock.release()
         with suppress(StoreError):  # kept for who waits, who is to stop
             self._emit(QuestionAnswered, question_id=answer.question_id, answer=answer.value, declined=answer.declined)
         future.set_result(answer)
@@ -74,6 +81,7 @@ class Asking:
         future = self._open.pop(question_id, None)
         if future is not None:
             future.cancel()
+            self._clock.release()
             self._emit(QuestionAnswered, question_id=question_id, withdrawn=True)
 
     def _emit(self, kind: type[Event], **fields: Any) -> None:

@@ -17,7 +17,7 @@ from agentnb.agent.gates import Gate, admitted
 from agentnb.agent.threads import time_limit
 from agentnb.agent.todo_check import TodoCheck
 from agentnb.core.display_data import Table
-from agentnb.core.events import CallBlocked, ToolFinished, ToolStarted
+from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolFinished, ToolStarted
 from agentnb.core.log import EventLog
 from agentnb.core.messages import Text, ToolCall, ToolResult, encodable
 from agentnb.core.questions import Answer
@@ -60,11 +60,14 @@ class Dispatch:
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
+        await self._run_admitted([call for call in calls if self._admit(call)], check_stop)
+
+    async def _run_admitted(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         together: list[tuple[ToolCall, Tool]] = []
-        for call, tool in self._in_turn([call for call in calls if self._admit(call)]):
+        for call, tool in self._in_turn(calls):
             if tool is None:
                 self._finish(call, self._toolbox.not_found(call.name))
-            elif tool.parallel_safe and not tool.blocking:
+            elif _runs_beside_others(tool):
                 together.append((call, tool))
             else:
                 await self._run_one(call, tool)
@@ -73,6 +76,51 @@ class Dispatch:
             await self._run_one(*together[0])
         elif together:
             await self._run_together(together)
+        check_stop()
+
+    async def go_on(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
+        """Answer these calls of the open round, which another process has left open when it died.
+
+        Those that were running are not run again, unless they may be: the model is told that they were cut off. Those that had
+        not begun, or waited for their turn, are run. What was admitted once is not asked of the gates, nor counted, again.
+        """
+        begun, changed = self._begun()
+        running = self._running([call for call in calls if call.id in begun])
+        admitted = []
+        for call in calls:
+            if call.id not in begun:
+                admitted += [call] if self._admit(call) else []
+                continue
+            self._unanswered.add(call.id)
+            # The list is the log's: where there is no change of it, the call that was to make it has done nothing.
+            unchanged = call.name == TODO_TOOL and call.id not in changed
+            if call.id not in running or unchanged or getattr(self._toolbox.get(call.name), "repeatable", False):
+                admitted.append(call)
+            else:
+                self._finish(call, failures.interrupted(call.name))
+        await self._run_admitted(admitted, check_stop)
+
+    def _running(self, admitted: list[ToolCall]) -> set[str]:
+        """Which of these unanswered calls were running when the process died: the first of those that run one by one, or else
+        all of those that run side by side after them.
+        """
+        for call, tool in self._in_turn(admitted):
+            if tool is not None and not _runs_beside_others(tool):
+                return {call.id}
+        return {call.id for call in admitted}
+
+    def _begun(self) -> tuple[set[str], set[str]]:
+        """The calls of the open round that were let run, and those that changed the todo list."""
+        begun: set[str] = set()
+        changed: set[str] = set()
+        for event in reversed(self._log.run.events):
+            if isinstance(event, RoundStarted):
+                break
+            if isinstance(event, ToolStarted):
+                begun.add(event.call.id)
+            elif isinstance(event, TodosChanged):
+                changed.add(event.call_id)
+        return begun, changed
 
     def _admit(self, call: ToolCall) -> bool:
         """Ask the gates, and log what they say before the next call is judged. What is not admitted has its result at once."""
@@ -158,6 +206,10 @@ class Dispatch:
             traceback = settings.without_secrets(traceback, self._secrets)
             display = display and display.mapped(lambda text: settings.without_secrets(text, self._secrets))
         self._log.emit(ToolFinished, result=result, seconds=seconds, traceback=traceback, display=display)
+
+
+def _runs_beside_others(tool: Tool) -> bool:
+    return tool.parallel_safe and not tool.blocking
 
 
 def _without_secrets(result: ToolResult, secrets: Sequence[str]) -> ToolResult:

@@ -49,6 +49,15 @@ def cancelled() -> ToolOutcome:
     )
 
 
+def interrupted(tool: str) -> ToolOutcome:
+    """The process died before the call ended."""
+    return failure(
+        "interrupted",
+        f"The process died while {tool} was running, and it was not run again. It may have taken effect, wholly, in part or "
+        "not at all: look at what there is before you call it again.",
+    )
+
+
 def users_traceback(error: BaseException) -> str:
     """The traceback as the person needs it: their own frames and where it ended, none of ours, in all errors of the chain."""
     told = traceback.TracebackException.from_exception(error)

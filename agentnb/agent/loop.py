@@ -6,31 +6,39 @@ It has no features. What to do when a round is over is a policy's to say; what w
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import chain, islice
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
+from agentnb.agent.clock import Clock
+from agentnb.agent.compacting import Compacting
 from agentnb.agent.conversation import Conversation, said_in_passing
 from agentnb.agent.dispatch import PATIENCE, Dispatch
-from agentnb.agent.hearing import Hearing
-from agentnb.agent.markers import without_markers
-from agentnb.agent.policies import Continue, Rules, Stop, decide
+from agentnb.agent.history import FULL, History
+from agentnb.agent.model_calls import ModelCalls
+from agentnb.agent.policies import Continue, Rules, Stop, Verdict, decide
 from agentnb.agent.policies.ending import ASKED_FOR_TOOLS
 from agentnb.agent.prompts import prompt
-from agentnb.agent.reply import settled
+from agentnb.agent.purse import Purse, current_purse
 from agentnb.agent.todo_check import TodoCheck
 from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.inbox import Command, Inbox
 from agentnb.core.log import EventLog, Writer
-from agentnb.core.messages import Message, Text, encodable
-from agentnb.core.request import Request
+from agentnb.core.messages import Message, encodable
+from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
 from agentnb.core.run import Run
-from agentnb.errors import AgentnbError, ModelError, StoreError
-from agentnb.models.model import Model, Reply, Retry, StreamItem
+from agentnb.errors import AgentnbError, ContextOverflow, ModelError, RunLimited, StoreError
+from agentnb.models.model import Model
 from agentnb.settings import without_secrets
+
+OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]
+"""What happens at a limit: the run ends, the model answers once more without tools, or a `RunLimited` is raised."""
+OF_THE_REPLY = "reply"
+"""Where an error lies that is a verdict on the reply: it is reached again from the same rounds."""
 
 
 class Loop:
@@ -46,10 +54,14 @@ class Loop:
         log: EventLog,
         inbox: Inbox,
         todos: TodoCheck | None = None,
+        history: History = FULL,
+        clock: Clock | None = None,
+        purse: Purse | None = None,
+        on_limit: OnLimit = "stop",
+        end_tool: Callable[[], None] = lambda: None,
         secrets: Sequence[str] = (),
     ) -> None:
-        """``secrets``: texts that no error may hold."""
-        self._model = model
+        """``end_tool``: ends a plain tool on the thread that waits; ``secrets``: texts that no error may hold."""
         self._conversation = conversation
         self._dispatch = dispatch
         self._rules = rules
@@ -57,29 +69,43 @@ class Loop:
         self._log = log
         self._inbox = inbox
         self._spared = partial(without_secrets, secrets=secrets)
+        self._calls = ModelCalls(model, log, markers=rules.markers, is_cancelled=self._is_cancelled, spared=self._spared)
+        self._compacting = Compacting(self._calls, conversation, history, log, self._spared)
+        self._clock = clock or Clock()
+        self._purse = purse or Purse()
+        self._on_limit = on_limit
+        self._end_tool = end_tool
+        self._time_up: Stop | None = None
+        """The verdict when the time is up, until it is heeded."""
+        self._abandoning: asyncio.TimerHandle | None = None
         self._woken = asyncio.Event()
         self._own_cancellations = 0
         self._over = False
         self.abandoned = asyncio.Event()
         """Set when the run has ended and a tool is still going on that does not let itself be cancelled."""
+        self._task: asyncio.Task[Any] | None = None
         self._started = perf_counter()
+        self._before = sum(one.seconds for one in log.run.rounds)
+        """Seconds that it took in processes that died."""
         self._round_started = self._started
 
-    async def run(self, started: e.RunStarted, open_log: Callable[[], Awaitable[Writer]] | None = None) -> Run:
-        """Do it all. Returns the run, however it ended, except: a failure in the first round, a log that cannot be
-        written, and a cancellation that is not the person's own stop are raised, after the log was closed.
+    async def run(self, first: e.RunStarted | e.RunRecovered, open_log: Callable[[], Awaitable[Writer]] | None = None) -> Run:
+        """Do it all, from the first event or from where another process died. Returns the run, however it ended, except: a
+        failure in the first round, a log that cannot be written, a limit that is to raise, and a cancellation that is not the
+        person's own stop are raised, after the log was closed.
         """
         self._listen()
+        paying = current_purse.set(self._purse)
         try:
             try:
                 self._check_stop()
                 if open_log is not None:
                     self._log.keep_in(await open_log())  # it may have to wait for other runs to end
-                self._log.append(started)
+                self._log.append(first)
                 await self._rounds()
             except (asyncio.CancelledError, KeyboardInterrupt) as error:
                 if not self._log.run.events:
-                    self._log.append(started)
+                    self._log.append(first)
                 self._close("cancelled", "cancelled")
                 if isinstance(error, KeyboardInterrupt) or self._cancelled_by_others():
                     raise
@@ -92,23 +118,90 @@ class Loop:
             self._fail(error, "agentnb")
             raise
         finally:
+            with suppress(ValueError):  # a run that nobody waited for is closed from elsewhere
+                current_purse.reset(paying)
             self._leave()
+        self.raise_limit()
         return self._log.run
 
     async def _rounds(self) -> None:
-        verdict: Continue | Stop = Continue("prompt")
+        self._clock.start(self._note_time_up)
+        try:
+            verdict = await self._until_over(await self._first_verdict())
+        except asyncio.CancelledError:
+            if self._time_up is None or self._over or self._cancelled_by_others(self._inbox.stop_requested):
+                raise
+            self._end_round("cancelled")
+            verdict = self._time_up
+        await self._conclude(verdict)
+
+    async def _first_verdict(self) -> Verdict:
+        """How to begin: with the prompt; or, if another process has died over this run, with what it left open."""
+        run = self._log.run
+        if run.limit is not None:
+            self._clock.stop()  # it is over but for its last words, which may take their time
+        if run.error is not None:
+            self._end_round("error")
+        if run.open_round is not None:
+            await self._go_on(run.open_round)
+            self._todos.look()
+        return self._verdict_again() if run.rounds else Continue("prompt")
+
+    async def _go_on(self, current: WorkflowRound) -> None:
+        """Bring the round to its end in the middle of which another process died."""
+        is_last = current.is_final
+        if current.stop_reason == "broken_off":
+            self._finish_round("error")
+        elif current.reply is None and is_last:
+            await self._answer_at_last(self._reply(may_call=False))
+        elif current.reply is None:
+            self._guide(self._guidance_of(current), given=len(current.guidance))
+            await self._reply(may_call=True)
+        elif is_last:
+            self._end_round("success")
+        else:
+            open_calls = [record.call for record in current.records if record.result is None]
+            await self._dispatch.go_on(open_calls, self._check_stop)
+            self._finish_round(self._status_of_reply(bool(current.records)))
+
+    def _guidance_of(self, current: WorkflowRound) -> Sequence[Guidance]:
+        """What the policy wanted said in this round when it was begun."""
+        events = self._log.run.events
+        start = max(place for place, event in enumerate(events) if isinstance(event, e.RoundStarted))
+        before = Run.from_events(events[:start])
+        why = decide(self._rules.policies, before) if before.rounds else Continue("prompt")
+        return why.guidance if isinstance(why, Continue) and why.reason == current.reason else ()
+
+    def _verdict_again(self) -> Verdict:
+        """What to do after the last round of a run that another process had died over. What had ended it, ends it."""
+        run = self._log.run
+        if run.limit is not None:
+            return Stop(run.limit.limit, "limited", limit=run.limit.value)
+        failed = next((event for event in reversed(run.events) if isinstance(event, e.ErrorRaised)), None)
+        if failed is not None and failed.where != OF_THE_REPLY:
+            return Stop("error", "failed")
+        if run.pending or (run.last_round.reply is not None and run.last_round.stop_reason != "broken_off"):
+            return decide(self._rules.policies, run)
+        # Of a reply that is not whole nothing can be said but that it was the last there may be.
+        verdicts = (policy(run) for policy in self._rules.policies)
+        limits = (one for one in verdicts if isinstance(one, Stop) and one.limit is not None)
+        return next(limits, Continue("recovered"))
+
+    async def _until_over(self, verdict: Verdict) -> Stop:
         while isinstance(verdict, Continue):
             if self._inbox.has_news:
                 await self._read_inbox()
+            self._check_stop()  # a tool may have swallowed that the time is up
             self._todos.look()  # it may have waited, for the person or for its place in the store
             await self._round(verdict)
             if self._inbox.has_news:
                 await self._read_inbox()
             self._todos.look()
             verdict = decide(self._rules.policies, self._log.run)
-        self._stop(verdict)
+        return verdict
 
-    async def _round(self, why: Continue) -> None:
+    async def _round(self, why: Continue, last_words: str = "") -> None:
+        """One turn. With ``last_words`` it is the last: the model is told these, and may call no tool."""
         log, run = self._log, self._log.run
         self._round_started = perf_counter()
         last = run.last_finished_round
@@ -117,88 +210,45 @@ class Loop:
             e.RoundStarted,
             index=0 if last is None else last.index + 1,
             reason=why.reason,
-            continuation=(why.message or prompt("continue")) if nothing_new else "",
-            note=self._rules.note(run),
+            continuation=(last_words or why.message or prompt("continue")) if nothing_new else "",
+            note="" if last_words and nothing_new else last_words or self._rules.note(run),
         )
-        self._guide(why.guidance)
-        reply = await self._ask(self._conversation.request(run, said_in_passing(run)))
-        calls = reply.calls
+        if not last_words:
+            self._guide(why.guidance)
+        await self._reply(may_call=not last_words)
+
+    async def _reply(self, *, may_call: bool) -> None:
+        """The model's reply in the open round, and what it asks for."""
+        calls = (await self._heard(may_call)).calls
+        self._purse.settle(self._log.run.spent)  # before its tools spend of it
         self._check_stop()
-        if calls:
+        if calls and may_call:
             await self._dispatch.run(calls, self._check_stop)
+        elif calls:
+            self._dispatch.answer_open_calls()
         self._finish_round(self._status_of_reply(bool(calls)))
 
-    def _guide(self, first: Iterable[Guidance]) -> None:
-        """Log what is said to the model with the next request: what the policy wants said, then what the guides say."""
-        for guidance in first:
-            self._log.emit(e.GuidanceGiven, guidance=guidance)
-        for guide in self._rules.guides:
-            said = guide(self._log.run)
-            if said is not None:
-                self._log.emit(e.GuidanceGiven, guidance=said)
-
-    async def _ask(self, request: Request) -> Message:
-        """The model's reply, in the log. Of a stream that breaks off, what came is kept."""
-        hearing = Hearing(self._log.tell, markers=self._rules.markers)
-        reply: Reply | None = None
-        started = perf_counter()
+    async def _heard(self, may_call: bool) -> Message:
+        run = self._log.run
+        await self._compacting.before_request()
+        self._purse.settle(run.spent)
         try:
-            async for item in _items(self._model, request):
-                if isinstance(item, Reply):
-                    reply = item
-                elif isinstance(item, Retry):
-                    self._note_retry(item, hearing.end())
-                    hearing = Hearing(self._log.tell, markers=self._rules.markers)
-                else:
-                    hearing.take(item)
-        except BaseException as error:
-            self._keep_broken_off(hearing, perf_counter() - started)
-            if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self._is_cancelled(error):
+            return await self._calls.reply(self._conversation.request(run, said_in_passing(run), may_call=may_call))
+        except ContextOverflow:
+            # Words that came before it would be in the way: they stand at the end of the conversation now.
+            if run.last_round.reply is not None or not await self._compacting.after_overflow():
                 raise
-            said = encodable(f"{type(error).__name__}: {error}")
-            words = self._spared(said)
-            cause = error if words == said else None  # whose traceback would show it
-            raise ModelError(f"{self._model.name} failed: {words}", run=self._log.run) from cause
-        if reply is None:
-            self._keep_broken_off(hearing, perf_counter() - started)
-            raise ModelError(f"{self._model.name} ended its stream without a reply", run=self._log.run)
-        hearing.end()
-        reply = self._settled(reply)
-        message, signals = self._without_markers(reply.message)
-        self._log.emit(
-            e.ModelReplied,
-            message=message,
-            signals=signals,
-            usage=reply.usage,
-            stop_reason=reply.stop_reason,
-            seconds=perf_counter() - started if reply.seconds is None else reply.seconds,
-            metadata=reply.metadata,
-        )
-        return message
+        return await self._calls.reply(self._conversation.request(run, said_in_passing(run), may_call=may_call))
 
-    def _note_retry(self, retry: Retry, heard: str) -> None:
-        reason = self._spared(encodable(retry.reason))
-        log, attempt = self._log, retry.attempt
-        log.emit(e.RetryScheduled, attempt=attempt, seconds=retry.seconds, reason=reason, status=retry.status, heard=heard)
+    def _guide(self, first: Iterable[Guidance], given: int = 0) -> None:
+        """Log what is said to the model with the next request: what the policy wants said, then what the guides say.
 
-    def _settled(self, reply: Reply) -> Reply:
-        message: object = reply.message
-        if not isinstance(message, Message):
-            example = 'Write Reply(Message("assistant", (Text("..."),)))'
-            raise ModelError(f"The Reply of {self._model.name} holds no Message", example)
-        try:
-            return settled(reply, self._log.run)
-        except (RecursionError, TypeError, ValueError) as error:
-            what = encodable(f"{type(error).__name__}: {error}")
-            raise ModelError(f"{self._model.name} gave a reply that no log can hold ({what})", run=self._log.run) from error
-
-    def _without_markers(self, message: Message) -> tuple[Message, tuple[str, ...]]:
-        return without_markers(message) if self._rules.markers else (message, ())
-
-    def _keep_broken_off(self, hearing: Hearing, seconds: float) -> None:
-        if text := hearing.end():
-            message, _ = self._without_markers(Message("assistant", (Text(text),)))
-            self._log.emit(e.ModelReplied, message=message, stop_reason="broken_off", seconds=seconds)
+        ``given``: how much of it stands in the log already.
+        """
+        run = self._log.run
+        said = chain(first, filter(None, (guide(run) for guide in self._rules.guides)))
+        for guidance in islice(said, given, None):
+            self._log.emit(e.GuidanceGiven, guidance=guidance)
 
     def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
         last = self._log.run.last_round
@@ -215,9 +265,7 @@ class Loop:
             if command.answer is not None:
                 self._dispatch.answered(command.answer)
             elif command.name == "stop" and task is not None and not self._over:
-                self._own_cancellations += 1
-                task.cancel()
-                loop.call_later(PATIENCE, self._abandon)
+                self._cancel(task)
             self._woken.set()
 
         def wake(command: Command) -> None:
@@ -225,6 +273,18 @@ class Loop:
                 loop.call_soon_threadsafe(heard, command)
 
         self._inbox.on_put(wake)
+        self._task = task
+
+    def _cancel(self, task: asyncio.Task[Any]) -> None:
+        self._own_cancellations += 1
+        task.cancel()
+        self._abandoning = asyncio.get_running_loop().call_later(PATIENCE, self._abandon)
+
+    def _note_time_up(self) -> None:
+        if not self._over and self._task is not None and not self._inbox.stop_requested:
+            self._time_up = Stop("max_seconds", "limited", limit=self._clock.limit)
+            self._cancel(self._task)
+            self._end_tool()
 
     async def _read_inbox(self) -> None:
         """Take in all commands; wait while paused; leave if the run is to stop."""
@@ -236,7 +296,11 @@ class Loop:
             self._check_stop()
             if not paused:
                 return
-            await self._woken.wait()
+            self._clock.hold()
+            try:
+                await self._woken.wait()
+            finally:
+                self._clock.release()
 
     def _take_command(self) -> Command | None:
         command = self._inbox.take()
@@ -252,30 +316,60 @@ class Loop:
         )
 
     def _check_stop(self) -> None:
-        if self._inbox.stop_requested:
+        if self._inbox.stop_requested or self._time_up is not None:
             raise asyncio.CancelledError
 
-    def _cancelled_by_others(self) -> bool:
-        """Whether the cancellation is more than the person's own stop, which ends here."""
+    def _cancelled_by_others(self, stopped: bool = False) -> bool:
+        """Whether the cancellation is more than the person's own stop or the end of the time, which end here."""
+        if self._abandoning is not None:
+            self._abandoning.cancel()
         task = asyncio.current_task()
         while task is not None and self._own_cancellations:
             self._own_cancellations -= 1
             task.uncancel()
+        if self._time_up is not None:
+            return stopped or bool(task and task.cancelling())
         return not self._inbox.stop_requested or bool(task and task.cancelling())
 
     # The end
 
-    def _stop(self, verdict: Stop) -> None:
-        if verdict.loop is not None:
-            self._log.emit(e.LoopDetected, **verdict.loop._asdict())
-        if verdict.warning:
-            self._log.emit(e.Warned, message=verdict.warning)
-        if verdict.limit is not None:
-            self._log.emit(e.LimitReached, limit=verdict.stop_reason, value=verdict.limit)
-        if verdict.problem:
-            error = e.RunError(verdict.stop_reason, verdict.problem, verdict.hint)
-            self._log.emit(e.ErrorRaised, error=error, where="reply")
+    async def _conclude(self, verdict: Stop) -> None:
+        self._time_up = None
+        self._clock.stop()
+        self._note_stop(verdict)
+        run = self._log.run
+        if verdict.limit is not None and self._on_limit == FINAL_ANSWER and not run.last_round.is_final:
+            words = prompt(FINAL_ANSWER).replace("{{ limit }}", f"{verdict.stop_reason}, {verdict.limit:g}")
+            await self._answer_at_last(self._round(Continue(FINAL_ANSWER), words))
         self._finish_run(verdict.status, verdict.stop_reason)
+
+    async def _answer_at_last(self, answer: Coroutine[Any, Any, None]) -> None:
+        """Wait for the final answer. If it does not come, the run ends without it."""
+        try:
+            await answer
+        except ModelError as error:
+            self._end_round("error")
+            self._log.emit(e.Warned, message=f"The final answer did not come: {self._spared(encodable(str(error)))}")
+
+    def _note_stop(self, verdict: Stop) -> None:
+        """Write down why; a process that died before its last event has written some of it already."""
+        run, loop = self._log.run, verdict.loop
+        if loop is not None and not any((one.rule, one.last) == (loop.rule, loop.last) for one in run.loops):
+            self._log.emit(e.LoopDetected, **loop._asdict())
+        if verdict.warning and verdict.warning not in run.warnings:
+            self._log.emit(e.Warned, message=verdict.warning)
+        if verdict.limit is not None and run.limit is None:
+            self._log.emit(e.LimitReached, limit=verdict.stop_reason, value=verdict.limit)
+        if verdict.problem and run.error is None:
+            error = e.RunError(verdict.stop_reason, verdict.problem, verdict.hint)
+            self._log.emit(e.ErrorRaised, error=error, where=OF_THE_REPLY)
+
+    def raise_limit(self) -> None:
+        """Raise `RunLimited` if the run has ended at a limit, and is to raise then."""
+        run = self._log.run
+        if run.status == "limited" and self._on_limit == "raise" and run.limit is not None:
+            what = f"The run reached its limit: {run.limit.limit}, {run.limit.value:g}"
+            raise RunLimited(what, "What it did is in error.run; go on from there: continue_from=error.run", run=run)
 
     def _fail(self, error: BaseException, where: str) -> None:
         """Write down the failure, as far as the log still can; the run in memory takes it in anyhow."""
@@ -299,16 +393,26 @@ class Loop:
         run = self._log.run
         if not run.events or not run.should_continue:
             return
+        self._end_round(round_status)
+        self._finish_run(status, stop_reason)
+
+    def _end_round(self, status: e.RoundStatus) -> None:
+        """End the round in the middle of which the run is, if any: every call answered."""
         self._dispatch.answer_open_calls()
         self._todos.look()
-        if run.open_round is not None:
-            self._finish_round(round_status)
-        self._finish_run(status, stop_reason)
+        if self._log.run.open_round is not None:
+            self._finish_round(status)
 
     def _abandon(self) -> None:
         """End a stopped run whose tool does not let itself be cancelled; what the tool still does, nobody waits for."""
         if not self._over:
             try:
+                if self._time_up is not None:
+                    self._end_round("cancelled")
+                    self._note_stop(self._time_up)
+                    if self._on_limit == FINAL_ANSWER:
+                        self._log.emit(e.Warned, message="There is no final answer: a tool could not be stopped")
+                    self._finish_run("limited", "max_seconds")
                 self._close("cancelled", "cancelled")
             except StoreError as error:
                 self._fail(error, "store")
@@ -316,27 +420,23 @@ class Loop:
             self.abandoned.set()
 
     def _leave(self) -> None:
-        self._over = True
+        self._over = self._purse.closed = True
+        self._clock.stop()
         self._log.close()
 
     def _finish_round(self, status: e.RoundStatus) -> None:
         index = self._log.run.last_round.index
-        self._log.emit(e.RoundFinished, index=index, status=status, seconds=perf_counter() - self._round_started)
+        run, seconds = self._log.run, perf_counter() - self._round_started
+        self._purse.settle(run.spent)
+        inside = round(self._purse.by_others() - run.tallies.spent_inside, 9)
+        self._log.emit(e.RoundFinished, index=index, status=status, seconds=seconds, spent_inside=max(0.0, inside))
 
     def _finish_run(self, status: e.Status, stop_reason: str) -> None:
         while self._take_command() is not None:
             pass  # what was said too late for a round is kept all the same
-        self._log.emit(e.RunFinished, status=status, stop_reason=stop_reason, seconds=perf_counter() - self._started)
-
-
-def _items(model: Model, request: Request) -> AsyncIterator[StreamItem]:
-    """What the model streams; `ModelError` if it is no stream."""
-    stream: Any = model.stream(request)
-    if hasattr(stream, "__aiter__"):
-        return stream  # type: ignore[no-any-return]  # just looked
-    if inspect.iscoroutine(stream):
-        stream.close()  # nobody will await it
-    raise ModelError(f"{model.name} has a stream that yields nothing", "Let it yield TextDeltas, if any, and then a Reply")
+        self._purse.settle(self._log.run.spent)
+        seconds = perf_counter() - self._started + self._before
+        self._log.emit(e.RunFinished, status=status, stop_reason=stop_reason, seconds=seconds)
 
 
 def _described(error: BaseException, spared: Callable[[str], str]) -> e.RunError:

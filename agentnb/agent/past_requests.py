@@ -8,21 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal, NamedTuple, TypeAlias, cast
 
-from agentnb.agent.conversation import is_empty, said_in_passing
+from agentnb.agent.conversation import said_in_passing
 from agentnb.agent.guidance.reminder import system_reminder
 from agentnb.agent.start import conversation_of
-from agentnb.core.events import GuidanceGiven, RoundStarted, RunStarted
+from agentnb.core.compaction import Compacted
+from agentnb.core.events import (
+    CompactionStarted,
+    ContextCompacted,
+    GuidanceGiven,
+    RetryScheduled,
+    RoundStarted,
+    RunRecovered,
+    RunStarted,
+    Warned,
+)
 from agentnb.core.messages import Message
 from agentnb.core.request import Request, Sent
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.core.view import View
 from agentnb.errors import SettingsError
-from agentnb.models.estimate import tokens_of_message, tokens_of_text, tokens_of_tools
 
-WhyLeftOut: TypeAlias = Literal["workflow_mode", "empty"]
+WhyLeftOut: TypeAlias = Literal["workflow_mode", "failed_round", "empty"]
+BEFORE_THE_REPLY = (GuidanceGiven, RetryScheduled, CompactionStarted, ContextCompacted, RunRecovered, Warned)
+"""Events of a round that stand before its request was sent, or sent for the last time."""
 
 
 class LeftOut(NamedTuple):
@@ -31,7 +43,9 @@ class LeftOut(NamedTuple):
     message: Message
     """The whole message, or those of its parts that were not sent."""
     why: WhyLeftOut
-    """``workflow_mode``: words that workflow mode went on from; ``empty``: there was nothing in it to send."""
+    """``workflow_mode``: words that workflow mode went on from; ``failed_round``: every call of the round failed; ``empty``:
+    there was nothing in it to send.
+    """
     place: int
     """How many messages of the request stand before it."""
 
@@ -60,6 +74,10 @@ class Seen:
     """What of the conversation is not in this request, in its order."""
     left_out_before: int
     """How many of these were left out of the round before too."""
+    compacted: Compacted | None
+    """The summary in it, and what that stands for."""
+    truncated: int
+    """How many messages were left out behind the first because there were too many."""
     tokens: int
     """Of the request: as the provider counted them, else about."""
     tokens_estimated: bool
@@ -72,7 +90,7 @@ def requests_of(run: Run) -> Iterator[tuple[int, Seen]]:
     """The index of each round and what the model saw in it, in one pass over the run's events."""
     folded, past, due = Run(), None, False
     for event in run.events:
-        if due and not isinstance(event, GuidanceGiven):
+        if due and not isinstance(event, BEFORE_THE_REPLY):
             yield _next(past, folded, run)
             due = False
         folded.apply(event)
@@ -103,72 +121,55 @@ class _Past:
     def __init__(self, started: RunStarted) -> None:
         self._conversation = conversation_of(started)
         self._history = len(started.history)
-        self._inherited = 0
-        self._left_out: list[LeftOut] = []
-        self._taken = 0
-        self._place = 0
-        self._side: bool | None = None
         self._before: Sent | None = None
-        self._settled_tokens = tokens_of_text(started.system) + tokens_of_tools(started.tools)
-        self._counted = 0
+        self._left_out: list[LeftOut] = []
+        self._noted: set[int] = set()
 
     def seen(self, run: Run, usage: Usage) -> Seen:
         """What was sent in the open round of this run, which has come as far as that."""
         left_out_before = len(self._left_out)
-        self._look_at_new(run)
-        said = said_in_passing(run)
-        request = self._conversation.request(run, said)
+        request = self._conversation.request(run, said_in_passing(run), may_call=not run.last_round.is_final)
+        self._note_left_out(run)
         messages = cast(Sent, request.messages)
         before, self._before = self._before, messages
         counted = 0 if usage.estimated else usage.input or 0
         return Seen(
             index=run.last_round.index,
             request=request,
-            passing=system_reminder(said) if said else "",
+            passing=system_reminder(self._conversation.passing) if self._conversation.passing else "",
             lasting=messages.lasting,
-            inherited=self._inherited,
+            inherited=self._conversation.inherited(self._history),
             sent_before=0 if before is None else len(before),
             unchanged=0 if before is None else _leading(before[-1], before, messages),
             kept=0 if before is None else _leading(before.lasting, before, messages, stored=True),
             left_out=View(self._left_out, len(self._left_out)),
             left_out_before=left_out_before,
-            tokens=counted or self._estimated(messages),
+            compacted=run.compacted,
+            truncated=self._conversation.truncated_by,
+            tokens=counted or self._conversation.estimated_tokens(request),
             tokens_estimated=not counted,
             cached=usage.cache_read,
         )
 
-    def _look_at_new(self, run: Run) -> None:
-        """Note what the conversation is about to leave out, and where."""
-        for index in range(self._taken, len(run.messages)):
-            if index == self._history:
-                self._inherited = self._place
-            message = run.messages[index]
-            if self._conversation.leaves_out(message, run):
-                self._left_out.append(LeftOut(message, "workflow_mode", self._place))
-            else:
-                self._look_at(message)
-                if index == self._history and self._place == self._inherited:
-                    self._inherited = max(0, self._place - 1)  # the prompt has joined the last of these messages
-        self._taken = len(run.messages)
-
-    def _look_at(self, message: Message) -> None:
-        empty = tuple(part for part in message.parts if is_empty(part))
-        if empty or not message.parts:
-            self._left_out.append(LeftOut(Message(message.role, empty), "empty", self._place))
-        side = message.role == "assistant"
-        if len(empty) < len(message.parts) and side is not self._side:
-            self._place, self._side = self._place + 1, side
-
-    def _estimated(self, messages: Sent) -> int:
-        """About how many tokens it is; of a message behind which another stands they are counted once."""
-        while self._counted < len(messages) - 1:
-            self._settled_tokens += tokens_of_message(messages[self._counted])
-            self._counted += 1
-        return self._settled_tokens + tokens_of_message(messages[-1])
+    def _note_left_out(self, run: Run) -> None:
+        """Note what the conversation has left out since the last time, and where."""
+        found = self._conversation.left_out.keys() | self._conversation.empty.keys()
+        for index in sorted(found - self._noted):
+            self._noted.add(index)
+            why: WhyLeftOut = self._conversation.left_out.get(index, "empty")
+            message = self._conversation.empty[index] if why == "empty" else run.messages[index]
+            self._left_out.append(LeftOut(message, why, self._conversation.prepared_of(index)))
 
 
 def _leading(last: Message, before: Sent, now: Sent, *, stored: bool = False) -> int:
-    """How many messages at the beginning of ``now`` are those of the request before; of these only the last can change."""
+    """How many messages at the beginning of ``now`` are those of the request before, whose last is ``last``."""
     place = len(before) - 1
+    if not now.goes_on(before):
+        return _in_common([*before[:-1], last], [*now[:-1], now.lasting if stored else now[-1]])
     same_place = now.lasting if stored and place == len(now) - 1 else now[place]
     return place + (same_place == last)
+
+
+def _in_common(before: Sequence[Message], now: Sequence[Message]) -> int:
+    same = (one == other for one, other in zip(before, now, strict=False))
+    return sum(takewhile(bool, same))

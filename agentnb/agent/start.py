@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -14,21 +14,30 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb import settings
 from agentnb.agent.asking import Asking
+from agentnb.agent.clock import Clock, seconds_taken
 from agentnb.agent.conversation import Conversation, said_in_passing
 from agentnb.agent.dispatch import Dispatch
 from agentnb.agent.failures import cancelled
+from agentnb.agent.history import as_sent_then
 from agentnb.agent.loop import Loop
+from agentnb.agent.policies.limits import WithinBudget
 from agentnb.agent.prompts import prompt as prompt_file
+from agentnb.agent.purse import OWN, Purse, current_purse
+from agentnb.agent.repo_instructions import repo_instructions
 from agentnb.agent.todo_check import TodoCheck, todos_at_first
-from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunStarted
+from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunRecovered, RunStarted
 from agentnb.core.inbox import Inbox
-from agentnb.core.log import EventLog, RunStore, Watcher
+from agentnb.core.log import EventLog, RunStore, Watcher, Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
 from agentnb.errors import SettingsError
+from agentnb.models import prices
 from agentnb.models.model import Model
+from agentnb.models.traits import traits_of
+from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
+from agentnb.tools.read_result import SPEC as READ_SPEC
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.tools.todos.tool import TodoTool
 from agentnb.tools.tool import CallSync
@@ -57,6 +66,12 @@ class Task:
     """All tools of the run, the one for its list among them."""
     can_ask: bool = False
     """Whether somebody can answer what its tools ask the person."""
+    purse: Purse | None = None
+    """What it is paid from, besides the agent's own budget."""
+    recovered: Run | None = None
+    """The run to go on with, whose process died; its log is written on."""
+    end_tool: Callable[[], None] = lambda: None
+    """Ends a plain tool on the thread that waits for the run."""
 
 
 def new_run_id() -> str:
@@ -65,55 +80,149 @@ def new_run_id() -> str:
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + f"{int(now * 1000) % 1000:03d}{secrets.token_hex(4)}"
 
 
-async def run_task(agent: Agent, model: Model, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
-    """Run the agent on the task; see `Loop.run` for what is raised."""
-    _, running = _begun(agent, model, task, log, inbox, call_sync)
-    return await running
+class Reopened:
+    """Stands for the store of a run that is gone on with: its log is open already."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    async def open(self, run_id: str, *, nested: bool = False) -> Writer:
+        """The log, at its end."""
+        return self._writer
 
 
-async def run_abandonable(agent: Agent, model: Model, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync) -> Run:
-    """As `run_task`, but once the person has stopped the run, its end is not held up by a tool that does not let itself be
-    cancelled: that one is left behind.
+async def run_abandonable(begin: Callable[[], tuple[Loop, Coroutine[Any, Any, Run]]], log: EventLog) -> Run:
+    """Begin the run and wait for it. Once the person has stopped it, or its time is up, its end is not held up by a tool that
+    does not let itself be cancelled: that one is left behind.
     """
-    loop, running = _begun(agent, model, task, log, inbox, call_sync)
+    for event in log.run.events:
+        log.tell(event)  # of a run that is gone on with: who watches sees it whole
+    loop, running = begin()
     run = asyncio.ensure_future(running)
     abandoned = asyncio.ensure_future(loop.abandoned.wait())
     await asyncio.wait((run, abandoned), return_when=asyncio.FIRST_COMPLETED)
     abandoned.cancel()
-    return log.run if loop.abandoned.is_set() else await run
+    if not loop.abandoned.is_set():
+        return await run
+    loop.raise_limit()
+    return log.run
 
 
-def _begun(
+def begin(
     agent: Agent, model: Model, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync
 ) -> tuple[Loop, Coroutine[Any, Any, Run]]:
-    """The loop of a run, and the run it will make when it is awaited."""
-    started = opening(agent, task, log.id)
+    """The loop of a run, and the run it will make when it is awaited; see `Loop.run` for what is raised."""
+    purse, run = purse_of(agent, task), task.recovered
+    purse.run_id = log.id
+    first: RunStarted | RunRecovered = opening(agent, task, log.id) if run is None else taking_up(run)
     todos = TodoCheck(task.board, log)
     keys = settings.secrets()  # the model has asked for its own by now
-    asking = Asking(log, can_ask=task.can_ask)
+    clock = Clock(agent.max_seconds, before=0.0 if run is None else seconds_taken(run.events))
+    asking = Asking(log, can_ask=task.can_ask, clock=clock)
+    toolbox = _with_reader(agent, task.toolbox, log.run)
+    rules = agent.rules
+    if purse.may_run_out():
+        rules = rules._replace(policies=(*rules.policies, WithinBudget(purse)))
     loop = Loop(
         model=model,
-        conversation=conversation_of(started),
-        dispatch=Dispatch(task.toolbox, log, folder_of(agent, task), call_sync, agent.rules.gates, todos, keys, asking),
-        rules=agent.rules,
+        conversation=conversation_of(first) if isinstance(first, RunStarted) else conversation_so_far(log.run),
+        dispatch=Dispatch(toolbox, log, folder_of(agent, task), call_sync, rules.gates, todos, keys, asking),
+        rules=rules,
         log=log,
         inbox=inbox,
         todos=todos,
+        history=agent.sends,
+        clock=clock,
+        purse=purse,
+        on_limit=agent.on_limit,
+        end_tool=task.end_tool,
         secrets=keys,
     )
     open_log = None if task.store is None else partial(task.store.open, log.id, nested=task.parent_id is not None)
-    return loop, loop.run(started, open_log)
+    return loop, loop.run(first, open_log)
 
 
 def conversation_of(started: RunStarted) -> Conversation:
     """What prepares the requests of this run."""
     drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
-    return Conversation(started.system, started.tools, {}, drops_text=drops_text)
+    history = as_sent_then(started.settings.get("history"))
+    tools = started.tools
+    if history.result_characters is not None and tools:
+        tools = (*tools, READ_SPEC)
+    return Conversation(started.system, tools, {}, history=history, drops_text=drops_text)
+
+
+def conversation_so_far(run: Run) -> Conversation:
+    """What prepares the requests of a run that has begun: what it did round by round is done once more."""
+    started = run.events[0]
+    assert isinstance(started, RunStarted), "a run begins with it"
+    conversation, folded = conversation_of(started), Run()
+    for event in run.events:
+        folded.apply(event)
+        if isinstance(event, RoundStarted):
+            conversation.take_in(folded)
+    return conversation
+
+
+def purse_of(agent: Agent, task: Task) -> Purse:
+    """What the run may spend: the agent's budget, within what is left to the run whose tool begins it, or to the session."""
+    within, run = current_purse.get() or task.purse, task.recovered
+    if run is None:
+        return Purse(agent.budget, within=within)
+    return Purse(agent.budget, within=within, spent=run.spent, inside=run.tallies.spent_inside)
+
+
+def began_in() -> str | None:
+    """The id of the run whose tool is running just now, if one is: what it begins is a part of it."""
+    purse = current_purse.get()
+    return None if purse is None else purse.run_id
+
+
+def check_budget(agent: Agent, model: Model, task: Task) -> None:
+    """`SettingsError` if nothing is left of a budget, or if it could not hold, for nobody knows what the model costs."""
+    purse = purse_of(agent, task)
+    if not purse.has_limit():
+        return
+    empty = purse.exhausted()
+    if empty is not None and (task.recovered is None or empty.name != OWN):  # a recovered run ends at its limit
+        more = "budget=" if empty.name == OWN else f"%agent defaults session-budget={2 * (empty.limit or 1):g}"
+        raise SettingsError(
+            f"Nothing is left of the {empty.name.replace('_', ' ')} of ${empty.limit:g}: ${empty.spent:.4f} were spent",
+            f"Raise it: {more}",
+        )
+    if not agent.unpriced and not _has_price(model):
+        raise SettingsError(
+            f"What {model.name} costs is not known, so a budget cannot hold",
+            "Say what it costs: -m NAME?price=3/15 (US dollars for a million tokens in and out, 0 for nothing); "
+            "or let its calls count as nothing: --unpriced, Agent(unpriced=True)",
+        )
+
+
+def _has_price(model: Model) -> bool:
+    if not (traits_of(model).has_price or prices.loaded()):
+        prices.load()
+    return traits_of(model).has_price
+
+
+def _with_reader(agent: Agent, toolbox: Toolbox, run: Run) -> Toolbox:
+    """The tools and, where long results are shortened, the one with which the model reads on in them."""
+    most = agent.sends.result_characters
+    if most is None or not len(toolbox):
+        return toolbox
+    return toolbox.knowing(ResultReader(run.result_of, most - ROOM_FOR_HEADING))
 
 
 def new_log(task: Task) -> EventLog:
-    """The log of a run that is about to start."""
-    return EventLog(new_run_id(), parent_id=task.parent_id, watchers=task.watchers)
+    """The log of a run that is about to start, or to go on."""
+    run = task.recovered
+    if run is None:
+        return EventLog(new_run_id(), parent_id=task.parent_id, watchers=task.watchers)
+    return EventLog(run.id, parent_id=run.parent_id, watchers=task.watchers, run=run)
+
+
+def taking_up(run: Run) -> RunRecovered:
+    """The event with which another process goes on with a run."""
+    return RunRecovered(seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA)
 
 
 def opening(agent: Agent, task: Task, run_id: str) -> RunStarted:
@@ -128,11 +237,12 @@ def opening(agent: Agent, task: Task, run_id: str) -> RunStarted:
         prompt=task.prompt,
         agent=encodable(agent.name),
         model=encodable(agent.model_name),
-        system=system_prompt(agent, task.toolbox),
+        system=system_prompt(agent, task.toolbox, folder_of(agent, task)),
         tools=task.toolbox.specs,
         settings=agent.settings,
         continued_from=before.id if before is not None else None,
         history=history_of(before) if before is not None else (),
+        compacted=before.compacted if before is not None else None,
         todos=todos_at_first(task.board) if task.board is not None else (),
         resting_todos=_resting_todos(task),
     )
@@ -197,10 +307,13 @@ def first_request(agent: Agent, task: Task) -> Request:
     return conversation_of(started).request(run, said_in_passing(run))
 
 
-def system_prompt(agent: Agent, toolbox: Toolbox) -> str:
-    """The agent's own system prompt or the built-in one; then, without tools, a word about that."""
+def system_prompt(agent: Agent, toolbox: Toolbox, folder: Path) -> str:
+    """The agent's own system prompt or the built-in one; then what the repository of the folder says to agents; then, without
+    tools, a word about that.
+    """
     parts: Iterable[str] = (
         prompt_file("system") if agent.system is None else agent.system.strip(),
+        settings.without_secrets(repo_instructions(folder).section, settings.secrets()) if agent.instructions else "",
         "" if len(toolbox) else prompt_file("no_tools"),
     )
     return encodable("\n\n".join(part for part in parts if part))

@@ -18,6 +18,8 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
+from agentnb.agent.purse import Purse, current_purse
+
 T = TypeVar("T")
 
 IDLE = 64
@@ -171,6 +173,16 @@ time_limit: ContextVar[asyncio.Timeout | None] = ContextVar("time_limit", defaul
 """The time limit of the tool call that is going on."""
 
 
+@contextmanager
+def _paid_from(purse: Purse | None) -> Iterator[None]:
+    """Runs that are begun within it spend of this purse."""
+    before = current_purse.set(purse)
+    try:
+        yield
+    finally:
+        current_purse.reset(before)
+
+
 def _stopped_clock(limit: asyncio.Timeout | None) -> Callable[[], None]:
     """Stop the clock of a call that has to wait for its thread; what is returned starts it again, from any thread."""
     when = limit.when() if limit is not None else None
@@ -220,11 +232,13 @@ class Foreground:
             return await call_in_thread(function)
         answer = _Answer()
         start_clock = _stopped_clock(time_limit.get())
+        purse = current_purse.get()  # not the whole context: what a tool sets in that of the kernel stays, as in a cell
 
         def job() -> None:
             if not answer.future.done():
                 start_clock()
-                outcome = _attempt(partial(self._in_tool, function))
+                with _paid_from(purse):
+                    outcome = _attempt(partial(self._in_tool, function))
                 if isinstance(outcome.error, KeyboardInterrupt) and not self._stopped:
                     self._interrupted = True  # perhaps noted by a run inside the tool, and not here
                 if not self._interrupted:  # else the run is about to be stopped, and the call answered as cancelled
@@ -243,8 +257,11 @@ class Foreground:
             self._waited = True
             future, self._stop = begin()
             future.add_done_callback(lambda _: self._jobs.put(None))
+            outer = current_purse.get()
             while not future.done() and not self._interrupted:
                 self._do_next()
+                if outer is not None and outer.is_over():  # the run whose tool waits here has ended without it
+                    self._stop_once()
             if self._interrupted:
                 self._stop_once()
                 raise RunInterrupted(closed=_ends_soon(future))

@@ -11,19 +11,20 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from agentnb.core.compaction import Compacted, WhyCompacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
-from agentnb.core.usage import Usage
+from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import sentences
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the log's schema; a reader refuses what is newer than itself, and reads what is older.
 
-A new kind of event is a new version: with 2 came questions.
+A new kind of event is a new version: with 2 came questions, with 3 compaction and recovery.
 """
 
 Status: TypeAlias = Literal[
@@ -84,6 +85,8 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     """The list it goes on with."""
     resting_todos: tuple[Todo, ...] = ()
     """The conversation's list, where this run keeps none: handed on to the next."""
+    compacted: Compacted | None = None
+    """How the conversation it goes on with is sent, if that was compacted."""
 
 
 class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=False):
@@ -116,6 +119,24 @@ class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled", gc
     reason: str
     status: int | None = None
     heard: str = ""
+
+
+class CompactionStarted(Event, frozen=True, kw_only=True, tag="compaction_started", gc=False):
+    """The conversation has become too long to be sent whole: a summary of its middle, so many messages, is being written."""
+
+    why: WhyCompacted
+    messages: int
+
+
+class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted", gc=False):
+    """From here on a summary is sent in the place of the conversation's middle. ``problem`` says why there is none, if so."""
+
+    why: WhyCompacted
+    compacted: Compacted
+    usage: Usage = NOTHING_USED
+    """Of the call that wrote it; nothing where no model was asked."""
+    seconds: float = 0.0
+    problem: str = ""
 
 
 class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=False):
@@ -195,15 +216,16 @@ class LoopDetected(Event, frozen=True, kw_only=True, tag="loop_detected", gc=Fal
 
 
 class RoundFinished(Event, frozen=True, kw_only=True, tag="round_finished", gc=False):
-    """The turn is over: every call of it has its result."""
+    """The turn is over: every call of it has its result. ``spent_inside``: US dollars that runs its tools began have spent."""
 
     index: int
     status: RoundStatus
     seconds: float = 0.0
+    spent_inside: float = 0.0
 
 
 class LimitReached(Event, frozen=True, kw_only=True, tag="limit_reached", gc=False):
-    """A limit of the agent ended the run; ``limit`` is its name and the stop reason."""
+    """A limit of the agent ended the run; ``limit`` is its name and the stop reason, ``value`` what it was set to."""
 
     limit: str
     value: float
@@ -214,6 +236,12 @@ class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", 
 
     command: Literal["stop", "pause", "resume", "say"]
     text: str = ""
+
+
+class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
+    """The process that made the run had died, and another goes on with it. ``schema``: the version that writes from here on."""
+
+    schema: int
 
 
 class Warned(Event, frozen=True, kw_only=True, tag="warned", gc=False):
@@ -253,6 +281,8 @@ AnyEvent: TypeAlias = (
     | RoundStarted
     | GuidanceGiven
     | RetryScheduled
+    | CompactionStarted
+    | ContextCompacted
     | ModelReplied
     | ToolStarted
     | ToolFinished
@@ -264,6 +294,7 @@ AnyEvent: TypeAlias = (
     | LoopDetected
     | LimitReached
     | CommandReceived
+    | RunRecovered
     | Warned
     | ErrorRaised
     | RunFinished

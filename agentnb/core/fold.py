@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from agentnb.core import events as e
 from agentnb.core.call_window import call_key
+from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import judged
-from agentnb.core.messages import Message, ToolCall, user
+from agentnb.core.messages import Message, ToolCall, ToolResult, user
 from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach, CallRecord, Retry, WorkflowRound
 from agentnb.core.todos import has_one_in_progress, has_open, is_open, newly_blocked, newly_completed
+from agentnb.core.usage import Usage
 
 if TYPE_CHECKING:
     from agentnb.core.run import Run
@@ -49,7 +51,11 @@ def _run_started(run: Run, event: e.RunStarted) -> None:
     run._inherited = len(event.history)
     run._messages.extend(event.history)
     run._messages.append(event.prompt)
-    run._call_ids.update(call.id for message in event.history for call in message.calls)
+    run._results.update((call.id, None) for message in event.history for call in message.calls)
+    run._results.update(
+        (part.call_id, part) for message in event.history for part in message.parts if isinstance(part, ToolResult)
+    )
+    run._compacted = event.compacted
     run._todos = event.todos
     run._todos_unseen = bool(event.todos)
     run._resting_todos = event.resting_todos
@@ -64,7 +70,8 @@ def _round_started(run: Run, event: e.RoundStarted) -> None:
         run._messages.append(user(event.continuation))
     if run._rounds and event.reason in STATUS_OF_REASON:
         run._rounds[-1] = replace(run._rounds[-1], status=STATUS_OF_REASON[event.reason])
-    run._rounds.append(WorkflowRound(event.index, event.reason, event.at, note=event.note))
+    run._rounds.append(WorkflowRound(event.index, event.reason, event.at, note=event.note, recovered=run._recovered))
+    run._recovered = False
     run._tallies.begun(event.reason)
     run._todos_before.clear()
 
@@ -80,13 +87,36 @@ def _retry_scheduled(run: Run, event: e.RetryScheduled) -> None:
     run._rounds[-1] = replace(current, retries=(*current.retries, retry))
 
 
+def _compaction_started(run: Run, event: e.CompactionStarted) -> None:
+    current = run._rounds[-1]
+    run._rounds[-1] = replace(current, compactions=(*_whole(current.compactions), Compaction(event.why)))
+
+
+def _context_compacted(run: Run, event: e.ContextCompacted) -> None:
+    current = run._rounds[-1]
+    done = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
+    run._rounds[-1] = replace(current, compactions=(*_whole(current.compactions), done))
+    run._compacted = event.compacted
+    _used(run, event.usage)
+
+
+def _whole(compactions: tuple[Compaction, ...]) -> tuple[Compaction, ...]:
+    return tuple([one for one in compactions if one.compacted is not None])
+
+
+def _used(run: Run, usage: Usage) -> None:
+    run._usage = usage if run._usage is None else run._usage + usage
+    run._tallies.spent += usage.cost or 0.0
+
+
 def _model_replied(run: Run, event: e.ModelReplied) -> None:
     message = event.message
     calls = message.calls
     run._todos_unseen = False
     run._messages.append(message)
-    run._call_ids.update([call.id for call in calls])
-    run._usage = event.usage if run._usage is None else run._usage + event.usage
+    for call in calls:
+        run._results[call.id] = None
+    _used(run, event.usage)
     goes_on = run._rounds[-1].reason == "reply_cut"  # with the words that were cut off
     run._text = run._text + message.text if goes_on else message.text or run._text
     run._rounds[-1] = replace(
@@ -116,6 +146,8 @@ def _tool_started(run: Run, event: e.ToolStarted) -> None:
     if len(records) != 1 or records[0].call is not event.call:  # it is the model's own, as a rule; a gate may have changed it
         _put_started(run, event.call)
     run._calls.started(event.call)
+    run._tallies.calls += 1
+    run._tallies.calls_this_turn += 1
 
 
 def _put_started(run: Run, call: ToolCall) -> None:
@@ -127,6 +159,7 @@ def _tool_finished(run: Run, event: e.ToolFinished) -> None:
     result = event.result
     answer = {"result": result, "seconds": event.seconds, "traceback": event.traceback, "display": event.display}
     _put_record(run, result.call_id, **answer)
+    run._results[result.call_id] = result
     run._calls.finished(result)
     if run._todos or run._todos_before:
         _check_tracked(run, result.call_id)
@@ -147,6 +180,7 @@ def _check_tracked(run: Run, call_id: str) -> None:
 
 def _call_blocked(run: Run, event: e.CallBlocked) -> None:
     _put_record(run, event.call.id, result=event.result, rule=event.rule)
+    run._results[event.call.id] = event.result
     run._calls.blocked(event.call)
 
 
@@ -186,13 +220,15 @@ def _model_changed_todos(run: Run, event: e.TodosChanged) -> None:
 
 def _round_finished(run: Run, event: e.RoundFinished) -> None:
     current = run._rounds[-1]
+    run._tallies.spent_inside += event.spent_inside
     if current.records:
         run._messages.append(Message("tool", current.results))
     said_before = run._answers.add(current.index, current.text) if current.is_text_only else None
-    conduct = current.conduct._replace(repeats=said_before is not None) if current.guidance else None
+    conduct = run._tallies.conduct(current, said_before is not None) if current.guidance else None
     run._rounds[-1] = current = replace(
         current,
         status=event.status,
+        compactions=_whole(current.compactions) if current.compactions else (),
         ended_at=event.at,
         seconds=event.seconds,
         followed=tuple([judged(one.cell, conduct) for one in current.guidance]) if conduct is not None else (),
@@ -238,6 +274,18 @@ def _set_status(run: Run) -> None:
     run._status = "waiting_on_user" if run._paused or run._waiting else "running"
 
 
+def _run_recovered(run: Run, event: e.RunRecovered) -> None:
+    current = run._rounds[-1] if run._rounds else None
+    if current is not None and current.status == "running":
+        run._rounds[-1] = replace(current, recovered=True, compactions=_whole(current.compactions))
+    else:
+        run._recovered = True
+    run._paused = False
+    run._waiting = ()  # whoever waited for an answer has died
+    run._tallies.times_recovered += 1
+    _set_status(run)
+
+
 def _warned(run: Run, event: e.Warned) -> None:
     run._warnings.append(event.message)
 
@@ -264,6 +312,8 @@ HANDLERS: dict[type[e.Event], Callable[[Run, Any], None]] = {
     e.RoundStarted: _round_started,
     e.GuidanceGiven: _guidance_given,
     e.RetryScheduled: _retry_scheduled,
+    e.CompactionStarted: _compaction_started,
+    e.ContextCompacted: _context_compacted,
     e.ModelReplied: _model_replied,
     e.ToolStarted: _tool_started,
     e.ToolFinished: _tool_finished,
@@ -275,6 +325,7 @@ HANDLERS: dict[type[e.Event], Callable[[Run, Any], None]] = {
     e.LoopDetected: _loop_detected,
     e.LimitReached: _limit_reached,
     e.CommandReceived: _command_received,
+    e.RunRecovered: _run_recovered,
     e.Warned: _warned,
     e.ErrorRaised: _error_raised,
     e.RunFinished: _run_finished,

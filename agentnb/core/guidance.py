@@ -12,6 +12,10 @@ INTERVENTION = "intervention"
 """The cell of what is said where the loop goes on although the model gave no cause."""
 WORKFLOW = "workflow"
 ALREADY_SAID = "already_said"
+TOOL_FAILED = "tool_failed"
+"""The cell of what is said after a round in which a tool failed."""
+FAILURE_LOOP = "failure_loop"
+"""The cell of what is said where one tool failed in several rounds in a row."""
 TODO_LIST = "todo_list"
 """The cell of what only informs: the list, where the model has not seen it as it is."""
 
@@ -22,7 +26,7 @@ class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     set: str
     """The name of the guidance set they are from."""
     cell: str
-    """One of `CELLS`, ``intervention``, ``workflow``, ``already_said`` or ``todo_list``."""
+    """One of `CELLS`, ``intervention``, ``workflow``, ``already_said``, ``tool_failed``, ``failure_loop`` or ``todo_list``."""
     text: str
     level: int = 1
     """How strong, 1 to 3."""
@@ -59,6 +63,10 @@ class Conduct(NamedTuple):
     """Whether the model said with its marker that all is complete."""
     repeats: bool
     """Whether its answer was given before."""
+    made_again: bool = False
+    """Whether it has calls, and all of them failed in the round before and were made again, unchanged."""
+    failed_again: bool = False
+    """Whether it has calls, all of tools that failed in several rounds in a row, and none of them went well."""
 
 
 def judged(cell: str, conduct: Conduct) -> Followed:
@@ -94,6 +102,22 @@ def _said_something_new(conduct: Conduct) -> Followed:
     return _called_or_complete(conduct)
 
 
+def _adapted(conduct: Conduct) -> Followed:
+    if conduct.made_again:
+        return Followed(False, "the call that had failed was made again, unchanged")
+    return Followed(True, "another call was made") if conduct.called else _spoke_or_called(conduct)
+
+
+def _broke_the_loop(conduct: Conduct) -> Followed:
+    if conduct.failed_again:
+        return Followed(False, "the tool that keeps failing was called again, and nothing else")
+    return _spoke_or_called(conduct)
+
+
+def _spoke_or_called(conduct: Conduct) -> Followed:
+    return Followed(True, "answered in words") if conduct.answered else _has_call(conduct)
+
+
 def _progressed(conduct: Conduct) -> Followed:
     if conduct.completed:
         return Followed(True, "a todo was completed")
@@ -110,5 +134,7 @@ _JUDGES = {
     "text": _called_or_complete,
     WORKFLOW: _called_or_complete,
     ALREADY_SAID: _said_something_new,
+    TOOL_FAILED: _adapted,
+    FAILURE_LOOP: _broke_the_loop,
     INTERVENTION: _progressed,
 }

@@ -42,11 +42,13 @@ class EventLog:
         *,
         parent_id: str | None = None,
         watchers: Iterable[Watcher] = (),
+        run: Run | None = None,
     ) -> None:
+        """``run``: one that is gone on with, folded from its log, whose end is not written yet."""
         self.id = run_id
-        self.run = Run()
+        self.run = Run() if run is None else run
         self._parent_id = parent_id
-        self._seq = 0
+        self._seq = len(self.run.events)
         self._writer: Writer | None = None
         self._closed = False
         self._untold: AnyEvent | None = None

@@ -35,6 +35,10 @@ class Sent(View[Message]):
         """The message to which the reply is, the last but for what was said of it, without what is said in passing."""
         return self._items[len(self) - 1] if self._lasting is None else self._lasting
 
+    def goes_on(self, before: Sent) -> bool:
+        """Whether these are the messages of that earlier request, of which only the last may have changed, and later ones."""
+        return self._kept is before._kept and len(before) <= len(self)
+
     def and_then(self, message: Message) -> Sent:
         """These messages with the beginning of the reply to them, and with what was made of them; the conversation stays."""
         length = len(self)

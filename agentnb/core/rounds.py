@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from agentnb.core.compaction import Compaction
 from agentnb.core.display_data import Table
 from agentnb.core.events import RoundStatus
 from agentnb.core.guidance import Conduct, Followed, Guidance
@@ -16,10 +17,18 @@ from agentnb.core.usage import Usage
 
 DUPLICATE = "duplicate_call_blocked"
 """The error code of a call that was not run because it repeats itself."""
-NOT_RUN = frozenset({"unknown_tool", "invalid_arguments", "cancelled", DUPLICATE})
+MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN = "max_tool_calls", "max_tool_calls_per_turn"
+"""The error codes of calls that were not run because there had been so many, and the stop reasons of these limits."""
+INTERRUPTED = "interrupted"
+"""The error code of a call during which the process died."""
+NOT_RUN = frozenset(
+    {"unknown_tool", "invalid_arguments", "cancelled", INTERRUPTED, DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN}
+)
 """Error codes of calls whose tool was not run, or not to an end."""
 
 
+FINAL_ANSWER = "final_answer"
+"""The reason of a round without tools at a limit."""
 BY_SCHEMA = "by_schema"
 """The key of a reply's metadata that says that its text was to keep to a JSON Schema."""
 
@@ -127,6 +136,10 @@ class WorkflowRound(msgspec.Struct, frozen=True):
     """Of this one model call."""
     retries: tuple[Retry, ...] = ()
     """The attempts at it that failed before the last one."""
+    compactions: tuple[Compaction, ...] = ()
+    """The times that the conversation was compacted before its request could be sent; the last may be under way."""
+    recovered: bool = False
+    """Whether the process died in this round, or right before it, and another went on."""
     model_seconds: float = 0.0
     """From the request to the whole reply."""
     metadata: dict[str, Any] = {}
@@ -157,6 +170,11 @@ class WorkflowRound(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """What the model said."""
         return self.reply.text if self.reply is not None else ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is the answer that was asked for when a limit was reached."""
+        return self.reason == FINAL_ANSWER
 
     @property
     def is_continuation(self) -> bool:

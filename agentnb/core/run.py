@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from agentnb.core import events as e
 from agentnb.core.call_window import CallWindow
+from agentnb.core.compaction import Compacted
 from agentnb.core.fold import HANDLERS
-from agentnb.core.messages import Message
+from agentnb.core.messages import Message, ToolResult
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.similarity import Answers
@@ -41,8 +42,8 @@ class Run:
         "_agent",
         "_answers",
         "_batch",
-        "_call_ids",
         "_calls",
+        "_compacted",
         "_continued_from",
         "_ended_at",
         "_error",
@@ -57,7 +58,9 @@ class Run:
         "_paused",
         "_pending",
         "_prompt",
+        "_recovered",
         "_resting_todos",
+        "_results",
         "_rounds",
         "_seconds",
         "_settings",
@@ -95,7 +98,11 @@ class Run:
         self._pending: list[Message] = []
         self._rounds: list[WorkflowRound] = []
         self._views = _Views(View(self._events), View(self._messages), View(self._pending), View(self._rounds))
-        self._call_ids: set[str] = set()
+        self._results: dict[str, ToolResult | None] = {}
+        """The answer to each call of the conversation, None while there is none."""
+        self._compacted: Compacted | None = None
+        self._recovered = False
+        """Another process goes on with it, and has not begun a round yet."""
         self._todos: tuple[Todo, ...] = ()
         self._resting_todos: tuple[Todo, ...] = ()
         self._todos_begun: set[tuple[int, str]] = set()
@@ -250,6 +257,31 @@ class Run:
         return self.usage.cost
 
     @property
+    def spent(self) -> float:
+        """US dollars for those of its model calls of which the price is known."""
+        return self._tallies.spent
+
+    @property
+    def calls_made(self) -> int:
+        """Tool calls that were let run so far."""
+        return self._tallies.calls
+
+    @property
+    def calls_this_turn(self) -> int:
+        """Of these, those since the person last spoke."""
+        return self._tallies.calls_this_turn
+
+    @property
+    def compacted(self) -> Compacted | None:
+        """How its conversation is sent now, if it was compacted."""
+        return self._compacted
+
+    @property
+    def times_recovered(self) -> int:
+        """How often another process went on with it, after one had died."""
+        return self._tallies.times_recovered
+
+    @property
     def status(self) -> e.Status:
         """running, waiting_on_user, completed, limited, stopped, cancelled, interrupted or failed."""
         return self._status
@@ -330,8 +362,14 @@ class Run:
 
     @property
     def is_answered(self) -> bool:
-        """Whether it has come to an answer: its last round is words alone, and nothing cut it short."""
-        return self._status == "completed" and bool(self._rounds) and not self._rounds[-1].records
+        """Whether it has come to an answer: its last round is words alone, and nothing cut it short; or the model was asked for
+        what it had when a limit was reached.
+        """
+        if not self._rounds or self._rounds[-1].records:
+            return False
+        return self._status == "completed" or (
+            self._status == "limited" and self._rounds[-1].is_final and bool(self._rounds[-1].text.strip())
+        )
 
     @property
     def open_round(self) -> WorkflowRound | None:
@@ -341,7 +379,11 @@ class Run:
 
     def has_call_id(self, call_id: str) -> bool:
         """Whether a call of this conversation already has this id."""
-        return call_id in self._call_ids
+        return call_id in self._results
+
+    def result_of(self, call_id: str) -> ToolResult | None:
+        """The answer to this call of the conversation; None if there is none, or no such call."""
+        return self._results.get(call_id)
 
     def apply(self, event: e.AnyEvent) -> None:
         """Take in the next event. Only the log does this."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from agentnb.core.guidance import CELLS
+from agentnb.core.guidance import CELLS, Conduct
 from agentnb.core.rounds import WorkflowRound, is_blocked
+from agentnb.core.tool_failures import ToolFailures
 
 INTERVENTIONS = frozenset({"open_todos", "planning_only", "strict_todos"})
 """Reasons of a round that an intervention brought about."""
@@ -40,6 +41,18 @@ class Tallies:
     """As above."""
     same_batch: int = 0
     """Rounds in a row with exactly the calls of the round before."""
+    failures: ToolFailures = dataclasses.field(default_factory=ToolFailures)
+    """Of tools."""
+
+    calls: int = 0
+    """Tool calls that were let run, of the whole run."""
+    calls_this_turn: int = 0
+    """Of these, those since the person last spoke."""
+    spent: float = 0.0
+    """US dollars, of the calls of the model that have a price."""
+    spent_inside: float = 0.0
+    """US dollars, of runs that its tools began."""
+    times_recovered: int = 0
 
     def begun(self, reason: str) -> None:
         """A round was begun for this reason."""
@@ -51,8 +64,15 @@ class Tallies:
         elif reason == NUDGE:
             self.nudges += 1
 
+    def conduct(self, one: WorkflowRound, repeats: bool) -> Conduct:
+        """What a round that is about to be over did, also beside the last. ``repeats``: whether its answer was given before."""
+        return one.conduct._replace(
+            repeats=repeats, made_again=self.failures.made_again(one), failed_again=self.failures.failed_again(one)
+        )
+
     def ended(self, one: WorkflowRound, same_batch: bool) -> None:
         """A round is over."""
+        self.failures.ended(one)
         if one.records:
             self._called(one, same_batch)
         if one.completed:
@@ -85,4 +105,5 @@ class Tallies:
     def person_spoke(self) -> None:
         """What the person says is new: rows begin anew."""
         self.attempts = self.planning_only = self.continuations = self.ignored = 0
-        self.repeated = self.all_blocked = self.same_batch = 0
+        self.repeated = self.all_blocked = self.same_batch = self.calls_this_turn = 0
+        self.failures.person_spoke()

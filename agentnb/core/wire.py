@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-from agentnb.core.events import SCHEMA, AnyEvent
+from agentnb.core.events import SCHEMA, AnyEvent, RunRecovered
 from agentnb.errors import TraceError
 
 _encoder = msgspec.json.Encoder()
@@ -51,11 +51,14 @@ def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
         if number == 1:
             _check_head(line, source)
         try:
-            events.append(decode(line))
+            event = decode(line)
         except TraceError as error:
             if next(rest, None) is None and (number > 1 or not line.endswith(b"\n")):
                 break
             raise TraceError(f"{source}, line {number}: {error.what}") from error
+        if isinstance(event, RunRecovered):
+            _check_schema(event.schema, source)  # a newer version may have written on what an older one began
+        events.append(event)
     if not events:
         raise TraceError(f"{source} holds no whole event", "The run was cut off before it began: nothing is lost")
     return events
@@ -73,8 +76,12 @@ def _check_head(line: bytes, source: str) -> None:
         ) from error
     if head.kind != "run_started":
         raise TraceError(f"{source} is not a whole run log: it begins with {head.kind}, not with run_started")
-    if head.schema > SCHEMA:
+    _check_schema(head.schema, source)
+
+
+def _check_schema(schema: int, source: str) -> None:
+    if schema > SCHEMA:
         raise TraceError(
-            f"{source} was written by a newer agentnb (schema {head.schema}, this version reads up to {SCHEMA})",
+            f"{source} was written by a newer agentnb (schema {schema}, this version reads up to {SCHEMA})",
             "Upgrade with: pip install --upgrade agentnb",
         )

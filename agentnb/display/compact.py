@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.run import Run
+from agentnb.display.asides import asides
 from agentnb.display.head import chip_html, note_tone, prompt_html
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.style import inlined
-from agentnb.display.wording import MARKS, asides, clean, counted, cut, first_line, meta, state, todo_lines, told
+from agentnb.display.wording import (
+    MARKS,
+    as_left,
+    clean,
+    counted,
+    cut,
+    first_line,
+    meta,
+    shown_answer,
+    state,
+    todo_lines,
+    told,
+)
 
 MOST_OF_A_PROMPT = 300
 MOST_OF_AN_ANSWER = 2_500
@@ -43,11 +57,12 @@ def _head(run: Run) -> Html:
 
 def _answer(run: Run) -> Html:
     """As Markdown; what would make too much HTML of it, as plain words."""
-    if not run.is_answered or not run.text.strip():
+    answer = shown_answer(run).strip()
+    if not answer:
         return NOTHING
-    text = cut(run.text.strip(), MOST_OF_AN_ANSWER)
+    text = cut(answer, MOST_OF_AN_ANSWER)
     html = inlined(tag("div", "compact-answer", markdown_html(text, MOST_OF_AN_ANSWER + 100)))
-    return html if _size(html) <= ROOM["answer"] else tag("pre", "compact-lines", words(run.text.strip(), 800))
+    return html if _size(html) <= ROOM["answer"] else tag("pre", "compact-lines", words(answer, 800))
 
 
 def _notes(run: Run) -> Iterable[Html]:
@@ -57,19 +72,20 @@ def _notes(run: Run) -> Iterable[Html]:
 
 def _rounds(run: Run) -> Html:
     """Without the last one where that is the answer, which stands above."""
-    count = len(run.rounds) - run.is_answered
-    last = run.rounds[max(0, count - LAST_ROUNDS) : count]
-    lines = _that_fit([_round_line(one) for one in last], ROOM["rounds"], newest=True)
+    rounds = as_left(run)
+    count = len(rounds) - bool(shown_answer(run))
+    last = rounds[max(0, count - LAST_ROUNDS) : count]
+    lines = _that_fit([_round_line(one, run.settings) for one in last], ROOM["rounds"], newest=True)
     if earlier := count - len(lines):
         lines.insert(0, counted(earlier, "earlier round"))
     return _lines("compact-lines", lines)
 
 
-def _round_line(one: WorkflowRound) -> str:
+def _round_line(one: WorkflowRound, settings: Mapping[str, Any]) -> str:
     """``  3  I look first.  load ✓, describe ✗ failed``."""
     said = [first_line(clean(one.text), 60)] if one.text.strip() else []
     calls = ", ".join(_call(record) for record in one.records)
-    told = [line.text for line in asides(one) if line.at_once]
+    told = [line.text for line in asides(one, settings) if line.at_once]
     line = "  ".join([*said, calls] if calls else said or told or [one.status])
     return f"{one.index + 1:>3}  {line if len(line) <= LINE else line[: LINE - 1] + '…'}"
 

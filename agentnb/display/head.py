@@ -7,16 +7,18 @@ from datetime import datetime, timedelta
 from agentnb.core.events import RetryScheduled
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
+from agentnb.display.elapsed import Elapsed
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.totals import Totals
 from agentnb.display.wording import (
+    amount,
     chip,
     counted,
     duration,
     first_line,
     leaves_todos,
     thousands,
-    tokens_and_cost,
+    used,
 )
 
 TONES = {
@@ -73,9 +75,9 @@ def _milliseconds(at: datetime) -> int:
     return round(at.timestamp() * 1_000)
 
 
-def meta_html(run: Run, totals: Totals, *, ticks: bool = False) -> Html:
-    """How far it has come, and what that took. ``ticks``: the time that has passed is counted where it is shown."""
-    parts = [_rounds(run), _elapsed(run, ticks), *map(words, tokens_and_cost(run.usage)), *_ended(run, totals)]
+def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
+    """How far it has come, and what that took, each beside its limit. With ``elapsed`` time is counted where it is shown."""
+    parts = [_rounds(run), _elapsed(run, elapsed), *map(words, used(run)), *_ended(run, totals)]
     shown = [part for part in parts if part]
     return tag("span", "meta", _divided([tag("span", "part", part) for part in shown], " · "))
 
@@ -92,11 +94,22 @@ def _rounds(run: Run) -> Html:
     return words(counted(len(run.rounds), "round")) if run.rounds else NOTHING
 
 
-def _elapsed(run: Run, ticks: bool) -> Html:
+def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
     if run.ended_at is not None:
         return words(duration(run.seconds))
-    since = run.started_at if ticks and run.should_continue else None
-    return tag("span", "", "", data_since=str(_milliseconds(since))) if since is not None else NOTHING
+    if elapsed is None or not run.should_continue:
+        return NOTHING
+    most = amount(run.settings.get("max_seconds"))
+    limit = words(f" of {_clock(most)}" if most else "")
+    if elapsed.standing is not None:
+        return joined(_clock(elapsed.standing), limit)
+    since = elapsed.since
+    return joined(tag("span", "", "", data_since=str(_milliseconds(since))), limit) if since is not None else NOTHING
+
+
+def _clock(seconds: float) -> str:
+    """``01:30``, as the page counts; of less than a second in its own words."""
+    return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}" if seconds >= 1 or not seconds else duration(seconds)
 
 
 def _ended(run: Run, totals: Totals) -> list[Html]:
@@ -120,14 +133,29 @@ def totals_html(run: Run, totals: Totals) -> Html:
     rows = [
         ("input", _input(run.usage)),
         ("output", thousands(run.usage.output) if run.usage.output else ""),
-        ("tool calls", totals.with_ends(str(totals.calls)) if totals.calls else ""),
+        ("tool calls", _calls(run, totals)),
+        ("since you last spoke", _calls_this_turn(run)),
         ("guidance followed", f"{totals.followed} of {totals.judged}" if totals.judged else ""),
         ("model calls tried again", str(totals.retried) if totals.retried else ""),
+        ("summed up", counted(totals.summed, "time") if totals.summed else ""),
     ]
     shown = [
         joined(tag("span", "", name, tag("span", "unseen", ": ")), tag("span", "value", value)) for name, value in rows if value
     ]
     return joined(tag("div", "title", "Run"), tag("div", "totals", _divided(shown, " · "))) if shown else NOTHING
+
+
+def _calls(run: Run, totals: Totals) -> str:
+    """How many calls there were; beside a limit, how many of them count for it."""
+    most = amount(run.settings.get("max_tool_calls"))
+    if most is not None and run.should_continue:
+        return f"{run.calls_made} of {most:g}"
+    return totals.with_ends(str(totals.calls)) if totals.calls else ""
+
+
+def _calls_this_turn(run: Run) -> str:
+    most = amount(run.settings.get("max_tool_calls_per_turn"))
+    return f"{run.calls_this_turn} of {most:g}" if most is not None and run.should_continue else ""
 
 
 def _input(usage: Usage) -> str:

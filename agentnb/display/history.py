@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agentnb.display.head import MARKS, TONES
-from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.style import kept
-from agentnb.display.wording import CHIPS, clean, counted, first_line, thousands
+from agentnb.display.wording import CHIPS, SHORT_ID, clean, counted, first_line, short_id, thousands
 from agentnb.traces.summaries import RunSummary
 
 MOST_OPENING = 20
 """Runs of a list that open to themselves: they stay in the notebook, so their size is bounded. More are lines of text."""
-SHORT_ID = 8
-"""Characters from the end of an id that name a run well enough for ``%agent load``."""
+LIMITS = {
+    "max_rounds": "rounds",
+    "max_tool_calls": "calls",
+    "max_tool_calls_per_turn": "calls",
+    "max_seconds": "time",
+    "max_tokens": "tokens",
+    "budget": "budget",
+    "session_budget": "session",
+}
+"""What a run that stopped at a limit had no more of, in a word."""
 
 
 def history_text(found: Sequence[RunSummary], told: str) -> str:
@@ -29,27 +37,40 @@ def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str
 
 
 def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
-    """Whether each of these words occurs in its status, its model or its prompt."""
-    told = "\n".join((one.status, CHIPS.get(one.status, ""), one.model, one.prompt)).casefold()
+    """Whether each of these words occurs in its status and how it came to that, its model or its prompt."""
+    recovered = "recovered" if one.recovered else ""
+    told = "\n".join((one.status, CHIPS.get(one.status, ""), one.stop_reason, recovered, one.model, one.prompt)).casefold()
     return all(word.casefold() in told for word in wanted)
 
 
 def _line(one: RunSummary) -> str:
-    took = f"{first_line(one.status, 20):<11} {counted(one.rounds, 'round'):>10}  {cost_told(one):>8}"
-    return clean(f"{first_line(one.id, 100)}  {took}  {first_line(one.model, 22):<22}  {first_line(one.prompt, 34)}")
+    limit = LIMITS.get(one.stop_reason) if one.status == "limited" else None
+    status = f"limit: {limit}" if limit else first_line(one.status, 20)
+    took = f"{status:<14} {counted(one.rounds, 'round'):>10}  {cost_told(one):>8}"
+    recovered = "  (recovered)" if one.recovered else ""
+    asked = f"{first_line(one.prompt, 34)}{recovered}"
+    return clean(f"{first_line(one.id, 100)}  {took}  {first_line(one.model, 22):<22}  {asked}")
 
 
 def _row(one: RunSummary, open_run: Callable[[str], Html]) -> Html:
-    first = tag("span", "history-first", status_html(one), " ", tag("span", "history-prompt", asked_html(one)))
+    recovered = joined(tag("span", "aside", "recovered"), " ") if one.recovered else NOTHING
+    asked = tag("span", "history-prompt", asked_html(one))
+    first = tag("span", "history-first", status_html(one), " ", recovered, asked)
     summary = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(one)))
     return tag("details", "history-run", summary, tag("div", "history-open", open_run(one.id)))
 
 
 def status_html(one: RunSummary) -> Html:
-    """How it stands: a mark and a word."""
+    """How it stands: a mark and a word; of one that stopped at a limit, at which."""
     tone = TONES.get(one.status, "warn")
     mark = tag("span", "mark", MARKS[tone], aria_hidden="true")
-    return tag("b", f"history-status {tone}", mark, f" {CHIPS.get(one.status, one.status)}")
+    return tag("b", f"history-status {tone}", mark, f" {state_told(one)}")
+
+
+def state_told(one: RunSummary) -> str:
+    """``Done``, ``Limit: budget``."""
+    limit = LIMITS.get(one.stop_reason) if one.status == "limited" else None
+    return f"Limit: {limit}" if limit else CHIPS.get(one.status, one.status)
 
 
 def asked_html(one: RunSummary) -> Html:
@@ -65,7 +86,7 @@ def _figures(one: RunSummary) -> Html:
         ("tokens", f"{thousands(one.tokens)} tokens" if one.tokens is not None else "", None),
         ("cost", cost_told(one), None),
         ("model", first_line(clean(one.model), 40), first_line(one.model, 300)),
-        ("id", f"…{one.id[-SHORT_ID:]}" if len(one.id) > SHORT_ID else one.id, one.id),
+        ("id", f"…{short_id(one.id)}" if len(one.id) > SHORT_ID else one.id, one.id),
     ]
     shown = [piece for name, text, title in cells for piece in (tag("span", f"history-{name}", text, title=title), " ")]
     return tag("span", "history-figures", *shown[:-1])

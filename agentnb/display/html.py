@@ -6,6 +6,7 @@ is fetched. The pieces are those of the live card.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from agentnb.agent.past_requests import requests_of
@@ -13,6 +14,7 @@ from agentnb.core.messages import Image
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import Run
+from agentnb.display.asides import asides
 from agentnb.display.head import chip_html, meta_html, model_html, note_tone, prompt_html, totals_html
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
@@ -23,8 +25,9 @@ from agentnb.display.style import inlined, kept
 from agentnb.display.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.todos import todos_html
 from agentnb.display.totals import Totals
-from agentnb.display.wording import asides, counted, leaves_todos, told
+from agentnb.display.wording import as_left, counted, cut, leaves_todos, shown_answer, times, told
 
+_COMMAND = re.compile(r"(%%?agent [\w=.-][\w =.-]{0,70})(?=$|[,;.](?: |$))")
 MOST_OF_PICTURES = 4_000_000
 """Bytes of all pictures of a run, which stay in the notebook when it is saved; of more the last are shown."""
 MOST_ROUNDS = 400
@@ -52,14 +55,15 @@ def run_html(
 
 def plain_html(run: Run, form: Form, *, last_text: bool = True, prompt: bool = False) -> Html:
     """As `run_html`, for where there is a style sheet."""
-    totals = Totals(run.rounds)
-    form = form._replace(effects=effects_of(run.tools), over=not run.should_continue)
+    totals = Totals(as_left(run))
+    form = form._replace(effects=effects_of(run.tools), settings=run.settings, over=not run.should_continue)
+    answer = shown_answer(run)
     return tag(
         "div",
         "run",
         head_html(run, totals),
         prompt_html(run.prompt) if prompt else NOTHING,
-        answer_html(run.text) if run.is_answered and last_text else NOTHING,
+        answer_html(answer) if answer and last_text else NOTHING,
         tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING,
         _what_it_did(run, totals, form),
         notes_html(run),
@@ -74,7 +78,7 @@ def running_html(run: Run, *, streaming: str = "", drawn: dict[int, Html] | None
     drawn = {} if drawn is None else drawn
     shown = run.rounds[-ROUNDS_WHILE_RUNNING:]
     left_out = len(run.rounds) - len(shown)
-    form = Form(pictures=False, effects=effects_of(run.tools))  # it is drawn many times a second
+    form = Form(pictures=False, effects=effects_of(run.tools), settings=run.settings)  # it is drawn many times a second
     rounds = [_drawn(one, drawn, form, run.waiting if one is run.open_round else ()) for one in shown]
     earlier = tag("div", "aside", counted(left_out, "earlier round")) if left_out else NOTHING
     text = tag("div", "streaming", words(streaming, MOST_OF_A_TEXT)) if streaming else NOTHING
@@ -103,38 +107,48 @@ def head_html(run: Run, totals: Totals) -> Html:
 
 def notes_html(run: Run) -> Html:
     """What the person should know besides, and how it ended if it did not simply come to its end."""
-    return joined(*[tag("div", f"note {note_tone(run)}", words(note, 2_000)) for note in told(run)])
+    return joined(*[tag("div", f"note {note_tone(run)}", _with_commands(note)) for note in told(run)])
+
+
+def _with_commands(note: str) -> Html:
+    """What is to be typed as such, on one line."""
+    pieces = _COMMAND.split(cut(note, 2_000))
+    return joined(*[tag("code", "command", piece) if place % 2 else words(piece) for place, piece in enumerate(pieces)])
 
 
 def _what_it_did(run: Run, totals: Totals, form: Form) -> Html:
     rounds = _rounds(run, form)
     if not rounds:
         return NOTHING
-    counts = [counted(totals.rounds, "round"), totals.calls_told, totals.guidance_told, totals.found_told]
+    recovered = f"recovered {times(run.times_recovered)}" if run.times_recovered else ""
+    calls, guidance = totals.calls_told, totals.guidance_told
+    counts = [counted(totals.rounds, "round"), calls, guidance, totals.summed_told, recovered, totals.found_told]
     summary = tag("summary", "summary", "What it did: " + " · ".join(one for one in counts if one))
-    went_well = run.status == "completed" and not totals.failed and not leaves_todos(run)
+    answered = run.status == "completed" or bool(shown_answer(run))
+    went_well = answered and not totals.failed and not leaves_todos(run)
     body = tag("div", "rounds", *rounds, tag("div", "list", totals_html(run, totals)))
     return tag("details", "", summary, body, open=form.is_open("rounds", not went_well or any(form.folds.values())))
 
 
 def _rounds(run: Run, form: Form) -> list[Html]:
-    hidden = run.rounds[-1].index if run.is_answered else -1  # the last round is the answer, and shown as such
-    pictured = pictured_rounds(run.rounds, None if form.whole else MOST_OF_PICTURES)
+    hidden = run.rounds[-1].index if shown_answer(run) else -1  # the last round is the answer, and shown as such
+    all_rounds = as_left(run)
+    pictured = pictured_rounds(all_rounds, None if form.whole else MOST_OF_PICTURES)
     said, saw = Said(run.events), _seen(run, form)
     rounds = []
-    for place, one in enumerate(run.rounds):
-        if not form.whole and FIRST <= place < len(run.rounds) - MOST_ROUNDS:
+    for place, one in enumerate(all_rounds):
+        if not form.whole and FIRST <= place < len(all_rounds) - MOST_ROUNDS:
             if place == FIRST:
                 rounds.append(_left_out(run))
             continue
-        if one.index == hidden and not (_is_remarkable(one) or said.during(one.index) or len(run.rounds) > 1):
+        if one.index == hidden and not (_is_remarkable(one) or said.during(one.index) or len(all_rounds) > 1):
             continue
         pieces = round_pieces(
             one,
             form._replace(pictures=one.index in pictured),
             saw=saw.get(one.index, NOTHING),
             said=said.during(one.index),
-            questions=run.waiting if one is run.rounds[-1] else (),
+            questions=run.waiting if one is all_rounds[-1] else (),
             with_text=one.index != hidden,
         )
         rounds.append(round_html(one.index, pieces))

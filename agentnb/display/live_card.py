@@ -32,10 +32,21 @@ from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
+from agentnb.display.elapsed import Elapsed
 from agentnb.display.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.html import notes_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.rounds import Form, Pieces, call_html, effects_of, round_pieces, text_html, thinking_html
+from agentnb.display.rounds import (
+    Form,
+    Pieces,
+    call_html,
+    compactions_html,
+    effects_of,
+    retries_html,
+    round_pieces,
+    text_html,
+    thinking_html,
+)
 from agentnb.display.said import Said
 from agentnb.display.streamed_markdown import Blocks
 from agentnb.display.todos import todos_html
@@ -59,6 +70,7 @@ class LiveCard:
         self._form = Form(live=controls)
         self._totals = Totals()
         self._said = Said()
+        self._elapsed = Elapsed()
         self._asked: list[tuple[str, str]] = []
         self._rounds: dict[int, Pieces] = {}
         self._drawn: dict[str, tuple[tuple[object, ...], Html]] = {}
@@ -100,12 +112,13 @@ class LiveCard:
         elif isinstance(event, RoundFinished):
             self._totals.add(self.run.rounds[-1])
         elif isinstance(event, RunStarted):
-            self._form = self._form._replace(effects=effects_of(event.tools))
+            self._form = self._form._replace(effects=effects_of(event.tools), settings=event.settings)
         elif isinstance(event, CommandReceived):
             self._was_read(event)
         elif isinstance(event, RunFinished):
             self._asked.clear()
         self._said.take(event)
+        self._elapsed.take(event)
         self._stale.add(len(self.run.rounds) - 1)
 
     def _was_read(self, event: CommandReceived) -> None:
@@ -164,7 +177,7 @@ class LiveCard:
         totals = self._totals.and_of(current) if current is not None else self._totals
         now = {
             "chip": chip_html(run, hears=self.is_streaming),
-            "meta": joined(meta_html(run, totals, ticks=True), model_html(run)),
+            "meta": joined(meta_html(run, totals, self._elapsed), model_html(run)),
             "controls": self._controls_html(),
             "todos": todos_html(run.todos if todos is None else todos, live=self._controls),
             "totals": totals_html(run, totals),
@@ -213,14 +226,17 @@ class LiveCard:
             return round_pieces(one, self._form, said=said, questions=waiting)
         calls = {record.call.id for record in one.records}
         others = [question for question in waiting if question.call_id not in calls]
-        rest = round_pieces(replace(one, reply=None, records=()), self._form, said=said, questions=others)
-        first = {key: rest.pop(key) for key in ("saw", "retries") if key in rest}
+        bare = replace(one, reply=None, records=(), compactions=(), retries=())
+        rest = round_pieces(bare, self._form, said=said, questions=others)
+        first = {key: rest.pop(key) for key in ("saw", "recovered") if key in rest}
         return first | self._kept_pieces(one, {question.call_id: question for question in waiting}) | rest
 
     def _kept_pieces(self, one: WorkflowRound, asked: dict[str, WaitingOnUser]) -> Pieces:
         """The pieces of an open round that are many or long: drawn anew only when what they are made of is another object."""
         form = self._form
         found = {
+            "compactions": self._once("compactions", (one.compactions,), lambda: compactions_html(one, form)),
+            "retries": self._once("retries", (one.retries,), lambda: retries_html(one)),
             "thinking": self._once("thinking", (one.reply,), lambda: thinking_html(one, form)),
             "text": self._once("text", (one.reply,), lambda: text_html(one) if one.text.strip() else NOTHING),
         }

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import Thinking
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.tool_spec import ToolSpec
+from agentnb.display.asides import RECOVERED, compaction_line, guidance_line, retry_line
 from agentnb.display.findings import findings
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question import question_html
 from agentnb.display.tool_card import tool_card_html
-from agentnb.display.wording import counted, guidance_line, retry_line
+from agentnb.display.wording import counted
 
 MOST_OF_A_TEXT = 100_000
 MOST_OF_THINKING = 40_000
@@ -36,6 +38,8 @@ class Form(NamedTuple):
     """What the person has opened or closed, by the keys of the folds."""
     effects: Mapping[str, Collection[str]] = MappingProxyType({})
     """What the tools do to the world, by their names."""
+    settings: Mapping[str, Any] = MappingProxyType({})
+    """Of the run, for the limits it had."""
     over: bool = False
     """The run has ended: nobody waits for an answer to what it asked."""
 
@@ -64,8 +68,12 @@ def round_pieces(
 ) -> Pieces:
     """All there is to see of a round. ``saw`` is what the model saw, ``said`` what the person said in the course of it."""
     pieces: Pieces = {"saw": saw_html(one, saw, form)}
+    if one.recovered:
+        pieces["recovered"] = tag("div", "aside", f"↻ {RECOVERED}")
+    if one.compactions:
+        pieces["compactions"] = compactions_html(one, form)
     if one.retries:
-        pieces["retries"] = joined(*[tag("div", "aside warn", f"▲ {retry_line(retry)}") for retry in one.retries])
+        pieces["retries"] = retries_html(one)
     if thought := thinking_html(one, form):
         pieces["thinking"] = thought
     if with_text and one.text.strip():
@@ -114,6 +122,27 @@ def _verdict(given: Guidance, verdict: Followed | None) -> Html:
     what, _, result = line.partition(": ")
     mark, kind = ("✓", "good") if verdict.followed else ("✗", "warn")
     return joined(tag("span", "", f"{what}: "), tag("span", kind, f"{mark} {result}"))
+
+
+def retries_html(one: WorkflowRound) -> Html:
+    """A line for each attempt to reach the model that failed."""
+    return joined(*[tag("div", "aside warn", f"▲ {retry_line(retry)}") for retry in one.retries])
+
+
+def compactions_html(one: WorkflowRound, form: Form) -> Html:
+    """A line for each time the conversation was summed up before this round, which opens to the summary."""
+    return joined(*[_compaction(one.index, place, each, form) for place, each in enumerate(one.compactions)])
+
+
+def _compaction(index: int, place: int, one: Compaction, form: Form) -> Html:
+    line = compaction_line(one, form.settings)
+    if one.compacted is None:
+        return tag("div", "aside", f"{line} …")
+    if one.problem or not one.compacted.text:
+        return tag("div", "aside warn", f"▲ {line}")
+    key = f"summary:{index}:{place}"
+    body = tag("div", "summed", markdown_html(one.compacted.text.strip(), MOST_OF_A_TEXT))
+    return tag("details", "thinking", tag("summary", "aside", line), body, data_fold=key, open=form.is_open(key))
 
 
 def thinking_html(one: WorkflowRound, form: Form) -> Html:

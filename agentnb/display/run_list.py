@@ -29,6 +29,6 @@ def _row(one: RunSummary) -> Html:
     figures = (
         [] if one.status == "running" else [counted(one.rounds, "round"), cost_told(one)]
     )  # its card has them as they grow
-    told = [*figures, first_line(clean(one.model.partition("?")[0]), 40)]
+    told = [*figures, *(["recovered"] if one.recovered else []), first_line(clean(one.model.partition("?")[0]), 40)]
     pieces = (first, " ", tag("span", "runs-asked", asked_html(one)), " ", tag("span", "runs-told", " · ".join(told)))
     return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=one.id))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.agent.past_requests import LeftOut, Seen
-from agentnb.core.messages import AnyPart, Image, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.wording import clean, counted, first_line, thousands
@@ -27,8 +27,13 @@ SHORT = 100
 MOST_NAMES = 200
 """Characters of the line that names the tools."""
 
+STORED = "stored; not all that stood before in round {} is sent"
+NEWEST = 2
+"""Messages at the end that a round adds: a reply, and what came of it."""
+
 WHY_LEFT_OUT = {
     "workflow_mode": "words that workflow mode went on from are not sent again",
+    "failed_round": "every call of that round failed",
     "empty": "there is nothing in it to send",
 }
 
@@ -72,9 +77,16 @@ def summary(seen: Seen) -> str:
         parts.append("1 more but for the reminder" if seen.unchanged else "1 as in the round before but for the reminder")
     if seen.sent_before and not seen.kept:
         parts.append("none as in the round before")
-    if seen.left_out:
-        parts.append(f"{len(seen.left_out)} left out")
+    if seen.compacted is not None and seen.compacted.text:
+        parts.append(f"with a summary of {counted(seen.compacted.count, 'stored message')}")
+    if not_sent := len(seen.left_out) + _unsummed(seen) + seen.truncated:
+        parts.append(f"{not_sent} left out")
     return f"{', '.join(parts)} ({_cached(seen.cached)})"
+
+
+def _unsummed(seen: Seen) -> int:
+    """How many messages were left out by a compaction that came to no summary."""
+    return seen.compacted.count if seen.compacted is not None and not seen.compacted.text else 0
 
 
 def _cached(tokens: int | None) -> str:
@@ -131,14 +143,24 @@ def _messages(seen: Seen, form: _Form, whole: bool) -> Html:
     """All in order: what was there in the round before on one line or folded, then what is new."""
     known, since = _known(seen)
     split = seen.left_out_before if seen.sent_before else sum(one.place < known for one in seen.left_out)
-    later = (*_between(seen, known, len(seen.request.messages), seen.left_out[split:], form), _passing(seen))
+    end = len(seen.request.messages)
+    moved = range(max(1, known), end - NEWEST) if _is_made_anew(seen) and not whole else range(0)
+    later = (*_between(seen, known, end, seen.left_out[split:], form, moved), _passing(seen))
     title = f"{_numbers(known)}: {since}" if known else f"As in round {seen.index}"
     title += f"; {split} left out there too" if split else ""
+    if known > 1 and (gap := _unsummed(seen) + seen.truncated):
+        title += f"; {counted(gap, 'message')} left out behind the first"
+    title += f"; the summary among them stands for {_summed_up(seen)}" if _place_of_summary(seen) in range(known) else ""
     if not known and not split:
         return joined(*later)
     if whole:
         return joined(_fold(f"= {title}", *_between(seen, 0, known, seen.left_out[:split], form)), *later)
     return joined(_line("same", f"= {title}"), *later)
+
+
+def _is_made_anew(seen: Seen) -> bool:
+    """Whether something in the middle of the request before is not sent any more: a summary stands there, or nothing."""
+    return seen.kept < seen.sent_before - 1
 
 
 def _known(seen: Seen) -> tuple[int, str]:
@@ -153,22 +175,72 @@ def _numbers(known: int) -> str:
     return "Message 1" if known == 1 else f"Messages 1 to {known}"
 
 
-def _between(seen: Seen, start: int, end: int, left_out: Iterable[LeftOut], form: _Form) -> Iterator[Html]:
-    """These messages of the request, and among them, at their place, those that are not in it."""
+def _between(
+    seen: Seen, start: int, end: int, left_out: Iterable[LeftOut], form: _Form, moved: range = range(0)
+) -> Iterator[Html]:
+    """These messages of the request, and among them, at their place, those that are not in it. Those that have only ``moved``
+    are one line, but for the summary.
+    """
     waiting = list(left_out)
+    summary = _place_of_summary(seen) if moved else None
     for place in range(start, end):
+        if place == max(1, start) and start <= 1:
+            yield _gap(seen)
         while waiting and waiting[0].place <= place:
             yield _left_out(waiting.pop(0), form)
-        yield _message(seen, place, form)
+        if place not in moved or place == summary:
+            yield _message(seen, place, form)
+        elif place == moved.start or place - 1 == summary:
+            first = f"Message {place + 1}" if place == moved.stop - 1 else f"Messages {place + 1} to {moved.stop}"
+            yield _line("same", f"= {first}: {STORED.format(seen.index)}")
     for one in waiting:
         yield _left_out(one, form)
+
+
+def _gap(seen: Seen) -> Html:
+    """What is missing behind the first message."""
+    lines = []
+    if count := _unsummed(seen):
+        lines.append(f"{counted(count, 'stored message')} left out: no summary of them could be had")
+    if seen.truncated:
+        lines.append(f"{counted(seen.truncated, 'message')} left out: there were more than may be sent")
+    return joined(*[tag("div", "sight-message sight-bar-left-out", tag("div", "sight-head", f"⊘ {line}")) for line in lines])
 
 
 def _message(seen: Seen, place: int, form: _Form) -> Html:
     is_last = place == len(seen.request.messages) - 1
     message = seen.lasting if is_last else seen.request.messages[place]
     number = f"{place + 1} · {message.role}"
+    if seen.compacted is not None and place == _place_of_summary(seen):
+        told = f"Σ a summary, in the place of {_summed_up(seen)}"
+        alone, content = _with_summary(seen.compacted.text, told, message, form)
+        word = told[2:] if alone else "stored, and joined to it a summary"
+        return _framed(number, _Origin("summed", "Σ", word), content)
     return _framed(number, _origin(seen, place), *[_part(part, form) for part in message.parts])
+
+
+def _place_of_summary(seen: Seen) -> int | None:
+    """Which message of the request holds the summary, if one does: one of the first, which it may have joined."""
+    if seen.compacted is None or not seen.compacted.text:
+        return None
+    first = enumerate(list(seen.request.messages[: seen.compacted.first + 2]))
+    return next((place for place, message in first if seen.compacted.text in message.text), None)
+
+
+def _with_summary(summary: str, told: str, message: Message, form: _Form) -> tuple[bool, Html]:
+    """The message with its summary, and whether it holds nothing else: other words of it are stored ones."""
+    alone = len(message.parts) == 1 and message.text.strip() == summary.strip()
+    pieces: list[Html] = []
+    for part in message.parts:
+        before, found, after = part.text.partition(summary) if isinstance(part, Text) else ("", "", "")
+        head = NOTHING if alone else tag("div", "sight-part", tag("span", "sight-summed", told))
+        around = [_pre(words.strip(), form.text) if words.strip() else NOTHING for words in (before, after)]
+        pieces.append(joined(around[0], head, _pre(found, form.text), around[1]) if found else _part(part, form))
+    return alone, joined(*pieces)
+
+
+def _summed_up(seen: Seen) -> str:
+    return counted(seen.compacted.count if seen.compacted is not None else 0, "stored message")
 
 
 def _passing(seen: Seen) -> Html:
@@ -196,6 +268,8 @@ def _origin(seen: Seen, place: int) -> _Origin:
         return _Origin("stored", "=", f"stored, as in round {seen.index}")
     if place < seen.kept:
         return _Origin("stored", "=", f"stored, as in round {seen.index} but for the reminder")
+    if _is_made_anew(seen):
+        return _Origin("stored", "=", STORED.format(seen.index))
     if place < seen.sent_before:
         return _Origin("new", "+", f"stored, and longer: new words joined it since round {seen.index}")
     return _Origin("new", "+", f"new since round {seen.index}, stored")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.display import wording
+from agentnb.display.asides import asides
 
 ROUNDS_WHILE_RUNNING = 12
 """Rounds that are shown of a run that is going on; the finished run shows all."""
@@ -22,10 +24,11 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
     first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if run.should_continue else 0
     if first:
         lines.append(wording.counted(first, "earlier round"))
-    for one in run.rounds[first : len(run.rounds) if last_text else -1]:
-        lines += round_lines(one)
-    if not last_text and run.rounds:
-        lines += round_lines(run.rounds[-1], with_text=bool(run.rounds[-1].records))
+    rounds = wording.as_left(run)
+    for one in rounds[first : len(rounds) if last_text else -1]:
+        lines += round_lines(one, run.settings)
+    if not last_text and rounds:
+        lines += round_lines(rounds[-1], run.settings, with_text=bool(rounds[-1].records))
     if streaming:
         lines.append(f"     {wording.first_line(wording.clean(streaming[:MOST_READ]), LINE)}")
     lines += [f"  {line}" for line in wording.todo_lines(run)]
@@ -38,10 +41,10 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
     return "\n".join(lines)
 
 
-def round_lines(one: WorkflowRound, *, with_text: bool = True) -> Iterator[str]:
-    """A round: what the model said, and its calls."""
+def round_lines(one: WorkflowRound, settings: Mapping[str, Any] | None = None, *, with_text: bool = True) -> Iterator[str]:
+    """A round of a run with these settings: what the model said, and its calls."""
     number = f"{one.index + 1:>3}  "
-    for line in wording.asides(one):
+    for line in asides(one, settings):
         if line.at_once:
             yield f"{number}[{line.text}]"
             number = "     "

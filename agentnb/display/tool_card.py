@@ -19,7 +19,7 @@ FITS = 60
 """Characters of arguments that can be read in the head, also of a narrow card."""
 ICONS = {"planning": "☰", "execute": "$", "network": "⇄", "write": "✎", "read": "◇", "work": "◆"}
 """A sign for each category; of several effects of a tool the first of these counts."""
-TONES = {"running": "active", "ok": "good", "failed": "bad", "stopped": "warn", "blocked": "warn"}
+TONES = {"running": "active", "ok": "good", "failed": "bad", "stopped": "warn", "interrupted": "warn", "blocked": "warn"}
 
 
 class ToolCard(NamedTuple):
@@ -28,7 +28,7 @@ class ToolCard(NamedTuple):
     name: str
     """Of the tool; the title of its card from beginning to end."""
     status: str
-    """running, ok, failed, blocked or stopped."""
+    """running, ok, failed, blocked, stopped or interrupted."""
     call_id: str
     details: tuple[str, ...] = ()
     """The arguments, one line each."""
@@ -82,7 +82,7 @@ def tool_card_html(
     card = tool_card(record, effects)
     shown = opens_by_itself(record, live=live, pictures=pictures) if is_open is None else is_open
     body = tool_body_html(record, key=key, live=live, pictures=pictures, whole=whole, where=where)
-    kind = "tool tool-aside" if card.status in ("blocked", "stopped") else "tool"
+    kind = "tool tool-aside" if card.status in ("blocked", "stopped", "interrupted") else "tool"
     return tag(
         "details",
         kind,

@@ -7,17 +7,30 @@ from collections.abc import Iterable
 from agentnb.core.guidance import TODO_LIST
 from agentnb.core.rounds import WorkflowRound
 from agentnb.display.findings import findings
-from agentnb.display.wording import counted, state
+from agentnb.display.wording import counted, state, times
 
 
 class Totals:
     """Counts over rounds. A live view adds each round when it is over, so that nothing is counted twice or again."""
 
-    __slots__ = ("blocked", "calls", "failed", "first_found", "followed", "found", "guided", "judged", "retried", "rounds")
+    __slots__ = (
+        "blocked",
+        "calls",
+        "cut",
+        "failed",
+        "first_found",
+        "followed",
+        "found",
+        "guided",
+        "judged",
+        "retried",
+        "rounds",
+        "summed",
+    )
 
     def __init__(self, rounds: Iterable[WorkflowRound] = ()) -> None:
         self.rounds = self.calls = self.blocked = self.failed = self.guided = self.judged = self.followed = self.retried = 0
-        self.found = 0
+        self.found = self.cut = self.summed = 0
         self.first_found: tuple[int, str] | None = None
         """The first finding, with the index of its round."""
         for one in rounds:
@@ -30,6 +43,8 @@ class Totals:
         self.calls += len(states)
         self.blocked += states.count("blocked")
         self.failed += states.count("failed")
+        self.cut += states.count("interrupted")
+        self.summed += sum(each.compacted is not None and not each.problem for each in one.compactions)
         self.guided += sum(guidance.cell != TODO_LIST for guidance in one.guidance)
         self.judged += sum(verdict.followed is not None for verdict in one.followed)
         self.followed += sum(verdict.followed is True for verdict in one.followed)
@@ -54,8 +69,9 @@ class Totals:
         return self.with_ends(counted(self.calls, "tool call")) if self.calls else ""
 
     def with_ends(self, calls: str) -> str:
-        """The number of calls, and after it how many were not run, and how many failed."""
-        extra = [f"{count:,} {what}" for count, what in ((self.blocked, "not run"), (self.failed, "failed")) if count]
+        """The number of calls, and after it how many were not run, how many were interrupted, and how many failed."""
+        counts = ((self.blocked, "not run"), (self.cut, "interrupted"), (self.failed, "failed"))
+        extra = [f"{count:,} {what}" for count, what in counts if count]
         return ", ".join([calls, *extra])
 
     @property
@@ -65,6 +81,11 @@ class Totals:
             return ""
         times = "once" if self.guided == 1 else f"{self.guided:,} times"
         return f"guidance given {times}" + (f", followed {self.followed:,} of {self.judged:,}" if self.judged else "")
+
+    @property
+    def summed_told(self) -> str:
+        """``conversation summed up twice``; empty if it never was."""
+        return f"conversation summed up {times(self.summed)}" if self.summed else ""
 
     @property
     def found_told(self) -> str:

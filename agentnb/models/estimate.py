@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec.structs import replace
 
@@ -39,6 +41,25 @@ def tokens_of_tools(tools: tuple[ToolSpec, ...]) -> int:
     """About how many tokens the descriptions of the tools are."""
     told = [replace(tool, effects=()) if tool.effects else tool for tool in tools]  # no model is sent those
     return round(len(_encode(told)) / CHARACTERS_A_TOKEN) if told else 0
+
+
+class RunningEstimate:
+    """About how many tokens a request is whose messages grow in number: those behind which another stands are counted once."""
+
+    def __init__(self, before: int) -> None:
+        """``before``: tokens of what stands before the messages."""
+        self._sums = [before]
+
+    def keep(self, count: int) -> None:
+        """Only so many messages at the start are still the same."""
+        del self._sums[count + 1 :]
+
+    def of(self, messages: Sequence[Message]) -> int:
+        """The request with these messages, which begin as those of the last time did."""
+        sums = self._sums
+        while len(sums) < len(messages):
+            sums.append(sums[-1] + tokens_of_message(messages[len(sums) - 1]))
+        return sums[max(0, len(messages) - 1)] + (tokens_of_message(messages[-1]) if messages else 0)
 
 
 def tokens_of_request(request: Request) -> int:

@@ -74,9 +74,10 @@ def _head(model: str, request: Request, options: Options, minimal: bool) -> byte
     fields: dict[str, Any] = {"model": model}
     if options.stream:
         fields |= {"stream": True, "stream_options": {"include_usage": True}}
-    if request.tools:
+    choice = request.settings.get("tool_choice")
+    # A small server does not know that choice, and takes a history with calls also without tools.
+    if request.tools and not (minimal and choice == "none"):
         fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in request.tools]
-        choice = request.settings.get("tool_choice")
         if choice is not None:
             known = choice in ("auto", "none", "required")
             fields["tool_choice"] = choice if known else {"type": "function", "function": {"name": choice}}

@@ -48,6 +48,8 @@ class Options:
     """Whether the model can see; else pictures are told in words."""
     timeout: float = 300.0
     """Seconds of silence after which a call is given up."""
+    stall: float | None = None
+    """Seconds without anything of the reply itself, whatever else the server sends; None: twice the ``timeout``."""
     url: str | None = None
     """Of the server, if not the provider's own."""
     key: str | None = None
@@ -73,10 +75,15 @@ class Options:
             raise SettingsError(f"thinking={shown(self.thinking)} is unknown", "It is off, adaptive, or a number of tokens")
         if "" in self.stop:
             raise SettingsError("stop= is blank", "Give the text at which a reply should end")
-        for name, least in (("max_tokens", 1), ("timeout", 0.001), ("temperature", 0)):
+        for name, least in (("max_tokens", 1), ("timeout", 0.001), ("stall", 0.001), ("temperature", 0)):
             value = getattr(self, name)
             if value is not None and not least <= value < math.inf:
                 raise SettingsError(f"{name}={value} cannot be", f"Give a number of {least} or more")
+
+    @property
+    def longest_stall(self) -> float:
+        """Seconds after which a reply that does not come on is given up."""
+        return 2 * self.timeout if self.stall is None else self.stall
 
 
 def read_options(name: str, given: Iterable[tuple[str, str]], known: frozenset[str]) -> Options:
@@ -119,7 +126,7 @@ def _read(name: str, key: str, text: str) -> Any:
     try:
         if key == "max_tokens":
             return int(text)
-        if key in ("temperature", "timeout"):
+        if key in ("temperature", "timeout", "stall"):
             return float(text)
         if key in ("stream", "images", "parallel", "echo"):
             return YES[text.lower()]

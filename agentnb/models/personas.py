@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from random import Random
 from typing import NamedTuple, TypeAlias
 
 from agentnb.errors import UnknownModel, near
+from agentnb.models.prices import Price
 
 Alternatives: TypeAlias = tuple[tuple[str, ...], ...]
 """Ways to say something. Each is words, in lower case, that must all be in the text, wherever they stand."""
@@ -45,6 +47,10 @@ USUAL_P = 0.5
 """The probability a reply of the fault of a persona that has only one."""
 USUAL_HEED = 0.7
 """The probability that it does the right thing after all when the reminder asks for it."""
+FREE = Price(Decimal(0), Decimal(0))
+"""What it costs, unless said otherwise."""
+PRICE = "price"
+"""The one option that is no number."""
 
 
 def says(reminder: str, alternatives: Alternatives) -> bool:
@@ -89,7 +95,7 @@ class Character:
 
 
 def options_of(persona: str) -> dict[str, float]:
-    """The options of a persona with their usual values. Raises `UnknownModel` if there is no such persona."""
+    """The options of a persona that are numbers, with their usual values. Raises `UnknownModel` if there is no such persona."""
     if persona not in PERSONAS:
         raise UnknownModel(f"simulated: has no persona {persona!r}", near(persona, PERSONAS))
     own: dict[str, float] = {}
@@ -100,11 +106,16 @@ def options_of(persona: str) -> dict[str, float]:
     return {"seed": 0, "heed": USUAL_HEED, **own, "delay": 0.0}
 
 
-def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float]:
-    """Options as they stand in a name, as numbers. Raises `UnknownModel` for what is no number."""
+def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Price]:
+    """Options as they stand in a name, as numbers, and the price. Raises `UnknownModel` for what is no number, and
+    `SettingsError` for what is no price.
+    """
     known = options_of(persona)
-    options: dict[str, float] = {}
+    options: dict[str, float | Price] = {}
     for name, value in given.items():
+        if name == PRICE:
+            options[name] = Price.parse(value)
+            continue
         _check_known(persona, name, known)
         whole = isinstance(known[name], int)
         try:
@@ -149,13 +160,14 @@ def _check_value(persona: str, name: str, value: object) -> None:
 
 def _example(persona: str, known: Mapping[str, float]) -> str:
     usual = "&".join(f"{name}={value:g}" for name, value in known.items())
-    return f"It has {', '.join(known)}; the usual are simulated:{persona}?{usual}"
+    return f"It has {', '.join(known)}, {PRICE}; the usual are simulated:{persona}?{usual}&{PRICE}={FREE}"
 
 
-def query_of(persona: str, options: Mapping[str, float]) -> str:
+def query_of(persona: str, options: Mapping[str, float], price: Price) -> str:
     """The options that are not the usual, as they stand in a name behind ``?``."""
     usual = options_of(persona)
-    return "&".join(f"{name}={_shown(value)}" for name, value in options.items() if value != usual[name])
+    told = [f"{name}={_shown(value)}" for name, value in options.items() if value != usual[name]]
+    return "&".join(told if price.is_free else [*told, f"{PRICE}={price}"])
 
 
 def _shown(value: float) -> str:

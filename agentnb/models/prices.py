@@ -6,7 +6,7 @@ The table comes with that package and is never fetched. Reading it takes half a 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
 from threading import Event, Lock
@@ -117,6 +117,12 @@ def priced(
     return msgspec.structs.replace(usage, cost=price.cost(usage) if price is not None else None)
 
 
+def known_of(provider: str, model: str, url: str | None = None) -> tuple[int | None, bool]:
+    """The context window of the model, in tokens, and whether its price is known. Reads the table first, if it was not read."""
+    found = _model(IN_TABLE.get(provider) if url is None else None, model, url)
+    return (None, False) if found is None else (found.context_window, found.price(datetime.now(UTC), 0, False) is not None)
+
+
 def load() -> None:
     """Read the price table, which takes half a second the first time. From any thread."""
     with _loading:
@@ -144,6 +150,11 @@ class _Model:
     def __init__(self, model: ModelInfo) -> None:
         self._model = model
         self._steps: dict[tuple[int, bool], tuple[_Step, ...]] = {}
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens of input that it can take."""
+        return self._model.context_window
 
     def price(self, at: datetime, tokens: int, long_cache: bool) -> Price | None:
         """The price at this time of a call with so many tokens of input."""

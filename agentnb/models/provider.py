@@ -85,5 +85,5 @@ class Provider:
     """Where it lists its models."""
 
 
-COMMON_OPTIONS = frozenset({"max_tokens", "stop", "stream", "timeout", "images", "url", "key", "price"})
+COMMON_OPTIONS = frozenset({"max_tokens", "stop", "stream", "timeout", "stall", "images", "url", "key", "price"})
 """Options that all providers know."""

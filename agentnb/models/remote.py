@@ -19,14 +19,17 @@ from agentnb.core.messages import Message
 from agentnb.core.request import Request
 from agentnb.core.rounds import BY_SCHEMA
 from agentnb.core.usage import Usage
-from agentnb.errors import BrokenReply, RequestRefused
+from agentnb.errors import BrokenReply, ProviderTrouble, RequestRefused
 from agentnb.models import prices
 from agentnb.models.connections import Endpoint, client_of, limiter_of
+from agentnb.models.estimate import tokens_of_message, tokens_of_request
 from agentnb.models.failure import Failure, Refusal, broken_connection, failure, readable, words_of
 from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.models.options import Options, named
 from agentnb.models.provider import CutOff, Provider, Refused, Said
 from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
+from agentnb.models.stall import Stalled, until_stalled
+from agentnb.models.traits import Traits
 from agentnb.settings import without_key
 
 USUAL_RETRIES = RetryPolicy()
@@ -89,7 +92,14 @@ class RemoteModel:
         if prices_ready is not None:
             await prices_ready
         metadata = {**before.metadata, BY_SCHEMA: True} if self.options.output_schema is not None else before.metadata
-        yield replace(before, usage=self._priced(before), seconds=seconds, metadata=metadata)
+        yield replace(before, usage=self._priced(before, request), seconds=seconds, metadata=metadata)
+
+    def traits(self) -> Traits:
+        """What the price table knows of it, as far as that has been read."""
+        if not prices.loaded():
+            return Traits(has_price=self.options.price is not None)
+        window, priced = prices.known_of(self._provider.name, self.model, self._endpoint.url)
+        return Traits(context_window=window, has_price=priced or self.options.price is not None)
 
     def body(self, request: Request) -> bytes:
         """The request as JSON, as it would be sent."""
@@ -98,7 +108,7 @@ class RemoteModel:
     async def _attempt(self, body: bytes) -> AsyncGenerator[Delta | Reply]:
         reading = self._provider.reading()
         try:
-            async with aclosing(self._chunks(body)) as chunks:
+            async with aclosing(self._chunks(body)) as all_chunks, aclosing(self._in_time(all_chunks)) as chunks:
                 async for chunk in chunks:
                     for delta in reading.take(chunk):
                         yield delta
@@ -106,6 +116,9 @@ class RemoteModel:
         except Exception as error:
             raise AttemptFailed(failure_of(error, self._provider, self._endpoint, self.model)) from error
         yield reply
+
+    def _in_time(self, chunks: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
+        return until_stalled(chunks, self.options.longest_stall)
 
     async def _chunks(self, body: bytes) -> AsyncGenerator[Any]:
         """The pieces of the reply as plain data. The library's ``create`` would walk over the whole history first."""
@@ -132,15 +145,16 @@ class RemoteModel:
             if not anything:
                 raise NoReply("text")
 
-    def _priced(self, reply: Reply) -> Usage:
+    def _priced(self, reply: Reply, request: Request) -> Usage:
         """What it cost: by the name that was asked for, or else by the one that answered, as behind a gateway's own names."""
-        at, options = datetime.now(UTC), self.options
+        at, options, used = datetime.now(UTC), self.options, reply.usage
+        if options.price is not None and used.input is None and used.output is None:
+            # Somebody counts on a cost: about how much is better than nothing.
+            used = Usage(tokens_of_request(request), tokens_of_message(reply.message), estimated=True)
         url, long_cache = self._endpoint.url, options.cache == "1h"
         for model in (self.model, reply.metadata.get("model")):
             if isinstance(model, str):
-                usage = prices.priced(
-                    reply.usage, self._provider.name, model, at, options.price, url=url, long_cache=long_cache
-                )
+                usage = prices.priced(used, self._provider.name, model, at, options.price, url=url, long_cache=long_cache)
                 if usage.cost is not None:
                     return usage
         return reply.usage
@@ -207,7 +221,7 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
     """What an exception of an attempt means, without the key, which servers may repeat; one that means nothing is a bug,
     and raised.
     """
-    found = _failure_of(error, provider, endpoint, model)
+    found = _stalled(error, provider) if isinstance(error, Stalled) else _failure_of(error, provider, endpoint, model)
     what, hint = (without_key(text, endpoint.key) for text in (found.error.what, found.error.hint))
     return replace(found, error=type(found.error)(what, hint))
 
@@ -242,6 +256,12 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
     if (broken := _broken_reply(error, provider, endpoint)) is not None:
         return broken
     raise error
+
+
+def _stalled(error: Stalled, provider: Provider) -> Failure:
+    what = f"{provider.name}: nothing of the reply came for {error.seconds:g} s, although the connection is open"
+    hint = "Try again: %%agent --continue. To wait longer add stall=SECONDS behind the model's name and ?"
+    return Failure(ProviderTrouble(what, hint), passing=True)
 
 
 def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> Failure | None:

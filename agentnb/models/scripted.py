@@ -14,6 +14,7 @@ from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import ScriptEnded
 from agentnb.models.model import Reply, StreamItem
+from agentnb.models.traits import NO_LANGUAGE_MODEL, Traits
 
 Line: TypeAlias = "str | AnyPart | Sequence[str | AnyPart] | Reply | BaseException | Callable[[Request], Line]"
 """What a script may hold for one reply: words, a call, several of both, a whole `Reply`, an exception to raise,
@@ -31,6 +32,10 @@ class ScriptedModel:
         self.requests: list[Request] = []
         self._replies = list(replies)
         self._stream = stream
+
+    def traits(self) -> Traits:
+        """It writes no summaries, and costs what it says."""
+        return NO_LANGUAGE_MODEL
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """The next reply of the script; raises `ScriptEnded` after the last."""

@@ -4,7 +4,7 @@
 as todos if it was given a tool for that, makes for one item a round the calls that stand there in backticks (Python calls
 with literal arguments, of tools it was given), and at the end answers with what they returned. Without a list it says what
 it is. The other personas do the same and fail in documented ways (docs/personas.md). Its tokens are estimates, its cost is 0.
-``?delay=0.02`` makes it speak one word every 0.02 seconds, ``?seed=3`` draws other faults.
+``?delay=0.02`` makes it speak one word every 0.02 seconds, ``?seed=3`` draws other faults, ``?price=3/15`` makes it cost.
 """
 
 from __future__ import annotations
@@ -14,16 +14,21 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
+from agentnb.errors import UnknownModel
 from agentnb.models.estimate import tokens_of_message, tokens_of_request
 from agentnb.models.faults import COMMIT
 from agentnb.models.model import Reply, StreamItem
 from agentnb.models.moves import Move, next_move
-from agentnb.models.personas import USUAL_HEED, Character, character, checked_options, query_of, says
+from agentnb.models.personas import FREE, USUAL_HEED, Character, character, checked_options, query_of, says
+from agentnb.models.prices import Price
 from agentnb.models.sight import Sight
+from agentnb.models.traits import NO_LANGUAGE_MODEL, Traits
 
 
 class SimulatedModel:
@@ -31,7 +36,8 @@ class SimulatedModel:
 
     ``delay``: seconds between two words. ``seed``: which draws it makes. ``heed``: the probability that it does the right thing
     after all when the reminder asks for it. ``p``: the probability of its fault, a reply; ``mixed``, which has all faults, has
-    ``forget``, ``chat``, ``loop``, ``plan`` and ``stop`` instead. Raises `UnknownModel` for a persona or a value there is not.
+    ``forget``, ``chat``, ``loop``, ``plan`` and ``stop`` instead. ``price``: what its estimated tokens cost, so that budgets
+    can be seen at work; `FREE`, ``Price.parse("3/15")``. Raises `UnknownModel` for a persona or a value there is not.
     """
 
     def __init__(
@@ -42,19 +48,27 @@ class SimulatedModel:
         seed: int = 0,
         heed: float = USUAL_HEED,
         p: float | None = None,
+        price: Price = FREE,
         **faults: float,
     ) -> None:
+        if not isinstance(price, Price):
+            raise UnknownModel(f"price={price!r} of simulated:{persona} is no price", 'Write price=Price.parse("3/15")')
         own = faults if p is None else {"p": p, **faults}
         self._options = checked_options(persona, {"seed": seed, "heed": heed, **own, "delay": delay})
         self._character = character(persona, self._options)
         self.persona = persona
         self.delay = delay
+        self.price = price
 
     @property
     def name(self) -> str:
         """``simulated:PERSONA``, with the options that are not the usual."""
-        query = query_of(self.persona, self._options)
+        query = query_of(self.persona, self._options, self.price)
         return f"simulated:{self.persona}" + (f"?{query}" if query else "")
+
+    def traits(self) -> Traits:
+        """It writes no summaries, and costs what it says."""
+        return NO_LANGUAGE_MODEL
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """The next step of the plan in the request, or the answer after the last."""
@@ -64,7 +78,8 @@ class SimulatedModel:
             if self.delay:
                 await asyncio.sleep(self.delay)
             yield TextDelta(word)
-        usage = Usage(tokens_of_request(request), tokens_of_message(message), cost=0.0, estimated=True)
+        used = Usage(tokens_of_request(request), tokens_of_message(message), estimated=True)
+        usage = replace(used, cost=self.price.cost(used))
         yield Reply(message, usage, stop_reason="tool_use" if message.calls else "end_turn", metadata=metadata)
 
 

@@ -20,7 +20,7 @@ from agentnb.display.text import run_text
 from agentnb.errors import AgentnbError
 from agentnb.notebook.card_actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
 from agentnb.notebook.card_widget import HEARS_WHILE_BUSY, LeftOpen, close, make_widget
-from agentnb.notebook.views import Cell, DisplayView
+from agentnb.notebook.views import Cell, DisplayView, running_loop
 
 FRAME = 1 / 30
 """Seconds between two messages. More would not be seen, and a browser that is sent a message a token loses some for good."""
@@ -83,14 +83,15 @@ class CardView:
     # The run
 
     def __call__(self, item: AnyEvent | Delta) -> None:
-        """Take it in, and show it soon. Called on the run's event loop."""
+        """Take it in, and show it soon. Called on the run's event loop; what a recovered run did before, on any thread."""
         with self._lock:
             if self._instead is not None:
                 self._take_instead(self._instead, item)
                 return
-            if self._loop is None:
-                self._loop = asyncio.get_running_loop()
-                self._loop.call_soon(self._begin)  # if it is shown already; else `show` will do so
+            loop = running_loop()
+            if loop is not None and loop is not self._loop:
+                self._loop = loop
+                loop.call_soon(self._begin)  # if it is shown already; else `show` will do so
             self._card.take(item)
             if isinstance(item, RunFinished):
                 self._end()

@@ -11,7 +11,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from agentnb import settings
 from agentnb.agent.live import LiveRun
 from agentnb.core.run import Run
-from agentnb.display.text import run_text
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.answer_command import answered
 from agentnb.notebook.dry import tool_text
@@ -20,6 +19,8 @@ from agentnb.notebook.history_command import show_history
 from agentnb.notebook.key_command import key_lines, key_verdict
 from agentnb.notebook.model_list import model_lines, provider_models
 from agentnb.notebook.names import find_tools, tool_names
+from agentnb.notebook.recover_command import recover_run
+from agentnb.notebook.session_lines import default_lines, status_lines
 from agentnb.notebook.todo_command import change_todos, todo_text
 from agentnb.session.session import Session
 from agentnb.tools.function import FunctionTool, as_tool
@@ -45,12 +46,7 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
 
 def status(session: Session, shell: InteractiveShell, rest: str) -> None:
     """What is running, or how the last run ended"""
-    running = [live.run for live in session.running()]
-    if not running and not session.has_run:
-        print("Nothing has run yet. Write a task in a cell that begins with %%agent")
-        return
-    for run in running or [session.last_run()]:
-        print(f"{run.id}  {run_text(run)}")
+    print("\n".join(status_lines(session)))
 
 
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -132,8 +128,7 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
         if not equals:
             raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
         session.set_default(key, value)
-    for key, value in session.defaults.items():
-        print(f"{key}={value}" if value else f"{key}= (AGENTNB_MODEL, else the simulated model)")
+    print("\n".join(default_lines(session)))
 
 
 def history(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -148,6 +143,11 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
     run = session.load(rest)
     shell.user_ns["run"] = run
     return run
+
+
+def recover(session: Session, shell: InteractiveShell, rest: str) -> Any:
+    """[ID] [-m MODEL] [-t TOOL ...] [-g GUIDANCE] [-o NAME]: go on with a run whose process died, the newest or that one"""
+    return recover_run(session, shell, rest)
 
 
 def _words(rest: str) -> list[str]:
@@ -185,8 +185,9 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "defaults": defaults,
     "history": history,
     "load": load,
+    "recover": recover,
 }
 VERBATIM = frozenset({"say", "answer", "todos", "key"})
 """Commands whose words are the person's own: ``{x}`` and ``$x`` in them are not replaced by variables."""
-LATER = frozenset({"recover", "mcp"})
+LATER = frozenset({"mcp"})
 """Commands that the documentation promises for a later version."""

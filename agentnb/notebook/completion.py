@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.agent.guidance import BUILT_IN, GuidanceSet
+from agentnb.agent.history import NAMED as HISTORIES
+from agentnb.agent.history import History
+from agentnb.agent.limits import ON_LIMIT
 from agentnb.agent.policies.named import NAMED
 from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
@@ -17,8 +21,14 @@ from agentnb.notebook.commands import COMMANDS
 from agentnb.notebook.history_command import KINDS
 from agentnb.notebook.key_command import OPTIONS, names_to_offer
 from agentnb.notebook.names import tool_names
+from agentnb.notebook.recover_command import RECOVER_OPTIONS
 from agentnb.notebook.todo_command import CHANGES
+from agentnb.session.defaults import CHOICES
 from agentnb.session.session import Session
+
+SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy"}
+MOST_IDS = 20
+"""Interrupted runs that are offered: logs are read to find them."""
 
 
 def matcher(
@@ -46,16 +56,26 @@ def matcher(
 
 def _cell_words(before: list[str], options: list[str], session: Session, variables: dict[str, Any]) -> list[str]:
     option = next((word for word in reversed(before) if word.startswith("-")), "")
-    if option in ("-m", "--model") and before[-1] == option:
-        return model_names() + [name for name, value in variables.items() if is_model(value) and not name.startswith("_")]
-    if option in ("-g", "--guidance") and before[-1] == option:
-        own = [name for name, value in variables.items() if isinstance(value, GuidanceSet) and not name.startswith("_")]
-        return [*BUILT_IN, *session.sets, *own]
-    if option in ("-p", "--policy") and before[-1] == option:
-        return list(NAMED)
     if option in ("-t", "--tools"):
         return [name for name in tool_names(variables) if name not in before] + options
-    return options
+    values: dict[str, Callable[[], list[str]]] = {
+        "--model": lambda: model_names() + _held(variables, is_model),
+        "--guidance": lambda: [*BUILT_IN, *session.sets, *_held(variables, _is_a(GuidanceSet))],
+        "--policy": lambda: list(NAMED),
+        "--history": lambda: [*HISTORIES, *_held(variables, _is_a(History))],
+        "--on-limit": lambda: list(ON_LIMIT),
+    }
+    long = SHORT.get(option, option)
+    return values[long]() if long in values and before[-1] == option else options
+
+
+def _is_a(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind)
+
+
+def _held(variables: dict[str, Any], fits: Callable[[Any], bool]) -> list[str]:
+    """The variables that hold such a thing."""
+    return [name for name, value in variables.items() if fits(value) and not name.startswith("_")]
 
 
 def _line_words(before: list[str], session: Session, variables: dict[str, Any]) -> list[str]:
@@ -69,6 +89,18 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
         "history": lambda: list(KINDS),
         "answer": lambda: [DECLINE, *offered(session)],
         "load": lambda: session.store.ids()[::-1],
-        "defaults": lambda: [f"{key}=" for key in session.defaults],
+        "recover": lambda: _recover_words(before[1:], session, variables),
+        "defaults": lambda: _defaults(session),
     }
     return after[before[0]]() if before[0] in after else []
+
+
+def _recover_words(before: list[str], session: Session, variables: dict[str, Any]) -> list[str]:
+    found = _cell_words(before, RECOVER_OPTIONS, session, variables)
+    return found if before else [*islice(session.interrupted(), MOST_IDS), *found]
+
+
+def _defaults(session: Session) -> list[str]:
+    """The keys; and of those for which there are only a few values, each with all of them."""
+    choices = CHOICES | {"policy": tuple(NAMED), "guidance": (*BUILT_IN, *session.sets)}
+    return [f"{key}={value}" for key in session.defaults for value in ("", *choices.get(key, ()))]

@@ -6,6 +6,8 @@ import re
 
 import msgspec
 
+from agentnb import settings
+from agentnb.agent.agent import Agent
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.core.todos import TODO_TOOL
@@ -20,10 +22,28 @@ SHOWN_ABOVE = frozenset({"messages", "input", "system", "instructions", "tools"}
 _INNERMOST = re.compile(r"[\[{][^\[\]{}]*[\]}]")
 
 
-def dry_text(model: str, request: Request, wire: bytes | None = None) -> str:
-    """The first request, the schemas of its tools and how many tokens it is, about; of its ``wire`` form what stands beside."""
+def limits_line(agent: Agent) -> str:
+    """The limits that were set, by the names of their options; empty if none was."""
+    names = ("max_tool_calls", "max_tool_calls_per_turn", "max_seconds", "max_tokens", "budget")
+    found = {name: f"{value:g}" for name in names if (value := getattr(agent, name)) is not None}
+    if "budget" in found:
+        found["budget"] = f"${found['budget']}{', unpriced calls count as nothing' if agent.unpriced else ''}"
+    if agent.max_rounds != settings.max_iterations():
+        found = {"max_rounds": str(agent.max_rounds)} | found
+    if agent.on_limit != "stop":
+        found["on_limit"] = agent.on_limit
+    told = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in found.items())
+    return f"Limits of the run: {told}" if told else ""
+
+
+def dry_text(model: str, request: Request, wire: bytes | None = None, limits: str = "") -> str:
+    """The first request, the schemas of its tools and how many tokens it is, about; of its ``wire`` form what stands beside.
+
+    ``limits``: a line about those of the run.
+    """
     lines = [
         f"Nothing was sent. The first request to {model} would be about {tokens_of_request(request):,} tokens:",
+        *([limits] if limits else []),
         "",
         f"--- system (about {tokens_of_text(request.system):,}) ---",
         request.system or "(none)",

@@ -52,8 +52,9 @@ def _told(session: Session, found: list[RunSummary], wanted: list[str], most: in
     where = f"{counted(count, 'run')} in {session.store.shown_folder}"
     newest = "" if len(found) < most or count <= most else f", the newest {most}"
     if wanted:
-        return f"{where}{newest or f', {len(found)}'} with {' and '.join(wanted)}"
-    return where + newest
+        newest = f"{newest or f', {len(found)}'} with {' and '.join(wanted)}"
+    interrupted = any(one.status == "interrupted" for one in found)
+    return f"{where}{newest}{'. Go on with one that was interrupted: %agent recover ID' if interrupted else ''}"
 
 
 def _opened(session: Session, run_id: str) -> Html:

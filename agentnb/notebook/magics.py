@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -12,27 +13,23 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.guidance import GuidanceSet
-from agentnb.agent.live import LiveRun
-from agentnb.agent.policies.named import find_policy, in_workflow_mode
-from agentnb.agent.threads import Foreground, RunInterrupted
+from agentnb.agent.threads import Foreground
 from agentnb.core.run import Run
-from agentnb.errors import RunFailed, SettingsError
+from agentnb.errors import SettingsError
 from agentnb.models.registry import wire_form
 from agentnb.notebook.answer import Answer
-from agentnb.notebook.can_ask import can_ask
-from agentnb.notebook.card_widget import LeftOpen
+from agentnb.notebook.cell_runs import cell_runs
+from agentnb.notebook.chosen import Chosen, make_agent
 from agentnb.notebook.commands import command
-from agentnb.notebook.dry import dry_text
-from agentnb.notebook.guidance_cell import find_guidance, written
+from agentnb.notebook.dry import dry_text, limits_line
+from agentnb.notebook.guidance_cell import written
 from agentnb.notebook.interpolation import interpolate
-from agentnb.notebook.names import check_variable, find_model, find_tools, tools_before
+from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
 from agentnb.notebook.one_line import one_line, parsed
-from agentnb.notebook.view_for import view_for
-from agentnb.session.choice import choose_model
+from agentnb.notebook.run_options import given, run_options
 from agentnb.session.session import Session
 
 LATER = {
-    "--budget": "budgets",
     "--context": "context types",
     "--approve": "approvals",
 }
@@ -51,7 +48,7 @@ class AgentMagics(Magics):
         super().__init__(shell)
         self.session = session
         self._told: set[str] = set()
-        self._left_open = LeftOpen()
+        self._runs = cell_runs(shell, session)
 
     @one_line
     @magic_arguments("%agent")
@@ -75,7 +72,7 @@ class AgentMagics(Magics):
         help="words alone do not end the run: the model says when it is complete (with the policy matrix)",
     )
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that gets the Run (default: run)")
-    @argument("--max-rounds", metavar="N", type=int, help="model calls it may take (default: 50)")
+    @run_options
     @argument(
         "--continue",
         dest="go_on",
@@ -91,6 +88,8 @@ class AgentMagics(Magics):
 
         The cell waits until the run has ended, puts it in ``run`` (or -o NAME), and its result is the agent's answer.
         ``{{ name }}`` in the text is replaced by that variable. Kernel > Interrupt ends the run and keeps what it has.
+        At a limit it ends too; --continue goes on with it. What is not said here is as %%agent defaults has it, where limits
+        can be set for all cells; none, such as --budget none, is no limit.
         """
         options = parsed(AgentMagics.agent_cell, line, LATER)
         cell = cell.replace("\r\n", "\n")
@@ -106,19 +105,21 @@ class AgentMagics(Magics):
             agent, note = self._agent(options, before)
             if options.dry:
                 request = self.session.first_request(agent, prompt, before)
-                print(dry_text(agent.model_name, request, wire_form(agent.model, request)))
+                print(dry_text(agent.model_name, request, wire_form(agent.model, request), limits_line(agent)))
                 return None
             self._tell_once(note)
             if before is not None and (hint := tools_before(before, agent)):
                 print(hint)
-            return self._run(agent, prompt, before, out, foreground)
+            if not prompt.strip():
+                raise SettingsError("The prompt is blank once its variables are put in", "Look at the variables it names")
+            return self._runs.run(partial(self.session.start, agent, prompt, continue_from=before), out, foreground)
 
     @one_line
     @no_var_expand
     @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
         """Steer and look: %agent status | stop | pause | resume | say TEXT | todos | models [PROVIDER] | key [NAME] |
-        tools [NAME] | guidance [NAME] | defaults [KEY=VALUE] | history | load ID.
+        tools [NAME] | guidance [NAME] | defaults [KEY=VALUE] | history | load ID | recover [ID].
 
         ``%agent`` alone lists the commands. Write a task for an agent in a cell that begins with %%agent.
         """
@@ -133,8 +134,9 @@ class AgentMagics(Magics):
         """Write a guidance set: Markdown with a heading for each part, or without headings for all four cells.
 
         Parts are todos_tools, todos_text, tools, text; reminder, warning, final_warning, planning; stronger, strongest,
-        workflow, already_said, todo_list, note. What is missing is as in the built-in set. Variables: {{ round }}
-        {{ max_rounds }} {{ todos }} {{ open_todos }} {{ next_todo }} {{ completing_call }} {{ ignored }}.
+        workflow, already_said, tool_failed, tool_failed_again, failure_loop, todo_list, note. What is missing is as in the
+        built-in set. Variables: {{ round }} {{ max_rounds }} {{ todos }} {{ open_todos }} {{ next_todo }}
+        {{ completing_call }} {{ ignored }} {{ failed_tools }} {{ failed_rounds }}.
         Use it: %%agent -g NAME
         """
         options = parsed(AgentMagics.guidance_cell, line, {})
@@ -147,62 +149,18 @@ class AgentMagics(Magics):
         print(written(made))
 
     def _agent(self, options: Namespace, before: Run | None) -> tuple[Agent, str]:
-        note = ""
-        name = (options.model or "").strip("\"'")  # as a shell would
-        if not name:
-            name, note = choose_model(self.session.defaults["model"], before)
-        names = [part for group in options.tools or [] for word in group for part in word.split(",") if part]
-        policy = find_policy(options.policy or self.session.defaults["policy"])
-        if options.workflow_mode:
-            policy = in_workflow_mode(policy)
-        agent = Agent(
-            find_model(name, self.shell.user_ns),
-            tools=find_tools(names, self.shell.user_ns),
-            guidance=find_guidance(options.guidance or self.session.defaults["guidance"], self.session, self.shell.user_ns),
-            policy=policy,
-            max_rounds=int(self.session.defaults["max-rounds"]) if options.max_rounds is None else options.max_rounds,
+        chosen = Chosen(
+            unquoted(options.model),
+            words_of(options.tools),
+            options.guidance or "",
+            options.policy or "",
+            options.workflow_mode,
+            given(options),
         )
-        return agent, note
+        return make_agent(chosen, self.session, self.shell.user_ns, before)
 
     def _tell_once(self, note: str) -> None:
         for line in (note, self.session.store_note):
             if line and line not in self._told:
                 self._told.add(line)
                 print(line)
-
-    def _run(self, agent: Agent, prompt: str, before: Run | None, out: str, foreground: Foreground | None) -> Answer | None:
-        if not prompt.strip():
-            raise SettingsError("The prompt is blank once its variables are put in", "Look at the variables it names")
-        blocks = foreground is not None
-        view = view_for(self.shell, self._left_open, blocks=blocks, variable=out)
-
-        def start() -> LiveRun:
-            live = self.session.start(
-                agent,
-                prompt,
-                continue_from=before,
-                watch=view,
-                foreground=foreground,
-                can_ask=can_ask(self.shell, blocks=blocks),
-            )
-            self.shell.user_ns[out] = live.run
-            view.show(live)
-            return live
-
-        if foreground is None:
-            print(f"Run {start().run_id} goes on in the background. See %agent status")
-            return None
-        try:
-            run = LiveRun.foreground(foreground, start)
-        except RunInterrupted as interrupt:
-            if not interrupt.closed:
-                self.session.leave_foreground()
-            raise
-        if run.status == "failed":
-            why = str(run.error) if run.error else "no reason given"
-            raise RunFailed(
-                f"The run failed in round {len(run.rounds)}: {why}",
-                f"What it did is in {out}; go on with %%agent --continue",
-                run=run,
-            )
-        return Answer(run.text) if run.is_answered else None

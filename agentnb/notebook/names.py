@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
 
+from agentnb.agent import history
 from agentnb.agent.agent import Agent
 from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
-from agentnb.errors import SettingsError, UnknownModel, UnknownTool, near
+from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model
+from agentnb.tools.ask_person import ask_person
+from agentnb.tools.function import as_tool
+
+BUILT_IN_TOOLS = (ask_person,)
+"""Tools that a run may have had although this notebook has not imported them yet."""
+
+
+def words_of(groups: Iterable[Iterable[str]] | None) -> list[str]:
+    """The names in what was given to ``-t``, however often and whether with spaces or commas between them."""
+    return [part for group in groups or [] for word in group for part in word.split(",") if part]
+
+
+def unquoted(name: str | None) -> str:
+    """The name without the quotation marks that a shell would have taken off."""
+    return (name or "").strip("\"'")
 
 
 def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
@@ -44,6 +61,56 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
     return name
 
 
+def find_history(name: str | history.History, variables: Mapping[str, Any]) -> history.History:
+    """What is in the variable of this name, if that is a `History`; or the one that agentnb has under this name."""
+    value = variables.get(name) if isinstance(name, str) else name
+    if isinstance(value, history.History):
+        return value
+    if name in history.NAMED:
+        return history.find_history(name)
+    held = [known for known, one in variables.items() if isinstance(one, history.History) and not known.startswith("_")]
+    advice = near(str(name), [*history.NAMED, *held])
+    raise SettingsError(f"There is no history {name!r}", f"{advice} Or make one: {name} = agentnb.History(...)")
+
+
+def names_of_tools(run: Run) -> list[str]:
+    """The tools that a run was given."""
+    return [tool.name for tool in run.tools if tool.name != TODO_TOOL]
+
+
+def tools_again(run: Run, given: Iterable[Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The tools of a run by their names: those that are given, and those that this notebook has, in whatever variable or list.
+
+    What is nowhere is left out.
+    """
+    found = {as_tool(value).spec.name: value for value in given}
+    for name in names_of_tools(run):
+        here = next((value for value in _may_be_called(name, variables) if _is_called(value, name)), None)
+        if here is not None:
+            found.setdefault(name, here)
+    return found
+
+
+def _may_be_called(name: str, variables: Mapping[str, Any]) -> Iterator[Any]:
+    known = dict(variables)
+    values = [known.get(name), *(known[one] for one in tool_names(known)), BUILT_IN_TOOLS]
+    return (one for value in values for one in _flat(value))
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _flat(one)
+    else:
+        yield value
+
+
+def _is_called(value: Any, name: str) -> bool:
+    with suppress(InvalidTool):
+        return bool(as_tool(value).spec.name == name)
+    return False
+
+
 def _models_here(name: str, models: list[str]) -> str:
     """Which of them may be meant; where none is alike, those there are: a bare "There is model." would not say of what."""
     if not models or get_close_matches(name, models, cutoff=0.5):
@@ -65,7 +132,7 @@ def check_variable(name: str) -> str:
 
 def tools_before(before: Run, agent: Agent) -> str:
     """A line for the person, if a run is gone on with by an agent without the tools that it had; else empty."""
-    names = [tool.name for tool in before.tools if tool.name != TODO_TOOL]
+    names = names_of_tools(before)
     if not names or len(agent.toolbox):
         return ""
     return f"The run before had tools, and this cell names none. To give them again: -t {' '.join(names)}"

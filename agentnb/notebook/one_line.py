@@ -37,8 +37,11 @@ def _quiet(error: BaseException, line: str) -> BaseException:
     return error
 
 
-def parsed(magic: Any, line: str, later: dict[str, str]) -> Any:
-    """The options of a line; `SettingsError` for what is none, and for what a later version will have."""
+def parsed(magic: Any, line: str, later: dict[str, str], *, see: str = "") -> Any:
+    """The options of a line; `SettingsError` for what is none, and for what a later version will have.
+
+    ``see``: where the options are told, for a line below which no text stands.
+    """
     own = f"%{magic.parser.prog}?"
     for word in line.split():
         option = word.partition("=")[0]
@@ -50,8 +53,10 @@ def parsed(magic: Any, line: str, later: dict[str, str]) -> Any:
         raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from None
     except UsageError as error:
         what = " ".join(shown(word) for word in str(error).split(" "))
-        if what.startswith("unrecognized arguments") and not what.split(": ", 1)[-1].startswith("-"):
+        if not see and what.startswith("unrecognized arguments") and not what.split(": ", 1)[-1].startswith("-"):
             raise SettingsError(what, f"The text goes below the %{magic.parser.prog} line") from None
         wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")
         known = [option for action in magic.parser._actions for option in action.option_strings]
-        raise SettingsError(what, near(wrong, known) if wrong and wrong not in known else f"{own} shows the options") from None
+        raise SettingsError(
+            what, near(wrong, known) if wrong and wrong not in known else see or f"{own} shows the options"
+        ) from None

@@ -15,7 +15,6 @@ from IPython.core.getipython import get_ipython
 from agentnb import settings
 from agentnb.agent.agent import Agent
 from agentnb.agent.live import LiveRun
-from agentnb.agent.policies.named import find_policy
 from agentnb.core.events import AnyEvent, Delta, RunStarted
 from agentnb.core.run import Run
 from agentnb.display.html import run_html, running_html
@@ -26,16 +25,14 @@ from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.can_ask import can_ask
 from agentnb.notebook.card_view import CardView
 from agentnb.notebook.card_widget import LeftOpen, view_bundle
+from agentnb.notebook.chosen import Chosen, make_agent
 from agentnb.notebook.extension import session_of
-from agentnb.notebook.guidance_cell import find_guidance
 from agentnb.notebook.history_command import as_known_here
 from agentnb.notebook.interpolation import interpolate
-from agentnb.notebook.names import find_model, find_tools
 from agentnb.notebook.offers import offers
 from agentnb.notebook.panel_area import Area, RunPlace
 from agentnb.notebook.panel_widgets import PanelWidgets
 from agentnb.notebook.worker import Worker
-from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
 
 PANEL = "_agentnb_panel"
@@ -162,18 +159,9 @@ class Panel:
 
     def _agent(self, message: Message) -> tuple[Agent, str]:
         """What was chosen; the rest is as in a cell that says nothing of it."""
-        variables, defaults = self._shell.user_ns, self._session.defaults
-        name, note = str(message.get("model") or ""), ""
-        if not name:
-            name, note = choose_model(defaults["model"])
-        agent = Agent(
-            find_model(name, variables),
-            tools=find_tools([str(one) for one in message.get("tools") or ()], variables),
-            guidance=find_guidance(str(message.get("guidance") or defaults["guidance"]), self._session, variables),
-            policy=find_policy(defaults["policy"]),
-            max_rounds=int(defaults["max-rounds"]),
-        )
-        return agent, note
+        tools = [str(one) for one in message.get("tools") or ()]
+        chosen = Chosen(str(message.get("model") or ""), tools, str(message.get("guidance") or ""))
+        return make_agent(chosen, self._session, self._shell.user_ns)
 
     def _watch(self, view: CardView, item: AnyEvent | Delta) -> None:
         view(item)

@@ -14,26 +14,38 @@ from msgspec.structs import replace
 from agentnb.agent.live import LiveRun
 from agentnb.core.events import (
     AnyEvent,
+    CompactionStarted,
+    ContextCompacted,
     Delta,
     Event,
     ModelReplied,
     RetryScheduled,
     RoundFinished,
     RunFinished,
+    RunRecovered,
     RunStarted,
     TextDelta,
 )
 from agentnb.core.run import Run
+from agentnb.display.asides import RECOVERED, compaction_line, retry_line
 from agentnb.display.html import run_html, running_html
 from agentnb.display.markup import Html
 from agentnb.display.text import round_lines, run_text
-from agentnb.display.wording import chip, clean, ending, meta, retry_line
+from agentnb.display.wording import chip, clean, ending, meta
 from agentnb.notebook.card_widget import view_bundle
 
 INTERVAL = 1 / 15
 """Seconds between two updates. Telling the browser of every token can lose messages, not only time."""
 LOAD = 10
 """A view that takes long to draw is drawn less often: at most a part in ten of the time."""
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop of this thread. What a recovered run did before is told on whatever thread begins to go on with it."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 class Cell:
@@ -69,6 +81,8 @@ class DisplayView:
         self._keep = keep or Cell().keep
         self._variable = variable
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """That of the timer."""
         self._cost = 0.0
 
     def __call__(self, item: AnyEvent | Delta) -> None:
@@ -83,9 +97,9 @@ class DisplayView:
             if self._timer is not None:
                 self._timer.cancel()
             self._draw()
-        elif self._timer is None:
-            wait = max(INTERVAL, self._cost * LOAD)
-            self._timer = asyncio.get_running_loop().call_later(wait, self._draw)
+        elif (loop := running_loop()) is not None and (self._timer is None or loop is not self._loop):
+            self._loop = loop
+            self._timer = loop.call_later(max(INTERVAL, self._cost * LOAD), self._draw)
 
     def _draw(self) -> None:
         started = perf_counter()
@@ -121,20 +135,29 @@ class TerminalView:
             return
         if isinstance(item, Event):
             self._run.apply(item)
-        if isinstance(item, RetryScheduled):
+        if isinstance(item, RetryScheduled | CompactionStarted | ContextCompacted | RunRecovered):
             self._end_line("")
-            self._write(retry_line(self._run.rounds[-1].retries[-1]) + "\n")
+            self._write(self._told_at_once(item) + "\n")
             self._written = ""
         elif isinstance(item, ModelReplied):
             self._end_line("" if self._written else clean(item.message.text))
         elif isinstance(item, RoundFinished):
-            told = replace(self._run.rounds[-1], retries=())  # these were told when they failed
-            for line in round_lines(told, with_text=False):
+            # What came before the reply was told when it happened.
+            rest = replace(self._run.rounds[-1], retries=(), compactions=(), recovered=False)
+            for line in round_lines(rest, with_text=False):
                 self._write(line + "\n")
         elif isinstance(item, RunFinished):
             self._end_line("")
             self._write(f"{chip(self._run)}: {', '.join(meta(self._run))}\n")
             self._end_line(ending(self._run))
+
+    def _told_at_once(self, item: RetryScheduled | CompactionStarted | ContextCompacted | RunRecovered) -> str:
+        if isinstance(item, RunRecovered):
+            return RECOVERED
+        current = self._run.rounds[-1]
+        if isinstance(item, RetryScheduled):
+            return retry_line(current.retries[-1])
+        return compaction_line(current.compactions[-1], self._run.settings)
 
     def show(self, live: LiveRun) -> None:
         """Nothing to do: lines come with the events."""

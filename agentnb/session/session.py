@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
 
-from agentnb.agent.agent import MOST_ROUNDS, Agent
+from agentnb.agent.agent import Agent
 from agentnb.agent.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.agent.live import LiveRun
 from agentnb.agent.policies import find_policy
+from agentnb.agent.purse import Purse
 from agentnb.agent.threads import Foreground, LoopThread
 from agentnb.core.log import Watcher
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.models.registry import check_model
+from agentnb.session.defaults import SESSION_BUDGET, agent_settings, at_first, checked, dollars
 from agentnb.session.places import default_store
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.traces.store import Store
@@ -31,7 +36,9 @@ class Session:
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
         self._store_note = ""
-        self.defaults: dict[str, str] = {"model": "", "max-rounds": "50", "guidance": "matrix", "policy": "matrix"}
+        self.purse = Purse(name="session_budget")
+        """What all its runs are paid from."""
+        self.defaults: dict[str, str] = at_first()
         """What a cell gets that does not say otherwise."""
         self.sets: dict[str, GuidanceSet] = {}
         """The guidance sets that were written in this session, by name."""
@@ -75,10 +82,64 @@ class Session:
                 foreground=foreground,
                 board=board if agent.todos is True else None,
                 can_ask=can_ask,
+                purse=self.purse,
             )
-            self._live.append(live)
-            self._loaded = None
-            return live
+            return self._begun(live)
+
+    def recover(
+        self,
+        run_id: str,
+        make_agent: Callable[[Run], Agent],
+        *,
+        watch: Watcher | None = None,
+        foreground: Foreground | None = None,
+        can_ask: bool = True,
+    ) -> LiveRun:
+        """Go on with a run of the store whose process died, with the agent that is made for it; its log is written on.
+
+        ``watch`` is first told of all that has been. Errors are those of `Store.reopen`, and of the agent.
+        """
+        with self._lock:
+            run_id = self.store.find(run_id)
+            if run_id in [live.run_id for live in self.running()]:
+                raise SettingsError(f"Run {run_id} is going on here", "%agent status shows how far it has come")
+            writer, run = self.store.reopen(run_id)
+            try:
+                live = make_agent(run).resume(
+                    run,
+                    writer,
+                    watch=watch,
+                    thread=self._thread("background" if foreground is None else "foreground"),
+                    foreground=foreground,
+                    can_ask=can_ask,
+                    purse=self.purse,
+                )
+            except BaseException:
+                writer.close()
+                raise
+            self._forget_ended()
+            return self._begun(live)
+
+    def interrupted(self) -> Iterator[str]:
+        """The ids of runs in the store whose process died, newest first."""
+        here = [live.run_id for live in self.running()]
+        return (one.id for one in self.store.each_summary() if one.status == "interrupted" and one.id not in here)
+
+    def newest_interrupted(self) -> str:
+        """The newest of them that no other run has begun: that one's tool call begins it again, or does not.
+
+        `SettingsError` if there is none.
+        """
+        for run_id in self.interrupted():
+            with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
+                if self.store.load(run_id).parent_id is None:
+                    return run_id
+        raise SettingsError(f"No run in {self.store.shown_folder} was interrupted", "%agent history lists the runs")
+
+    def _begun(self, live: LiveRun) -> LiveRun:
+        self._live.append(live)
+        self._loaded = None
+        return live
 
     def _thread(self, kind: str) -> LoopThread:
         """One loop for cells that wait, one for those that do not: a tool that blocks the one does not hold up the other."""
@@ -186,13 +247,18 @@ class Session:
             raise SettingsError(f"There is no default {key!r}", near(key, self.defaults))
         if key == "model" and value:
             check_model(value)
-        if key == "max-rounds" and not (value.isdecimal() and 1 <= int(value) <= MOST_ROUNDS):
-            raise SettingsError(f"max-rounds={value} is not a whole number from 1 to {MOST_ROUNDS:,}")
         if key == "guidance":
             self.find_set(value)
         if key == "policy":
             find_policy(value)
+        value = checked(key, value)
+        if key == SESSION_BUDGET:
+            self.purse.limit = dollars(value) if value else None
         self.defaults[key] = value
+
+    def agent_settings(self) -> dict[str, Any]:
+        """What the defaults say of an agent besides its model, guidance and policy, by the agent's names."""
+        return agent_settings(self.defaults)
 
 
 def _board_with(todos: tuple[Todo, ...]) -> TodoBoard | None:

@@ -140,19 +140,19 @@ class _Handler(BaseHTTPRequestHandler):
         return {name.lower(): value for name, value in self.headers.items()}
 
     def _deliver(self, delivery: Delivery) -> None:
-        if delivery.pause_before == 0:
-            self._pause(delivery.seconds)
+        if delivery.pause_before == 0 and not delivery.ping:
+            self._pause(delivery)
         if delivery.chunks or delivery.ending == "good":
             self._head(delivery)
             for index, chunk in enumerate(delivery.chunks):
-                if index and index == delivery.pause_before:
-                    self._pause(delivery.seconds)
-                self._write(chunk, delivery.streams)
+                if index == delivery.pause_before and (index or delivery.ping):
+                    self._pause(delivery)
+                self._write(chunk, delivery.in_pieces)
             if delivery.pause_before is not None and delivery.pause_before >= max(1, len(delivery.chunks)):
-                self._pause(delivery.seconds)
+                self._pause(delivery)
         if delivery.ending != "good":
             self._break(torn=delivery.ending == "reset")
-        elif delivery.streams:
+        elif delivery.in_pieces:
             self.wfile.write(b"0\r\n\r\n")
 
     def _head(self, delivery: Delivery) -> None:
@@ -160,24 +160,26 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", delivery.content_type)
         for name, value in delivery.headers.items():
             self.send_header(name, value)
-        if delivery.streams:
+        if delivery.in_pieces:
             self.send_header("transfer-encoding", "chunked")
         else:
             # One byte more than there is where the body is to be cut.
             self.send_header("content-length", str(_length(delivery.chunks) + (delivery.ending != "good")))
         self.end_headers()
 
-    def _write(self, chunk: bytes, streams: bool) -> None:
-        self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if streams else chunk)
+    def _write(self, chunk: bytes, in_pieces: bool) -> None:
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if in_pieces else chunk)
 
-    def _pause(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
+    def _pause(self, delivery: Delivery) -> None:
+        until = time.monotonic() + delivery.seconds
         while time.monotonic() < until:
             if self.server.listener.closed.wait(LOOK_EVERY):
                 raise _HungUp
             readable, _, _ = select.select([self.connection], [], [], 0)
             if readable and not self.connection.recv(1, socket.MSG_PEEK):
                 raise _HungUp
+            if delivery.ping:
+                self._write(delivery.ping, in_pieces=True)
 
     def _break(self, torn: bool) -> None:
         self.close_connection = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from agentnb.testing import write_messages, write_responses
 from agentnb.testing.lines import as_answer
@@ -13,6 +13,13 @@ from agentnb.testing.write_chat import sloppy_events, sloppy_whole
 
 USUAL = "One two three four five six seven"
 """The reply that goes wrong, where the script names none."""
+PINGS: dict[str, Sse] = {
+    "messages": Sse({"type": "ping"}, "ping"),
+    "chat": Sse({"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": None}]}),
+    "responses": Sse({"type": "keepalive", "sequence_number": 999}, "keepalive"),
+}
+"""Events that only say that the server is there, as each wire has them."""
+COMMENT = b": keep-alive\n\n"
 STATUS_OF = {"overloaded_error": 529, "rate_limit_error": 429, "rate_limit_exceeded": 429}
 
 
@@ -94,17 +101,25 @@ class Stall(Misbehaviour):
 
     After more events than there are, all that is missing is the end of the body.
 
+    With ``pings`` the server shows meanwhile that it is there, once it has sent headers: by ``comments`` of the stream, or by
+    ``events`` that hold nothing of the reply. In a reply that was not to be streamed both are blank lines before it.
+
     It ends at once when the server is closed or the client hangs up.
     """
 
     seconds: float = 30.0
     after: int = 2
     line: Any = USUAL
+    pings: Literal["", "comments", "events"] = ""
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
         """The line with a pause in it."""
         good = wire.deliver(as_answer(self.line), asked)
-        return replace(good, pause_before=self.after if good.streams else 0, seconds=self.seconds)
+        ping = self._ping(wire) if good.streams else b"\n" * bool(self.pings)
+        return replace(good, pause_before=self.after if good.streams else 0, seconds=self.seconds, ping=ping)
+
+    def _ping(self, wire: Wire) -> bytes:
+        return {"": b"", "comments": COMMENT, "events": PINGS[wire.name].encoded()}[self.pings]
 
 
 @dataclass(frozen=True)

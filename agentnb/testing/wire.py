@@ -41,6 +41,8 @@ class Delivery:
     pause_before: int | None = None
     """The chunk before which it stops for a while; 0 is before the headers."""
     seconds: float = 0.0
+    ping: bytes = b""
+    """What is sent again and again meanwhile, after the headers."""
     ending: Literal["good", "cut", "reset"] = "good"
     """Whether the end of the body is sent, or the connection breaks."""
 
@@ -48,6 +50,11 @@ class Delivery:
     def streams(self) -> bool:
         """Whether the chunks go out one by one."""
         return self.content_type == EVENTS
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether nobody is told beforehand how long the body is."""
+        return self.streams or bool(self.ping)
 
 
 @dataclass(frozen=True)

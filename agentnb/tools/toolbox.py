@@ -37,6 +37,13 @@ class Toolbox:
         other.specs = (*self.specs, tool.spec)
         return other
 
+    def knowing(self, tool: Tool) -> Toolbox:
+        """A toolbox with these tools, that also runs one more of which a model is told elsewhere."""
+        other = Toolbox()
+        other._tools = self._tools | {tool.spec.name: tool}
+        other.specs = self.specs
+        return other
+
     def get(self, name: str) -> Tool | None:
         """The tool of this name, or None."""
         return self._tools.get(name)
@@ -49,5 +56,5 @@ class Toolbox:
 
     def not_found(self, name: str) -> ToolOutcome:
         """What a model is told that asks for a tool there is not."""
-        advice = near(name, self._tools) or "There are no tools: answer in words."
+        advice = near(name, [spec.name for spec in self.specs]) or "There are no tools: answer in words."
         return failure("unknown_tool", f"tool not found: {name}. {advice}")

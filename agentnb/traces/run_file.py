@@ -7,11 +7,12 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import BinaryIO
 from weakref import WeakSet
 
 from agentnb.core.events import AnyEvent, RoundFinished, RunFinished
-from agentnb.core.wire import encode
+from agentnb.core.wire import decode_lines, encode
 
 try:
     import fcntl
@@ -19,6 +20,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # it is a module or None
 
 _sync = getattr(os, "fdatasync", os.fsync)
+ATTEMPTS, PAUSE = 50, 0.005
+"""How often, and after how many seconds, a log is tried to be locked that others are looking at."""
 
 
 def is_being_written(file: BinaryIO) -> bool:
@@ -41,6 +44,24 @@ def _lock(descriptor: int) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # a reader may look just now: it lets go at once
 
 
+def _lock_of_a_dead_process(descriptor: int) -> None:
+    """Lock a log that nobody should hold; `BlockingIOError` if somebody writes it. Who reads it for a moment is waited for."""
+    if fcntl is None:
+        return  # type: ignore[unreachable]  # reached on Windows
+    for _ in range(ATTEMPTS):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # refused where it is a writer
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            sleep(PAUSE)
+        except OSError:  # a file system without locks
+            return
+        else:
+            return
+    raise BlockingIOError(errno.EWOULDBLOCK, "It is being read all the time")
+
+
 _open_files: WeakSet[RunFile] = WeakSet()
 
 
@@ -60,15 +81,45 @@ class RunFile:
     With ``sync_rounds`` each round is also forced to the disk itself, so that it outlives the machine.
     """
 
-    def __init__(self, path: str | Path, *, sync_rounds: bool = False, on_close: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        sync_rounds: bool = False,
+        on_close: Callable[[], None] | None = None,
+        opened: int | None = None,
+    ) -> None:
+        """Make the file, which must not be there; or go on in one that is ``opened``, locked, and ends with a whole event."""
         self.path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        _lock(self._descriptor)
-        self._size = 0
+        if opened is None:
+            opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+            _lock(opened)
+        self._descriptor = opened
+        self._size = os.fstat(opened).st_size
         self._sync_rounds = sync_rounds
         self._on_close = on_close
         self._open = True
         _open_files.add(self)
+
+    @classmethod
+    def reopened(cls, path: str | Path, *, sync_rounds: bool = False) -> tuple[RunFile, list[AnyEvent]]:
+        """The file of a run whose process died, to be written on, and its events. What was cut off at its end is taken away.
+
+        Raises OSError, BlockingIOError if a process is writing it; `TraceError` if it is no log.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+        try:
+            _lock_of_a_dead_process(descriptor)
+            with open(descriptor, "rb", closefd=False) as file:
+                lines = file.readlines()
+            events = decode_lines(lines, str(path))
+            os.ftruncate(descriptor, sum(map(len, lines[: len(events)])))
+            if not lines[len(events) - 1].endswith(b"\n"):  # cut off right before its line end
+                os.write(descriptor, b"\n")
+            return cls(path, sync_rounds=sync_rounds, opened=descriptor), events
+        except BaseException:
+            os.close(descriptor)
+            raise
 
     def append(self, event: AnyEvent) -> None:
         """Write the event. On a failure the file ends with the event before, and OSError is raised."""

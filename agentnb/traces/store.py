@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Literal
 from weakref import WeakKeyDictionary
 
+from agentnb.core.events import AnyEvent
 from agentnb.core.run import Run
 from agentnb.core.wire import decode_lines
-from agentnb.errors import StoreError, TraceError, near
+from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, summary
 
@@ -49,6 +50,26 @@ class Store:
             return self._create(run_id, slots)
         except BaseException:
             slots.release()
+            raise
+
+    def reopen(self, run_id: str) -> tuple[RunFile, Run]:
+        """The log of a run whose process died, to be written on, and the run as far as it came.
+
+        `StoreError` if a process is still writing it, `TraceError` if it cannot be read; `SettingsError` if the run has ended.
+        """
+        path = self.path(self.find(run_id))
+        try:
+            file, events = RunFile.reopened(path, sync_rounds=self._sync_rounds)
+        except BlockingIOError as error:
+            raise StoreError(
+                f"Run {path.stem} is going on in another process", "Stop it there first, or wait for its end"
+            ) from error
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to where it can") from error
+        try:
+            return file, _to_be_gone_on_with(events)
+        except BaseException:
+            file.close()
             raise
 
     def _create(self, run_id: str, slots: asyncio.Semaphore | None) -> RunFile:
@@ -129,6 +150,16 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({str(self.folder)!r})"
+
+
+def _to_be_gone_on_with(events: list[AnyEvent]) -> Run:
+    run = Run.from_events(events)
+    if not run.should_continue:
+        raise SettingsError(
+            f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover",
+            f"Go on with its conversation: %agent load {run.id}, then %%agent --continue",
+        )
+    return run
 
 
 def load_file(path: Path) -> Run:

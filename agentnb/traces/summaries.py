@@ -28,6 +28,8 @@ class RunSummary(NamedTuple):
     """Sent and received, as far as they are known; None when nothing is."""
     cost: float | None
     """US dollars, None when the price of any call is unknown."""
+    recovered: int = 0
+    """How often another process went on with it, after one had died."""
 
 
 class _Reply(msgspec.Struct, gc=False):
@@ -36,7 +38,16 @@ class _Reply(msgspec.Struct, gc=False):
     usage: Usage = Usage()
 
 
+class _Summary(msgspec.Struct, gc=False):
+    """And that of a `ContextCompacted`."""
+
+    usage: Usage = NOTHING_USED
+
+
 _replies = msgspec.json.Decoder(_Reply)
+_summaries = msgspec.json.Decoder(_Summary)
+_REPLY, _COMPACTED = b'{"kind":"model_replied"', b'{"kind":"context_compacted"'
+"""How the lines begin that hold the usage of a call of a model."""
 
 
 def summary(data: bytes, without_end: str) -> RunSummary:
@@ -58,26 +69,30 @@ def summary(data: bytes, without_end: str) -> RunSummary:
         started.prompt.text,
         None if used.input is None and used.output is None else (used.input or 0) + (used.output or 0),
         used.cost,
+        rest.count(b'{"kind":"run_recovered"'),
     )
 
 
 def _end(rest: bytes) -> RunFinished | None:
     last = rest[rest.rstrip(b"\n").rfind(b"\n") + 1 :]
-    if not (last.startswith(b'{"kind":"run_finished"') and last.endswith(b"\n")):
+    if not last.startswith(b'{"kind":"run_finished"'):
         return None
-    end = decode(last)
+    try:
+        end = decode(last)
+    except TraceError:  # cut off in the middle
+        return None
     return end if isinstance(end, RunFinished) else None
 
 
 def _usage(rest: bytes) -> Usage:
-    """The sum over all replies, in their order, as the fold adds them up."""
+    """The sum over all replies and summaries, in their order, as the fold adds them up."""
     used: Usage | None = None
     lines = rest.split(b"\n")
     for number, line in enumerate(lines, 1):
-        if not line.startswith(b'{"kind":"model_replied"'):
+        if not line.startswith((_REPLY, _COMPACTED)):
             continue
         try:
-            one = _replies.decode(line).usage
+            one = (_replies if line.startswith(_REPLY) else _summaries).decode(line).usage
         except (msgspec.DecodeError, UnicodeDecodeError):
             if number == len(lines):  # cut off: the run is read without it
                 break

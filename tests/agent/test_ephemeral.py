@@ -110,6 +110,7 @@ class Stored:
     """As much of a run as a conversation looks at."""
 
     open_round = None
+    compacted = None
 
     def __init__(self) -> None:
         self.messages: list[Message] = []

@@ -136,7 +136,7 @@ def test_an_error_of_the_model_later_does_not_bring_a_key_into_the_run(error: Ex
 
 
 def test_an_error_of_our_own_does_not_bring_a_key_into_the_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def broken(*given: object) -> None:
+    def broken(*given: object, **more: object) -> None:
         raise RuntimeError(f"a bug with {SECRET}")
 
     monkeypatch.setattr(Conversation, "request", broken)

@@ -324,7 +324,7 @@ def test_a_round_more_prepares_what_is_new_and_not_the_whole_conversation(monkey
     facts = [fact for index in range(40) for fact in a_round(index, called("look", f"c{index}"))]
     run, added = run_of(*facts), []
     add = Conversation._add
-    monkeypatch.setattr(Conversation, "_add", lambda self, message: (added.append(message), add(self, message))[1])
+    monkeypatch.setattr(Conversation, "_add", lambda self, *taken: (added.append(taken), add(self, *taken))[1])
     assert len(sights(run)) == 40
     assert len(added) == 1 + 2 * 39
 

@@ -18,7 +18,8 @@ from agentnb import Agent, Run, Store, ToolCall, tables
 from agentnb.agent.live import LiveRun
 from agentnb.core.events import Event, ModelReplied, RetryScheduled, TextDelta
 from agentnb.core.rounds import Retry
-from agentnb.display.wording import duration, retry_line
+from agentnb.display.asides import retry_line
+from agentnb.display.wording import duration
 from agentnb.errors import KeyRefused, ModelError, ProviderTrouble, RateLimited
 from agentnb.models import RemoteModel, connections, make_model, retry
 from agentnb.models.connections import limiter_of

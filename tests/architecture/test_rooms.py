@@ -28,6 +28,9 @@ MATRIX = {
     "strongest",
     "workflow",
     "already_said",
+    "tool_failed",
+    "tool_failed_again",
+    "failure_loop",
     "note",
     "todo_list",
 }
@@ -110,7 +113,7 @@ def test_only_settings_reads_the_environment() -> None:
 def test_prompts_are_markdown_files() -> None:
     folder = ROOT / "agentnb" / "agent" / "prompts"
     prompts = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")}
-    replies = {"empty_answer", "reply_cut", "claimed_call"}
+    replies = {"empty_answer", "reply_cut", "claimed_call", "compaction", "final_answer"}
     assert prompts == {"system", "no_tools", "continue", *replies, *(f"matrix/{part}" for part in MATRIX)}
     assert all(path.read_text(encoding="utf-8").strip() for path in folder.rglob("*.md"))
 

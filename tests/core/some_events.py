@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from agentnb.core import events as e
+from agentnb.core.compaction import Compacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, user
@@ -47,6 +48,8 @@ results = st.builds(
 parts = texts | st.builds(Thinking, words, metadata) | images | calls | results
 messages = st.builds(Message, st.sampled_from(["system", "user", "assistant", "tool"]), st.lists(parts, max_size=3).map(tuple))
 maybe_counts = st.none() | counts
+whys = st.sampled_from(["share", "messages", "overflow"])
+compacted = st.builds(Compacted, counts, counts, counts, words)
 usages = st.builds(
     Usage, maybe_counts, maybe_counts, maybe_counts, maybe_counts, maybe_counts, st.none() | seconds, st.booleans()
 )
@@ -105,6 +108,7 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
         continued_from=st.none() | names,
         history=st.lists(messages, max_size=2).map(tuple),
         todos=todo_lists,
+        compacted=st.none() | compacted,
     ),
     e.RoundStarted: _of_kind(e.RoundStarted, index=counts, reason=words, continuation=words, note=words),
     e.GuidanceGiven: _of_kind(e.GuidanceGiven, guidance=guidance),
@@ -144,6 +148,11 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     ),
     e.LimitReached: _of_kind(e.LimitReached, limit=words, value=seconds),
     e.CommandReceived: _of_kind(e.CommandReceived, command=st.sampled_from(["stop", "pause", "resume", "say"]), text=words),
+    e.CompactionStarted: _of_kind(e.CompactionStarted, why=whys, messages=counts),
+    e.ContextCompacted: _of_kind(
+        e.ContextCompacted, why=whys, compacted=compacted, usage=usages, seconds=seconds, problem=words
+    ),
+    e.RunRecovered: _of_kind(e.RunRecovered, schema=st.just(e.SCHEMA)),
     e.Warned: _of_kind(e.Warned, message=words),
     e.ErrorRaised: _of_kind(e.ErrorRaised, error=st.builds(e.RunError, words, words, words), where=words),
     e.RunFinished: _of_kind(e.RunFinished, status=statuses, stop_reason=words, seconds=seconds),

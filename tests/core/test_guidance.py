@@ -14,7 +14,7 @@ from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
 
 DOING, DONE = "in-progress", "completed"
-ALL = (*CELLS, "intervention", "workflow", "already_said", "a cell of somebody else")
+ALL = (*CELLS, "intervention", "workflow", "already_said", "tool_failed", "failure_loop", "a cell of somebody else")
 RULES = {
     "todos_tools": lambda it: it.called and not it.undisciplined,
     "tools": lambda it: it.called or it.answered or it.complete,
@@ -22,6 +22,8 @@ RULES = {
     "text": lambda it: it.called or it.complete,
     "workflow": lambda it: it.called or it.complete,
     "already_said": lambda it: it.called or it.complete or (it.answered and not it.repeats),
+    "tool_failed": lambda it: not it.made_again and (it.called or it.answered),
+    "failure_loop": lambda it: not it.failed_again and (it.called or it.answered),
 }
 """All others want a tool call."""
 
@@ -114,6 +116,48 @@ def test_what_the_person_completes_does_not_follow_an_intervention() -> None:
     call = tale.call(TODO_TOOL)
     tale.replied(call).listed(todo(1, DONE), by="outside").ran(call).ended()
     assert followed(tale) == [False]
+
+
+FAILED = {"is_error": True, "error_code": "tool_error"}
+
+
+@pytest.mark.req("R0.75")
+def test_a_failure_is_heeded_by_another_call_or_in_words_and_not_by_the_same_call_again() -> None:
+    cell = guided("tool_failed")
+    assert followed(Tale().called("look", **FAILED).called("look", guidance=(cell,))) == [False]
+    assert followed(Tale().called("look", **FAILED).called("look", guidance=(cell,), **FAILED)) == [False]
+    assert followed(Tale().called("look", **FAILED).called("see", "look", guidance=(cell,))) == [True]
+    assert followed(Tale().called("look", **FAILED).said("There is no such file.", cell)) == [True]
+    assert followed(Tale().called("look", **FAILED).said(" ", cell)) == [False]
+    tale = Tale().called("look", **FAILED).begun(cell)
+    call = tale.call("look", at="the other file")
+    assert followed(tale.replied(call).ran(call, **FAILED).ended()) == [True]
+
+
+@pytest.mark.req("R0.75")
+def test_the_same_call_that_was_blocked_was_made_again_all_the_same() -> None:
+    tale = Tale().called("look", **FAILED).begun(guided("tool_failed"))
+    call = tale.call("look")
+    tale.replied(call).blocked(call).ended()
+    assert tale.last.followed == ((False, "the call that had failed was made again, unchanged"),)
+
+
+@pytest.mark.req("R0.75")
+def test_a_failure_loop_is_broken_by_another_tool_by_success_or_in_words() -> None:
+    cell = guided("failure_loop")
+
+    def looping() -> Tale:
+        return Tale().called("look", **FAILED).called("look", **FAILED).called("look", **FAILED)
+
+    def again(**how: object) -> Tale:
+        tale = looping().begun(cell)
+        call = tale.call("look", at="the other file")
+        return tale.replied(call).ran(call, **how).ended()
+
+    assert again(**FAILED).last.followed == ((False, "the tool that keeps failing was called again, and nothing else"),)
+    assert followed(again()) == [True]
+    assert followed(looping().called("look", "see", guidance=(cell,), **FAILED)) == [True]
+    assert followed(looping().said("It cannot be done.", cell)) == [True]
 
 
 def test_all_that_was_said_is_judged_one_by_one_in_its_order() -> None:

@@ -11,6 +11,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.run import Run
 from agentnb.core.tallies import Tallies
 from agentnb.core.todos import TODO_TOOL
+from agentnb.core.tool_failures import ToolFailures
 
 DOING, DONE = "in-progress", "completed"
 ANSWER = "The table has three columns and a hundred rows, I think."
@@ -235,12 +236,15 @@ def test_a_word_of_the_person_begins_every_row_anew_and_keeps_what_is_counted_fo
     tallies = Tallies(1, 1, continuations=1, nudges=1, strict=1, ignored=1, repeated=1, all_blocked=1, same_batch=1)
     tallies.person_spoke()
     assert tallies == Tallies(nudges=1, strict=1)
+    tallies = Tallies(failures=ToolFailures(2, ("look",), {"look": 2}))
+    tallies.person_spoke()
+    assert tallies == Tallies(failures=ToolFailures(0, ("look",), {}))
 
 
 def test_the_counts_of_a_run_are_those_of_its_events() -> None:
     tale = Tale(todo(1)).said(ANSWER, guided("text")).said(ANSWER, reason="open_todos").called("think").refused("look")
     since = {"planning_since": 3, "blocked_since": 3}
-    assert tallied(tale) == Tallies(attempts=1, ignored=1, repeated=1, all_blocked=1, **since)
+    assert tallied(tale) == Tallies(attempts=1, ignored=1, repeated=1, all_blocked=1, calls=1, calls_this_turn=1, **since)
     live = Run()
     for event in tale.events:
         live.apply(event)

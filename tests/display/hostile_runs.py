@@ -13,6 +13,7 @@ from hostile import BREAKS, CHARACTERS, FOREIGN, HUGE, LINKS, MARKDOWN, SCRIPTS,
 
 from agentnb.agent.live import LiveRun
 from agentnb.core import events as e
+from agentnb.core.compaction import Compacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
 from agentnb.core.inbox import Inbox
@@ -46,7 +47,7 @@ def texts_of(part: str) -> list[str]:
 
 
 def hostile_run(part: str, end: str = "failed") -> Run:
-    """A whole run; ``end`` is failed or completed."""
+    """A whole run; ``end`` is failed, completed or limited."""
     events: list[Any] = [item for item in items(texts_of(part), end) if isinstance(item, e.Event)]
     return Run.from_events(events)
 
@@ -70,10 +71,20 @@ def items(texts: list[str], end: str = "failed") -> Iterator[Any]:
         model=all_of_it,
         system=all_of_it,
         tools=tools,
-        settings={"guidance": {"set": all_of_it, "version": all_of_it}, all_of_it[:99]: all_of_it},
+        settings={
+            "guidance": {"set": all_of_it, "version": all_of_it},
+            "history": {all_of_it[:99]: all_of_it},
+            "max_seconds": all_of_it,
+            "budget": all_of_it,
+            all_of_it[:99]: all_of_it,
+        },
     )
     for index, text in enumerate(texts):
         yield from _round(event, index, text)
+    if end == "limited":
+        yield event(e.LimitReached, limit=all_of_it, value=3.5)
+        yield event(e.RunFinished, status="limited", stop_reason=all_of_it, seconds=1.5)
+        return
     if end == "failed":
         yield event(e.ErrorRaised, error=e.RunError(first, all_of_it, all_of_it), where="model")
         yield event(e.RunFinished, status="failed", stop_reason="error", seconds=1.5)
@@ -89,6 +100,7 @@ def _round(event: Any, index: int, text: str) -> Iterator[Any]:
     yield event(e.GuidanceGiven, guidance=Guidance(text, text, text, 2, text, text))
     yield event(e.CommandReceived, command="say", text=text)
     yield event(e.RetryScheduled, attempt=1, seconds=2.0, reason=text, status=529, heard=text)
+    yield from _compacted(event, index, text)
     yield from _streamed(text)
     calls = [
         ToolCall(text, {text: text, "list": [text]}, f"{text[:50]}-{index}-0"),
@@ -108,6 +120,18 @@ def _round(event: Any, index: int, text: str) -> Iterator[Any]:
     yield event(e.LoopDetected, rule=text, first=0, last=index, sentence=text, severity="notice")
     yield event(e.Warned, message=text)
     yield event(e.RoundFinished, index=index, status="success")
+
+
+def _compacted(event: Any, index: int, text: str) -> Iterator[Any]:
+    """Once with a summary, once without one; the process dies over the second."""
+    yield event(e.CompactionStarted, why="share", messages=2)
+    yield Pause()
+    yield event(e.ContextCompacted, why="share", compacted=Compacted(0, 0, 2, text), seconds=1.0)
+    yield event(e.CompactionStarted, why="messages", messages=2)
+    yield event(e.RunRecovered, schema=e.SCHEMA)
+    yield Pause()
+    yield event(e.CompactionStarted, why="overflow", messages=2)
+    yield event(e.ContextCompacted, why="overflow", compacted=Compacted(1, 1, 2, text * (index % 2)), problem=text)
 
 
 def _streamed(text: str) -> Iterator[Any]:

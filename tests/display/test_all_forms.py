@@ -16,7 +16,7 @@ from agentnb.display.page import page_html
 from agentnb.display.sight import sight_html
 from agentnb.display.tool_card import tool_body_html
 
-ENDS = ["failed", "completed"]
+ENDS = ["failed", "completed", "limited"]
 
 
 @pytest.mark.parametrize("end", ENDS)

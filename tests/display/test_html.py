@@ -55,7 +55,7 @@ class Words(HTMLParser):
 
 def test_a_limited_run_says_the_limit_and_what_to_type() -> None:
     shown = run_html(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
-    assert "max_rounds = 1" in shown and "%%agent --continue" in shown
+    assert "Stopped after 1 round. " in shown and "%%agent --continue --max-rounds 2<" in shown
 
 
 def test_the_answer_stands_outside_what_is_folded() -> None:

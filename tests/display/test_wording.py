@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agentnb.core.guidance import Followed, Guidance
 from agentnb.display import wording
+from agentnb.display.asides import guidance_line
 
 
 def test_control_characters_are_made_visible() -> None:
@@ -20,3 +22,10 @@ def test_long_results_are_cut_with_their_length() -> None:
 )
 def test_durations_read_naturally(seconds: float, words: str) -> None:
     assert wording.duration(seconds) == words
+
+
+@pytest.mark.req("R0.75")
+def test_what_was_said_of_failing_tools_is_told_by_the_name_of_its_cell() -> None:
+    failed, loop = Guidance("matrix", "tool_failed", "Adapt."), Guidance("matrix", "failure_loop", "Stop.", 3)
+    assert guidance_line(failed, Followed(True, "another call was made")) == "tool failed: followed (another call was made)"
+    assert guidance_line(loop, None) == "failure loop, level 3"

@@ -61,8 +61,14 @@ def test_what_a_run_sends_is_taken_by_a_server_that_knows_little(provider: Any) 
 
 
 def test_what_only_some_servers_know_is_sent_only_if_it_is_asked_for() -> None:
-    asked = wire(COMPATIBLE, tools=(ADD,), effort="low", settings={"tool_choice": "none"})
+    asked = wire(COMPATIBLE, tools=(ADD,), effort="low", settings={"tool_choice": "required"})
     assert set(asked) - FIELDS == {"reasoning_effort", "tool_choice"}
+
+
+def test_a_reply_without_calls_is_asked_for_without_tools_for_not_every_server_knows_that_choice() -> None:
+    asked = wire(COMPATIBLE, tools=(ADD,), settings={"tool_choice": "none"})
+    assert not {"tools", "tool_choice"} & set(asked)
+    assert wire(OPENAI, tools=(ADD,), settings={"tool_choice": "none"})["tool_choice"] == "none"
 
 
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])

@@ -52,6 +52,7 @@ READ: list[tuple[str, str, str, Any]] = [
     ("anthropic", "stream=FALSE", "stream", False),
     ("anthropic", "images=1", "images", True),
     ("anthropic", "timeout=2.5", "timeout", 2.5),
+    ("anthropic", "stall=0.5", "stall", 0.5),
     ("anthropic", "url=https://gateway.example.org/a", "url", "https://gateway.example.org/a"),
     ("openai", "key=MY_KEY", "key", "MY_KEY"),
     ("openai", "price=3/15", "price", Price(Decimal(3), Decimal(15))),

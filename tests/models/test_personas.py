@@ -14,9 +14,10 @@ from replies_by_hand import PROMPT, ask, conversation, do, reply, right, updates
 import agentnb
 from agentnb.core.messages import Message, Text, user
 from agentnb.core.todos import open_todos
-from agentnb.errors import UnknownModel
+from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models import SimulatedModel
-from agentnb.models.personas import FAULTS, USUAL_HEED, USUAL_P, Fault, options_of
+from agentnb.models.personas import FAULTS, PERSONAS, USUAL_HEED, USUAL_P, Fault, options_of
+from agentnb.models.prices import Price
 from agentnb.models.registry import make_model
 
 SINGLE = [pytest.param(fault, id=fault.persona) for fault in FAULTS]
@@ -178,6 +179,9 @@ def test_a_reply_in_which_no_fault_came_up_keeps_nothing() -> None:
         (SimulatedModel("chatty", p=0.5, heed=USUAL_HEED, seed=0), "simulated:chatty"),
         (SimulatedModel("mixed", loop=1 / 3, forget=0), f"simulated:mixed?forget=0&loop={1 / 3!r}"),
         (SimulatedModel("disciplined", seed=-7), "simulated:disciplined?seed=-7"),
+        (SimulatedModel("chatty", seed=1, price=Price.parse("3/15")), "simulated:chatty?seed=1&price=3/15"),
+        (SimulatedModel("disciplined", price=Price.parse("0.1/0.5/0/1")), "simulated:disciplined?price=0.1/0.5/0/1"),
+        (SimulatedModel("disciplined", price=Price.parse("0")), "simulated:disciplined"),
     ],
 )
 def test_a_name_says_all_that_is_not_usual_and_makes_the_same_model(model: SimulatedModel, name: str) -> None:
@@ -190,9 +194,9 @@ def test_a_name_says_all_that_is_not_usual_and_makes_the_same_model(model: Simul
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("forgetful?luck=1", "simulated:forgetful has no option 'luck'. It has seed, heed, p, delay"),
-        ("disciplined?p=1", "simulated:disciplined has no option 'p'. It has seed, heed, delay"),
-        ("mixed?p=1", "It has seed, heed, forget, chat, loop, plan, stop, delay"),
+        ("forgetful?luck=1", "simulated:forgetful has no option 'luck'. It has seed, heed, p, delay, price;"),
+        ("disciplined?p=1", "simulated:disciplined has no option 'p'. It has seed, heed, delay, price;"),
+        ("mixed?p=1", "It has seed, heed, forget, chat, loop, plan, stop, delay, price;"),
         ("chatty?forget=1", "simulated:chatty has no option 'forget'"),
         ("chatty?p=often", "p='often' of simulated:chatty is no number"),
         ("chatty?p=", "p='' of simulated:chatty is no number"),
@@ -210,10 +214,25 @@ def test_what_an_option_cannot_be_is_said_with_what_there_is(name: str, said: st
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("given", [{"seed": "1"}, {"seed": True}, {"seed": 1.0}, {"p": "x"}, {"heed": None}, {"luck": 1}])
+@pytest.mark.parametrize(
+    "given", [{"seed": "1"}, {"seed": True}, {"seed": 1.0}, {"p": "x"}, {"heed": None}, {"luck": 1}, {"price": "3/15"}]
+)
 def test_options_in_python_are_looked_at_too(given: dict[str, Any]) -> None:
     with pytest.raises(UnknownModel):
         SimulatedModel("chatty", **given)
+
+
+@pytest.mark.parametrize("price", ["3", "-3/15", "three/15", ""])
+def test_what_is_no_price_is_refused_with_how_one_is_written(price: str) -> None:
+    with pytest.raises(SettingsError, match=r"is no price\. Write dollars for a million tokens: input/output as in 3/15"):
+        make_model(f"simulated:chatty?price={price}")
+
+
+def test_a_usual_option_in_its_own_words_is_accepted_and_makes_the_usual_model() -> None:
+    for persona in PERSONAS:
+        with pytest.raises(UnknownModel) as caught:
+            make_model(f"simulated:{persona}?luck=1")
+        assert make_model(caught.value.hint.rpartition(" ")[2]).name == f"simulated:{persona}"
 
 
 # What is written about them

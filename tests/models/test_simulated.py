@@ -15,6 +15,8 @@ from agentnb.core.request import Request
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.errors import UnknownModel
 from agentnb.models import Reply, SimulatedModel
+from agentnb.models.personas import FREE
+from agentnb.models.prices import Price
 
 
 def add(a: int, b: int = 2) -> int:
@@ -38,8 +40,12 @@ def arguments(run: Run) -> list[list[tuple[str, Any]]]:
 
 
 def reply_to(*messages: Message, tools: tuple[ToolSpec, ...] = ()) -> Reply:
+    return ask_model(SimulatedModel(), Request("", messages, tools))
+
+
+def ask_model(model: SimulatedModel, request: Request) -> Reply:
     async def ask() -> Any:
-        return [item async for item in SimulatedModel().stream(Request("", messages, tools))][-1]
+        return [item async for item in model.stream(request)][-1]
 
     return asyncio.run(ask())
 
@@ -150,6 +156,14 @@ def test_its_name_says_how_it_was_made() -> None:
         "simulated:disciplined",
         "simulated:disciplined?delay=0.02",
     )
+
+
+def test_it_costs_nothing_unless_it_was_given_a_price_and_then_its_tokens_cost_that() -> None:
+    request = Request("", (user("- `add(1)`"),))
+    free, priced = (ask_model(SimulatedModel(price=price), request).usage for price in (FREE, Price.parse("3/15")))
+    assert free.cost == 0.0 and free.estimated
+    assert (priced.input, priced.output) == (free.input, free.output)
+    assert free.input and free.output and priced.cost == pytest.approx((3 * free.input + 15 * free.output) / 1e6)
 
 
 def test_an_unknown_persona_is_named_with_those_there_are() -> None:

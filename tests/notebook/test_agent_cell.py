@@ -76,7 +76,7 @@ def test_continue_goes_on_with_the_conversation(kernel: Any) -> None:
 def test_a_limit_is_no_error_and_says_how_to_go_on(kernel: Any) -> None:
     cell = kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
     assert cell.status == "ok"
-    assert "max_rounds = 1" in cell.shown and "--continue" in cell.shown
+    assert "Stopped after 1 round" in cell.shown and "--continue" in cell.shown
 
 
 def test_dry_shows_the_request_and_sends_nothing(kernel: Any) -> None:
@@ -107,10 +107,10 @@ def test_raw_sends_the_text_as_it_is(kernel: Any) -> None:
         ("%%agent -g matrx\nhi", "no guidance set 'matrx'. Did you mean matrix?"),
         ("%%agent -p minimum\nhi", "no policy 'minimum'. Did you mean minimal?"),
         ("%%agent -p minimal --workflow-mode\nhi", "has no workflow mode"),
-        ("%%agent --budget 1\nhi", "--budget is not in this version"),
+        ("%%agent --context task\nhi", "--context is not in this version"),
         ("%%agent\n{{ ad }} hi", "no variable 'ad'. Did you mean add?"),
         ("%agent histroy", "Did you mean history"),
-        ("%agent recover x", "not in this version"),
+        ("%agent recover x", "no run 'x'"),
         ("%agent load nothing", "no run 'nothing'"),
         ('%agent tools "add', "No closing quotation"),
         ('%%agent -t "add\nhi', "No closing quotation"),

@@ -23,6 +23,11 @@ def complete(kernel: Any, code: str, at: int | None = None) -> list[str]:
         ("%agent history fa", "failed"),
         ("%agent tools ad", "add"),
         ("%agent defaults mo", "model="),
+        ("%agent defaults on-limit=f", "on-limit=final_answer"),
+        ("%%agent --on-limit r", "raise"),
+        ("%%agent --history doc", "documented"),
+        ("%%agent --bud", "--budget"),
+        ("%agent rec", "recover"),
     ],
 )
 def test_options_models_tools_and_commands_are_completed(kernel: Any, code: str, offered: str) -> None:

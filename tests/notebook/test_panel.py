@@ -248,6 +248,27 @@ def test_runs_of_cells_come_into_the_list_when_the_panel_is_used(kernel: Kernel,
     page.until(lambda: "and once more" in page.state("list")["html"])
 
 
+def test_its_runs_have_the_limits_of_the_session_and_are_paid_from_its_budget(fresh: tuple[Kernel, Page]) -> None:
+    kernel, page = fresh
+    kernel.run(
+        "from agentnb.models import ScriptedModel\nfrom agentnb.models.model import Reply\n"
+        "from agentnb.core.messages import Message, Text\nfrom agentnb.core.usage import Usage\n"
+        "paid = Reply(Message('assistant', (Text('Paid.'),)), usage=Usage(cost=0.5), stop_reason='end_turn')\n"
+        "model = ScriptedModel([paid] * 9)"
+    )
+    page.show(kernel)
+    kernel.run("%agent defaults max-rounds=2 session-budget=0.5")
+    page.start("- Add with `add(1)`\n- And `add(2)`", "add")
+    page.until_ended(1)
+    assert kernel.value("run.stop_reason, run.max_rounds") == "('max_rounds', 2)"
+    page.start("once", model="model")
+    page.until_ended(2)
+    assert "$0 left" in kernel.run("%agent status").printed
+    page.start("twice", model="model")
+    page.until(lambda: "Nothing is left of the session budget of $0.5" in page.state("form")["error"])
+    assert page.rows() == 2
+
+
 def test_two_runs_go_on_and_each_has_its_card(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)

@@ -15,6 +15,7 @@ from agentnb.core.request import Request
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models import ScriptedModel
 from agentnb.session.choice import choose_model
+from agentnb.session.defaults import at_first
 from agentnb.session.places import default_store
 from agentnb.session.session import Session
 from agentnb.tools.tool import ToolContext
@@ -96,6 +97,7 @@ def test_defaults_are_checked(session: Session) -> None:
     session.set_default("guidance", "off")
     session.set_default("policy", "minimal")
     chosen = {"model": "simulated:disciplined", "max-rounds": "7", "guidance": "off", "policy": "minimal"}
+    chosen = at_first() | chosen
     assert session.defaults == chosen
     wrong = [
         ("model", "nobody:x"),

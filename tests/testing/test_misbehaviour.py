@@ -30,6 +30,7 @@ from agentnb.testing import (
     UnknownEvent,
     overflow,
 )
+from agentnb.testing.misbehaviour import PINGS
 
 WIRES = ["messages", "chat", "responses"]
 CALLS = [Thinking("hm"), "text", ToolCall("add", {"a": 1}), ToolCall("mul", {"b": [2, 3]})]
@@ -139,6 +140,22 @@ def test_the_libraries_raise_the_errors_of_streams() -> None:
 def test_after_a_silence_the_rest_comes(wire: str, after: int, stream: bool) -> None:
     body = {**MINIMAL[wire], "stream": stream}
     assert answer(Stall(0.01, after=after, line="one two"), wire, body).raw == answer("one two", wire, body).raw
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("after", [0, 2, 99])
+@pytest.mark.parametrize(("pings", "sign"), [("comments", b": keep-alive\n\n"), ("events", None)])
+def test_signs_of_life_in_a_silence_hold_nothing_of_the_reply(wire: str, after: int, pings: Any, sign: bytes | None) -> None:
+    plain = answer("one two", wire, streamed(wire))
+    alive = answer(Stall(0.1, after, "one two", pings), wire, streamed(wire))
+    sign = sign or PINGS[wire].encoded()
+    assert alive.raw.count(sign) >= plain.raw.count(sign) + 2 and alive.raw.replace(sign, b"") == plain.raw.replace(sign, b"")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_whole_reply_comes_after_blank_lines_that_are_signs_of_life(wire: str) -> None:
+    alive = answer(Stall(0.1, 0, "one two", "comments"), wire)
+    assert alive.raw.startswith(b"\n\n") and json.loads(alive.raw) == answer("one two", wire).body
 
 
 def test_a_silence_comes_after_the_first_events() -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from hypothesis import example
 from hypothesis import strategies as st
 
-from agentnb import Agent, GuidanceSet, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, tool
-from agentnb.agent.start import Task, board_of, new_log, run_task, toolbox_of
+from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, tool
+from agentnb.agent.start import Task, begin, board_of, new_log, toolbox_of
 from agentnb.agent.threads import call_in_thread
-from agentnb.core.events import QuestionAsked
+from agentnb.core.events import ModelReplied, QuestionAsked
 from agentnb.core.inbox import CommandName, Inbox
 from agentnb.core.messages import Message, Text, Thinking, user
 from agentnb.core.questions import Answer
@@ -23,6 +23,7 @@ from agentnb.errors import AgentnbError
 from agentnb.models import Reply, ScriptedModel, TextDelta, make_model
 from agentnb.models.model import Retry, StreamItem
 from agentnb.tools.tool import ToolContext
+from agentnb.traces.files import save_log
 
 words = st.text(st.characters(), max_size=12)  # half characters too
 numbers = st.integers(-100, 100)
@@ -170,6 +171,9 @@ class Plan:
     retried: tuple[int, ...]
     """The calls that fail before they go well, by their number; one that stands here twice fails twice."""
     disturbances: tuple[tuple[int, tuple[tuple[str, str], ...]], ...]
+    history: str | History = "auto"
+    died: int | None = None
+    """After so many events of the first run its process dies, and another goes on with it."""
 
 
 TODO = "add a todo"
@@ -184,6 +188,7 @@ wishes = st.sampled_from(
         (("pause", ""), ("say", "wait"), ("stop", "")),
     ]
 )
+SHORT = History(compact_above=3, keep_recent=1, max_messages=5, failed_rounds_above=3)
 QUICK = {"intervention_cap": 1, "planning_rounds": 1, "repeats": 1, "blocked_rounds": 1, "workflow_cap": 1}
 POLICIES = [Matrix(), Matrix(**QUICK), Matrix(workflow_mode=True, strict_todos=True), Minimal(), Minimal(blocked_rounds=1)]
 plans = st.builds(
@@ -197,6 +202,8 @@ plans = st.builds(
     cut=st.none() | st.none() | st.tuples(st.integers(0, 3), st.integers(0, 3)),
     retried=st.just(()) | st.lists(st.integers(0, 3), max_size=3).map(tuple),
     disturbances=st.lists(st.tuples(st.integers(0, 25), wishes), max_size=2, unique_by=lambda pair: pair[0]).map(tuple),
+    history=st.sampled_from(["auto", "auto", "documented", "full", SHORT]),
+    died=st.none() | st.none() | st.integers(1, 40),
 )
 
 
@@ -216,6 +223,8 @@ BY_HAND = [
     _stubborn(Minimal(), WRITE, *["Well, well."] * 6),
     _stubborn(Minimal(), *[[ECHO, READ]] * 6),
     _stubborn(Matrix(), *['echo(text="again")'] * 6),
+    replace(_stubborn(Matrix(**QUICK), *[ECHO] * 6), history=SHORT, died=14),
+    _stubborn(Matrix(), _reply([], Usage(), "tool_use")),
     _stubborn(Matrix(), ToolCall("ask"), [ToolCall("ask", {"turns": 2}), ToolCall("ask", {"turns": 3})]),
 ]
 """What chance brings about too rarely: loops, open todos that the model passes over, markers."""
@@ -235,6 +244,7 @@ async def _do(plan: Plan, replies: tuple[Any, ...], store: Store, before: Run | 
         guidance=plan.guidance,
         policy=plan.policy,
         max_rounds=plan.max_rounds,
+        history=plan.history,
     )
     board = board_of(agent, before)
     assert isinstance(board, TodoBoard)
@@ -257,7 +267,27 @@ async def _do(plan: Plan, replies: tuple[Any, ...], store: Store, before: Run | 
         user("Go, \ud83d go"), before, None, None, store, (watch,), board, toolbox=toolbox_of(agent, board), can_ask=True
     )
     try:
-        return await run_task(agent, make_model(agent.model), task, new_log(task), inbox, call_in_thread)
+        _, running = begin(agent, make_model(agent.model), task, new_log(task), inbox, call_in_thread)
+        return await running
+    except AgentnbError as error:
+        assert error.run is not None
+        return error.run
+
+
+def _recovered(plan: Plan, run: Run, store: Store) -> Run:
+    """The run as it would be if its process had died after so many events, and another had gone on with it."""
+    died = run.events[: plan.died]
+    if len(died) == len(run.events):
+        return run
+    save_log(Run.from_events(died), store.path(run.id))
+    writer, cut = store.reopen(run.id)
+    replied = sum(isinstance(event, ModelReplied) for event in died)
+    model = ScriptedModel([*plan.replies[replied:], *plan.replies, "Done, I think."], stream=plan.stream)
+    agent = Agent(
+        model, tools=TOOLS, guidance=plan.guidance, policy=plan.policy, max_rounds=plan.max_rounds, history=plan.history
+    )
+    try:
+        return agent.resume(cut, writer, can_ask=False).result(30)
     except AgentnbError as error:
         assert error.run is not None
         return error.run
@@ -266,4 +296,6 @@ async def _do(plan: Plan, replies: tuple[Any, ...], store: Store, before: Run | 
 def really_run(plan: Plan, store: Store) -> list[Run]:
     """The run of this plan, and one that goes on with its conversation."""
     first = asyncio.run(_do(plan, plan.replies, store, None))
+    if plan.died is not None:
+        first = _recovered(plan, first, store)
     return [first, asyncio.run(_do(plan, plan.later, store, first))]

@@ -110,6 +110,19 @@ def test_already_said_and_workflow_mode_are_kinds_of_their_own() -> None:
     ]
 
 
+@pytest.mark.req("R0.82", "R0.75")
+def test_what_is_said_of_failing_tools_is_in_the_ledger_under_its_own_names() -> None:
+    missing = [ToolCall("missing", {"number": number}) for number in range(4)]
+    frame = tables.guidance(run_of(*missing, do(1), "Done."))
+    failed = frame[frame["cell"].isin(["tool_failed", "failure_loop"])]
+    assert rows(failed, "round", "cell", "level", "trigger", "followed", "ignored_in_a_row", "rounds_until_followed") == [
+        (1, "tool_failed", 1, "missing failed for the first time", True, 0, 1),
+        (2, "tool_failed", 1, "missing failed again", True, 0, 1),
+        (3, "failure_loop", 3, "missing failed in 3 rounds in a row", False, 1, 2),
+        (4, "failure_loop", 3, "missing failed in 4 rounds in a row", True, 0, 1),
+    ]
+
+
 @pytest.mark.req("R0.82")
 def test_where_no_reply_came_it_is_not_known_whether_it_was_followed_and_the_row_of_ignored_ones_goes_on() -> None:
     run = run_of(one_todo(), "Hm.", RuntimeError("the line broke"))

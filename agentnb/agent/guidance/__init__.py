@@ -1,12 +1,13 @@
 """Guidance: sets of words, and who says them when."""
 
-from agentnb.agent.guidance.guides import AlreadySaid, FourCells, Guide, TodoNews, intervention, workflow_reminder
+from agentnb.agent.guidance.guides import AlreadySaid, FailedTools, FourCells, Guide, TodoNews, intervention, workflow_reminder
 from agentnb.agent.guidance.reminder import system_reminder
 from agentnb.agent.guidance.sets import BUILT_IN, GuidanceSet, built_in, find_set
 
 __all__ = [
     "AlreadySaid",
     "BUILT_IN",
+    "FailedTools",
     "FourCells",
     "GuidanceSet",
     "Guide",

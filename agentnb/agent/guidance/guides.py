@@ -6,10 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from agentnb.agent.guidance.parts import LEVELS, NOTE, PLANNING, STRONGER
+from agentnb.agent.guidance.parts import LEVELS, NOTE, PLANNING, STRONGER, TOOL_FAILED_AGAIN
 from agentnb.agent.guidance.sets import GuidanceSet
-from agentnb.agent.guidance.template import rendered
-from agentnb.core.guidance import ALREADY_SAID, INTERVENTION, TODO_LIST, WORKFLOW, Guidance
+from agentnb.agent.guidance.template import failed_rounds, failed_tools, rendered
+from agentnb.core.guidance import (
+    ALREADY_SAID,
+    FAILURE_LOOP,
+    INTERVENTION,
+    TODO_LIST,
+    TOOL_FAILED,
+    WORKFLOW,
+    Guidance,
+)
 from agentnb.core.run import Run
 from agentnb.core.todos import has_open
 
@@ -81,6 +89,29 @@ class AlreadySaid:
         if last is None or last.said_before is None or not self.words.parts[ALREADY_SAID]:
             return None
         return _said(self.words, ALREADY_SAID, self.words.parts[ALREADY_SAID], 1, f"repeats rounds[{last.said_before}]", run)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTools:
+    """After a round in which a tool failed: the first time what to do about it, later in brief, in a failure loop strongly."""
+
+    words: GuidanceSet
+
+    def __call__(self, run: Run) -> Guidance | None:
+        """The words of `tool_failed`, `tool_failed_again` or `failure_loop`; nothing to an agent without tools."""
+        failures = run.tallies.failures
+        if not failures.tools or not run.tools:
+            return None
+        if failures.looping:
+            how = f"in {failed_rounds(run)} rounds in a row"
+            return self._words(FAILURE_LOOP, FAILURE_LOOP, len(LEVELS), how, run)
+        if failures.rounds > 1:
+            return self._words(TOOL_FAILED, TOOL_FAILED_AGAIN, 1, "again", run)
+        return self._words(TOOL_FAILED, TOOL_FAILED, 1, "for the first time", run)
+
+    def _words(self, cell: str, part: str, level: int, how: str, run: Run) -> Guidance | None:
+        text = self.words.parts[part]
+        return _said(self.words, cell, text, level, f"{failed_tools(run)} failed {how}", run) if text else None
 
 
 def intervention(words: GuidanceSet, run: Run, trigger: str, level: int) -> tuple[Guidance, ...]:

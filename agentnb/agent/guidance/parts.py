@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from agentnb.core.guidance import ALREADY_SAID, CELLS, TODO_LIST, WORKFLOW
+from agentnb.core.guidance import ALREADY_SAID, CELLS, FAILURE_LOOP, TODO_LIST, TOOL_FAILED, WORKFLOW
 from agentnb.errors import SettingsError, near
 
 LEVELS = ("reminder", "warning", "final_warning")
@@ -17,9 +17,12 @@ STRONGER = ("stronger", "strongest")
 """What stands before the text of a cell when guidance was ignored twice in a row, and four times."""
 PLANNING = "planning"
 """What an intervention says of planning without end where no todo is open."""
+TOOL_FAILED_AGAIN = "tool_failed_again"
+"""What is said of failing tools after the first time."""
 NOTE = "note"
 """One line with every request: where the run stands."""
-PARTS = (*CELLS, *LEVELS, PLANNING, *STRONGER, WORKFLOW, ALREADY_SAID, TODO_LIST, NOTE)
+FAILURES = (TOOL_FAILED, TOOL_FAILED_AGAIN, FAILURE_LOOP)
+PARTS = (*CELLS, *LEVELS, PLANNING, *STRONGER, WORKFLOW, ALREADY_SAID, *FAILURES, TODO_LIST, NOTE)
 
 _GLUED = re.compile(r"#{1,6}([A-Za-z_]+)")
 _OTHER_NAMES = {

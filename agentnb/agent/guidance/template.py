@@ -12,6 +12,13 @@ from agentnb.errors import SettingsError, near
 
 NO_TODO = "(no todo is open)"
 """What stands in the place of a todo where there is none."""
+NO_TOOL = "(no tool failed)"
+"""What stands in the place of a tool where none failed."""
+NO_NAME = "a tool without a name"
+MOST_TOOLS = 5
+"""Failed tools that are named."""
+LONGEST_NAME = 64
+"""Characters of a tool's name: the model itself makes up those of tools that there are not."""
 MOST_LISTED = 20
 """Open todos that are told in full."""
 _FIELD = re.compile(r"\{\{ ([A-Za-z_]\w*) \}\}")
@@ -44,6 +51,26 @@ def _completing_call(run: Run) -> str:
     return f'todo_operations {{"operation": "update", "todoUpdates": [{{"id": {number}, "status": "completed"}}]}}'
 
 
+def _concerned(run: Run) -> tuple[str, ...]:
+    """Those in a failure loop, else all that failed in the round before."""
+    failures = run.tallies.failures
+    return failures.looping or failures.tools
+
+
+def failed_tools(run: Run) -> str:
+    """The names of the tools that guidance about failures is about."""
+    names = [on_one_line(name)[:LONGEST_NAME] or NO_NAME for name in _concerned(run)]
+    more = [f"{len(names) - MOST_TOOLS} more"] if len(names) > MOST_TOOLS else []
+    *first, last = [*names[:MOST_TOOLS], *more] or [NO_TOOL]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def failed_rounds(run: Run) -> str:
+    """In how many rounds in a row all of these failed."""
+    rows = run.tallies.failures.in_a_row
+    return str(min([rows.get(name, 0) for name in _concerned(run)], default=0))
+
+
 VARIABLES: dict[str, Callable[[Run], str]] = {
     "round": _round,
     "max_rounds": lambda run: str(run.max_rounds or "?"),
@@ -52,6 +79,8 @@ VARIABLES: dict[str, Callable[[Run], str]] = {
     "next_todo": _next,
     "completing_call": _completing_call,
     "ignored": lambda run: str(run.tallies.ignored),
+    "failed_tools": failed_tools,
+    "failed_rounds": failed_rounds,
 }
 """What may stand in the text of a guidance set, and what it is replaced by. ``round`` counts from 1."""
 

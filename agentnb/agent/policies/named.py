@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from agentnb.agent.gates import BatchGuard, DuplicateGuard
-from agentnb.agent.guidance.guides import AlreadySaid, FourCells, TodoNews, where_it_stands
+from agentnb.agent.guidance.guides import AlreadySaid, FailedTools, FourCells, TodoNews, where_it_stands
 from agentnb.agent.guidance.sets import GuidanceSet
 from agentnb.agent.policies.ending import (
     call_in_words,
@@ -76,7 +76,7 @@ class Matrix:
                 OnWordsAlone((todos, two_empty_answers, *modes, natural_stop)),
                 *limits,
             ),
-            (TodoNews(words), AlreadySaid(words), FourCells(words)),
+            (TodoNews(words), AlreadySaid(words), FailedTools(words), FourCells(words)),
             _guards(self.guard, repeatable),
             markers=True,
             note=partial(where_it_stands, words),
@@ -157,6 +157,15 @@ def settings_of(policy: PolicySet) -> dict[str, Any]:
     if not own:
         return {"name": policy.name}
     return {"name": policy.name, **{name: _plain(value) for name, value in asdict(policy).items() if name in own}}
+
+
+def policy_as_logged(logged: dict[str, Any]) -> PolicySet:
+    """The policy that `settings_of` has described; settings of other versions that this one does not know are left out."""
+    kind = NAMED[logged["name"]]
+    known = {one.name: logged[one.name] for one in fields(kind) if one.name in logged}
+    if isinstance(guard := known.get("guard"), dict):
+        known["guard"] = DuplicateGuard(**{one.name: guard[one.name] for one in fields(DuplicateGuard) if one.name in guard})
+    return kind(**known)
 
 
 def _plain(value: Any) -> Any:

@@ -31,6 +31,8 @@ COLUMNS: list[Column[Row]] = [
     Column("stop_reason", "str", lambda row: row.round.stop_reason),
     Column("text", "str", lambda row: row.round.text),
     Column("attempts", "int64", lambda row: 1 + row.round.failed_attempts),
+    Column("compacted", "bool", lambda row: any(each.compacted is not None for each in row.round.compactions)),
+    Column("recovered", "bool", lambda row: row.round.recovered),
     Column("tool_calls", "int64", lambda row: len(row.round.records)),
     Column("tool_errors", "int64", lambda row: sum(result.is_error for result in row.round.results)),
     Column("metadata", "str", lambda row: msgspec.json.encode(row.round.metadata).decode() if row.round.metadata else None),
@@ -46,8 +48,9 @@ COLUMNS: list[Column[Row]] = [
 def rounds(source: RunSource) -> pd.DataFrame:
     """One row a round (a call of the model with the tools it asked for), failed ones included.
 
-    ``attempts``: calls of the model it took, 1 if it went well at once. ``metadata``: what the model had kept with its reply,
-    as JSON; of a simulated persona its fault, and whether it heeded.
+    ``compacted``: the conversation was summed up before it was sent; ``recovered``: the process died in it, or right before,
+    and another went on. ``attempts``: calls of the model it took, 1 if it went well at once. ``metadata``: what the model had
+    kept with its reply, as JSON; of a simulated persona its fault, and whether it heeded.
     """
     return table(
         (Row(run.id, one, one.usage or Usage()) for run in load_traces(source) for one in run.rounds),

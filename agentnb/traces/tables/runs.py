@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from agentnb.core.rounds import is_blocked
+from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import Run
 from agentnb.core.todos import has_open, open_todos
 from agentnb.traces.files import RunSource, load_traces
@@ -23,11 +23,15 @@ COLUMNS: list[Column[Run]] = [
     Column("guidance_version", "str", lambda run: run.settings.get("guidance", {}).get("version")),
     Column("status", "str", lambda run: run.status),
     Column("stop_reason", "str", lambda run: run.stop_reason),
+    Column("limit", "str", lambda run: run.limit.limit if run.limit else None),
+    Column("limit_value", "float64", lambda run: run.limit.value if run.limit else None),
+    Column("recovered", "int64", lambda run: run.times_recovered),
     Column("rounds", "int64", lambda run: len(run.rounds)),
+    Column("compactions", "int64", lambda run: sum(_compactions(one) for one in run.rounds)),
     Column("retries", "int64", lambda run: sum(one.failed_attempts for one in run.rounds)),
     Column("tool_calls", "int64", lambda run: sum(len(one.records) for one in run.rounds)),
     Column("tool_errors", "int64", lambda run: sum(result.is_error for one in run.rounds for result in one.results)),
-    Column("calls_blocked", "int64", lambda run: sum(is_blocked(record) for one in run.rounds for record in one.records)),
+    Column("calls_blocked", "int64", lambda run: sum(bool(record.rule) for one in run.rounds for record in one.records)),
     Column("todos", "int64", lambda run: len(run.todos)),
     Column("todos_completed", "int64", lambda run: len(run.todos) - len(open_todos(run.todos))),
     Column("all_completed", "boolean", lambda run: not has_open(run.todos) if run.todos else None),
@@ -42,6 +46,8 @@ COLUMNS: list[Column[Run]] = [
     Column("output_tokens", "Int64", lambda run: run.usage.output),
     Column("tokens_estimated", "bool", lambda run: run.usage.estimated),
     Column("cost", "float64", lambda run: run.cost),
+    Column("spent", "float64", lambda run: run.spent),
+    Column("budget", "float64", lambda run: _amount(run.settings.get("budget"))),
     Column("seconds", "float64", lambda run: run.seconds if run.ended_at else None),
     Column("prompt", "str", lambda run: run.prompt),
     Column("text", "str", lambda run: run.text),
@@ -54,7 +60,19 @@ COLUMNS: list[Column[Run]] = [
 def runs(source: RunSource) -> pd.DataFrame:
     """One row a run: what it was asked, how it ended, what it took. ``cost`` in US dollars, ``seconds`` of wall time.
 
+    ``limit`` and ``limit_value``: the limit that ended it, if one did. ``spent``: US dollars for the calls of which the price
+    is known, also where ``cost`` is not; ``budget``: its own, if it had one. ``recovered``: how often another process went on
+    with it; ``compactions``: how often its conversation was summed up. ``calls_blocked``: calls that were not let run.
     ``retries`` are calls of the model that failed and were made again. ``todos_completed`` of ``todos`` is its completion
     rate, ``all_completed`` is missing where it kept no list; ``breaches`` are those of `tables.todos`.
     """
     return table(load_traces(source), COLUMNS)
+
+
+def _compactions(one: WorkflowRound) -> int:
+    return sum(each.compacted is not None for each in one.compactions)
+
+
+def _amount(value: Any) -> float | None:
+    """A setting, if it is an amount: logs may hold anything."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

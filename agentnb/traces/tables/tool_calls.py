@@ -32,13 +32,17 @@ COLUMNS: list[Column[Row]] = [
     Column("arguments", "str", lambda row: msgspec.json.encode(row.record.call.arguments).decode()),
     Column("success", "boolean", lambda row: row.record.success),
     Column("error_code", "str", lambda row: row.record.result.error_code if row.record.result else None),
+    Column("rule", "str", lambda row: row.record.rule or None),
     Column("result", "str", lambda row: row.record.result.text if row.record.result else None),
     Column("seconds", "float64", lambda row: row.record.seconds),
 ]
 
 
 def tool_calls(source: RunSource) -> pd.DataFrame:
-    """One row a tool call: ``arguments`` as JSON, ``success`` as the tool said (missing while it is open)."""
+    """One row a tool call: ``arguments`` as JSON, ``success`` as the tool said (missing while it is open).
+
+    ``rule``: why a call was not let run, if it was not: ``max_tool_calls``, or how it repeats itself.
+    """
     return table(
         (
             Row(run.id, one.index, position, record)

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentnb.core.events import RetryScheduled
-from agentnb.core.rounds import Retry, WorkflowRound
+from msgspec.structs import replace
+
+from agentnb.core.events import AnyEvent, CompactionStarted, ContextCompacted, RetryScheduled, RoundStarted, RunRecovered
+from agentnb.core.rounds import FINAL_ANSWER, Retry, WorkflowRound
 from agentnb.core.run import Run
-from agentnb.core.usage import Usage
+from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.traces.files import RunSource, load_traces
 from agentnb.traces.tables.columns import TIME, Column, table
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 CHAT = "chat"
 """The operation of the loop's own calls, by its name in OpenTelemetry."""
+COMPACTION = "compaction"
 BROKEN_OFF = "broken_off"
 """The stop reason of what is kept of a reply that did not come to its end."""
 
@@ -40,6 +43,8 @@ class Call(NamedTuple):
     metadata: dict[str, Any]
     spared: float
     """Seconds of the last wait that did not pass, because the person stopped the run in it; else 0."""
+    problem: str = ""
+    """Why it came to nothing, where that did not end the run."""
 
     @property
     def attempts(self) -> int:
@@ -56,6 +61,8 @@ class Call(NamedTuple):
         """Why no whole reply came."""
         if not self.failed:
             return None
+        if self.problem:
+            return self.problem
         return str(self.run.error) if self.run.error else self.run.stop_reason
 
 
@@ -84,7 +91,8 @@ COLUMNS: list[Column[Call]] = [
 def usage(source: RunSource) -> pd.DataFrame:
     """One row a call of a model, in order, failed ones included.
 
-    ``operation``: what the call was for; ``chat`` are those of the loop. ``answered_by``: the model as its provider reported
+    ``operation``: what the call was for; ``chat`` are those of the loop, ``final_answer`` the last one of a run at its limit,
+    ``compaction`` those for a summary of the conversation. ``answered_by``: the model as its provider reported
     it. ``attempts``: 1 if it went well at once; ``waited``: seconds between them, all of them within ``seconds``. Tokens read
     from and written to a cache are among ``input_tokens``, those of reasoning among ``output_tokens``; ``cost`` is in US
     dollars. What is unknown is missing, such as all that a call used that failed; ``error`` is why it did.
@@ -94,15 +102,80 @@ def usage(source: RunSource) -> pd.DataFrame:
 
 def _calls(run: Run) -> Iterator[Call]:
     """All calls of models that a run made: the one place that knows of them."""
+    summaries = _Summaries(run)
     for one in run.rounds:
-        yield _of_round(run, one)
+        yield from summaries.calls.get(one.index, ())
+        theirs = summaries.retries.get(one.index, ())
+        own = tuple([retry for place, retry in enumerate(one.retries) if place not in theirs])
+        call = _of_round(run, replace(one, retries=own) if theirs else one)
+        yield call._replace(started_at=summaries.ended.get(one.index, one.started_at))
+
+
+class _Summaries:
+    """The calls for summaries of a run's conversation, by the rounds before which they were made."""
+
+    def __init__(self, run: Run) -> None:
+        self.calls: dict[int, list[Call]] = {}
+        self.retries: dict[int, set[int]] = {}
+        """The places of the retries of a round that were of such a call."""
+        self.ended: dict[int, datetime] = {}
+        """When the last of them was there, and the call of the round itself could be made."""
+        self._run = run
+        self._round = self._tried = 0
+        self._begun: CompactionStarted | None = None
+        self._mine: list[Retry] = []
+        for event in run.events:
+            self._take(event)
+        self._end()
+
+    def _take(self, event: AnyEvent) -> None:
+        if isinstance(event, RoundStarted):
+            self._round, self._tried = event.index, 0
+        elif isinstance(event, CompactionStarted):
+            self._begun, self._mine = event, []
+        elif isinstance(event, RetryScheduled):
+            self._retried(event)
+        elif isinstance(event, RunRecovered):
+            self._end("interrupted")
+        elif isinstance(event, ContextCompacted):
+            self.ended[self._round] = event.at
+            self._end(event.problem, event)
+
+    def _retried(self, event: RetryScheduled) -> None:
+        if self._begun is not None:
+            self._mine.append(Retry(event.attempt, event.seconds, event.reason, event.status, event.heard))
+            self.retries.setdefault(self._round, set()).add(self._tried)
+        self._tried += 1
+
+    def _end(self, problem: str = "", done: ContextCompacted | None = None) -> None:
+        """The call that was begun has come to this; where no model was asked for the summary, there was none."""
+        begun, self._begun = self._begun, None
+        if begun is None or (done is not None and not problem and done.usage == NOTHING_USED):
+            return
+        went_well = done is not None and not problem
+        call = Call(
+            self._run,
+            self._round,
+            COMPACTION,
+            begun.at,
+            replied=went_well,
+            failed=not went_well,
+            retries=tuple(self._mine),
+            usage=Usage() if done is None else done.usage,
+            seconds=0.0 if done is None else done.seconds,
+            stop_reason="",
+            metadata={},
+            spared=0.0,
+            problem=problem,
+        )
+        self.calls.setdefault(self._round, []).append(call)
 
 
 def _of_round(run: Run, one: WorkflowRound) -> Call:
     return Call(
         run,
         one.index,
-        CHAT,
+        FINAL_ANSWER if one.is_final else CHAT,
         one.started_at,
         replied=one.reply is not None,
         failed=one.reply is None or one.stop_reason == BROKEN_OFF,

@@ -20,6 +20,8 @@ HEADINGS = {
     "reminder": "REMINDER:",
     "warning": "WARNING:",
     "final_warning": "FINAL WARNING:",
+    "tool_failed": "TOOL FAILED:",
+    "failure_loop": "FAILURE LOOP:",
 }
 
 
@@ -89,6 +91,16 @@ def test_workflow_mode_says_how_it_ends() -> None:
 @pytest.mark.req("R0.81")
 def test_a_repeated_answer_is_told_so() -> None:
     assert holds("already_said", "you already said this", "do not say it again")
+
+
+@pytest.mark.req("R0.75")
+def test_failures_are_told_with_the_tool_and_the_ways_on_of_which_one_is_to_stop() -> None:
+    assert holds(
+        "tool_failed", "(no tool failed)", "what went wrong", "adapt", "never with the same", "another tool", "stop", "why"
+    )
+    assert holds("tool_failed_again", "(no tool failed) failed again", "stop and say why")
+    assert len(SAID["tool_failed_again"]) < len(SAID["tool_failed"]) / 3
+    assert holds("failure_loop", "(no tool failed)", "in 0 rounds in a row", "break the loop", "another tool", "stop")
 
 
 @pytest.mark.req("R0.24")

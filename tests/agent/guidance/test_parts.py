@@ -15,6 +15,12 @@ def test_there_are_four_cells() -> None:
     assert PARTS[:4] == CELLS
 
 
+@pytest.mark.req("R0.75")
+def test_failures_have_parts_of_their_own_that_may_be_headings() -> None:
+    body = "# Tool failed\nA.\n# tool failed again\nB.\n# Failure loop\nC."
+    assert read_parts(body) == {"tool_failed": "A.", "tool_failed_again": "B.", "failure_loop": "C."}
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_a_heading_names_a_part_however_it_is_spelled(part: str) -> None:
     words = part.replace("_", " ")

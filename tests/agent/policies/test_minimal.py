@@ -51,6 +51,14 @@ def test_nothing_else_brings_a_nudge() -> None:
     assert TodoNudges(MATRIX)(made(*turn(0, "Hm."), todos=todos_of("blocked"))) is None
 
 
+@pytest.mark.req("R0.75")
+def test_of_a_tool_that_failed_nothing_is_said_beside_its_error() -> None:
+    run, _ = scripted(
+        ToolCall("missing"), ToolCall("missing", {"item": 2}), ToolCall("missing", {"item": 3}), "Done.", policy="minimal"
+    )
+    assert cells(run) == [[], [], [], []]
+
+
 @pytest.mark.req("R0.80", "R0.36")
 def test_after_three_nudges_words_alone_end_the_run_with_a_warning() -> None:
     run, model = scripted(write("One", "Two"), "Hm.", do(1), "Well.", "So.", "Yes.", policy="minimal")

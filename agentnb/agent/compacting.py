@@ -1,0 +1,126 @@
+"""Has a conversation compacted: asks for the summary, and writes down what stands in its place from now on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from agentnb.agent.compaction import (
+    is_worth_it,
+    plain_summary,
+    recent_tokens,
+    start_of_recent,
+    summary_request,
+    summary_text,
+    why_due,
+)
+from agentnb.agent.conversation import Conversation
+from agentnb.agent.history import History
+from agentnb.agent.model_calls import ModelCalls
+from agentnb.core import events as e
+from agentnb.core.compaction import Compacted, WhyCompacted
+from agentnb.core.log import EventLog
+from agentnb.core.messages import Message, encodable
+from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.errors import StoreError
+from agentnb.models.model import Reply
+from agentnb.models.traits import traits_of
+
+ROUNDS_BETWEEN = 6
+"""For so many rounds the length of a conversation alone does not have it compacted again, unless there is much to replace."""
+NO_WORDS = "the model gave no summary"
+
+
+class Compacting:
+    """The compaction of one run's conversation."""
+
+    def __init__(
+        self,
+        calls: ModelCalls,
+        conversation: Conversation,
+        history: History,
+        log: EventLog,
+        spared: Callable[[str], str],
+    ) -> None:
+        """``spared``: a text without secrets."""
+        self._calls = calls
+        self._conversation = conversation
+        self._history = history
+        self._log = log
+        self._spared = spared
+
+    async def before_request(self) -> None:
+        """Compact the conversation if the request of the open round would be too long."""
+        history, run = self._history, self._log.run
+        if not history.compacts:
+            return
+        window = history.window or (traits_of(self._calls.model).context_window if history.share is not None else None)
+        if window is None and history.compact_above is None:
+            return
+        self._conversation.take_in(run)
+        tokens = self._conversation.tokens(run) if window is not None else None
+        why = why_due(history, len(self._conversation.messages), tokens, window)
+        if why is not None:
+            await self._compact(why)
+
+    async def after_overflow(self) -> bool:
+        """The provider refused the request as too long: compact what there is. False if that cannot make it shorter."""
+        if not self._history.compacts or any(one.why == "overflow" for one in self._log.run.last_round.compactions):
+            return False
+        return await self._compact("overflow")
+
+    async def _compact(self, why: WhyCompacted) -> bool:
+        """Whether there was something to replace."""
+        conversation, run = self._conversation, self._log.run
+        messages = conversation.messages
+        start = start_of_recent(messages, self._history.keep_recent, recent_tokens(messages) if why != "messages" else None)
+        before = run.compacted
+        if start is None or start - 1 <= _is_summary(messages[1], before):
+            return False
+        if why == "share" and self._was_just_done() and not is_worth_it(messages, start):
+            return False
+        kept = conversation.place_of(start)
+        first = before.first if before is not None else conversation.place_of(1)
+        count = kept - first
+        replaced = messages[0 if before is not None else 1 : start]  # an earlier summary may have joined the first message
+        self._log.emit(e.CompactionStarted, why=why, messages=count)
+        started = perf_counter()
+        summary, usage, problem = await self._summary(replaced, before.text if before is not None else "")
+        if problem:
+            self._log.emit(e.Warned, message=f"{count} messages were left out without a summary of them: {problem}")
+        self._log.emit(
+            e.ContextCompacted,
+            why=why,
+            compacted=Compacted(first, kept, count, self._spared(summary_text(summary, count, run.todos))),
+            usage=usage,
+            seconds=perf_counter() - started,
+            problem=problem,
+        )
+        return True
+
+    def _was_just_done(self) -> bool:
+        """Whether one of the last rounds has compacted it: then what does not get shorter are the prompt and the tools."""
+        return any(one.compacted is not None for past in self._log.run.rounds[-ROUNDS_BETWEEN:] for one in past.compactions)
+
+    async def _summary(self, messages: Sequence[Message], earlier: str) -> tuple[str, Usage, str]:
+        """The summary, what it used, and if there is none, why."""
+        if not traits_of(self._calls.model).language_model:
+            return plain_summary(messages, self._log.run.prompt), NOTHING_USED, ""
+        used, reply = NOTHING_USED, None
+        try:
+            async for item in self._calls.besides(summary_request(messages, earlier)):
+                if isinstance(item, Reply):
+                    reply, used = item, item.usage
+                else:
+                    used = Usage()  # it has begun to cost, and if it breaks off nobody says how much
+        except BaseException as error:  # whatever it is: the conversation goes on without a summary
+            if isinstance(error, StoreError | KeyboardInterrupt | GeneratorExit) or self._calls.is_cancelled(error):
+                raise
+            return "", used, self._spared(encodable(f"{type(error).__name__}: {error}"))
+        words = "" if reply is None else reply.message.text
+        return (words, used, "") if words.strip() else ("", used, NO_WORDS)
+
+
+def _is_summary(message: Message, before: Compacted | None) -> bool:
+    """Whether the message is the summary of the last time, and nothing more."""
+    return before is not None and bool(before.text) and message.text.startswith(before.text)

@@ -1,0 +1,102 @@
+"""How much of a conversation is sent: settings, and the three that have a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from agentnb import settings
+from agentnb.errors import SettingsError
+
+RESULT_CHARACTERS = 8_192
+"""What is longer of a tool's result is kept whole in the log and shortened for the model."""
+SHARE = 0.8
+KEEP_RECENT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What of a conversation is sent to the model. The log and the tables always keep all of it.
+
+    ``share``: of the model's context window; a request that would fill more is compacted first: the model is asked for a
+    summary of the middle, which then stands in its place. ``window``: tokens of that window, where the model does not say.
+    ``compact_above``: messages above which it is compacted, whatever their length. ``keep_recent``: messages at the end that no
+    summary replaces. ``max_messages``: messages above which the oldest but the first are left out, if they still are too many.
+    ``result_characters``: what is longer of a tool's result is shortened; the model can read on with `read_tool_result`.
+    ``failed_rounds_above``: messages above which rounds of which every call failed are left out. None turns each of these off;
+    ``keep_recent`` is always a number.
+    """
+
+    share: float | None = None
+    window: int | None = None
+    compact_above: int | None = None
+    keep_recent: int = KEEP_RECENT
+    max_messages: int | None = None
+    result_characters: int | None = RESULT_CHARACTERS
+    failed_rounds_above: int | None = None
+
+    def __post_init__(self) -> None:
+        share: object = self.share
+        if share is not None and (isinstance(share, bool) or not (isinstance(share, int | float) and 0 < share <= 1)):
+            raise SettingsError(f"share={share!r} of a History is no share", "Give a number above 0, up to 1, such as 0.8")
+        least = {"window": 100, "compact_above": 2, "max_messages": 2, "result_characters": 1_000}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name == "share" or (value is None and one.name != "keep_recent"):
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < least.get(one.name, 1):
+                raise SettingsError(f"{one.name}={value!r} of a History is no whole number from {least.get(one.name, 1)}")
+        if self.compact_above is not None and self.keep_recent >= self.compact_above:
+            raise SettingsError(
+                f"keep_recent={self.keep_recent} leaves nothing to compact above {self.compact_above} messages",
+                f"Keep fewer: keep_recent={max(1, self.compact_above // 3)}",
+            )
+
+    @property
+    def compacts(self) -> bool:
+        """Whether it is ever compacted."""
+        return self.share is not None or self.compact_above is not None
+
+
+AUTO = History(share=SHARE)
+FULL = History(result_characters=None)
+
+
+def documented() -> History:
+    """The documented numbers, 40, 30 and 10 messages, or those of the environment."""
+    return History(
+        compact_above=settings.compact_threshold() if settings.compact_enabled() else None,
+        keep_recent=min(settings.compact_keep_recent(), settings.compact_threshold() - 1),
+        max_messages=settings.max_messages(),
+    )
+
+
+def _auto() -> History:
+    return AUTO if settings.compact_enabled() else History()
+
+
+NAMED: dict[str, Callable[[], History]] = {"auto": _auto, "documented": documented, "full": lambda: FULL}
+
+
+def find_history(history: str | History) -> History:
+    """The settings of this name; settings that are given are handed back. `SettingsError` with the names there are."""
+    if isinstance(history, History):
+        return history
+    if isinstance(history, str) and history in NAMED:
+        return NAMED[history]()
+    raise SettingsError(f"There is no history {history!r}", f"Give one of {', '.join(NAMED)}, or a History(...) with settings")
+
+
+def as_logged(history: History) -> dict[str, Any]:
+    """As plain data for a log: all that is not as in ``full``, where nothing is left out."""
+    return {name: value for name, value in asdict(history).items() if value != getattr(FULL, name)}
+
+
+def as_sent_then(logged: dict[str, Any] | None) -> History:
+    """The settings of a run, from its log. Logs of earlier versions have none: then everything was sent."""
+    known = {one.name for one in fields(History)}
+    try:
+        return replace(FULL, **{name: value for name, value in (logged or {}).items() if name in known})
+    except SettingsError:
+        return FULL  # somebody has written into the log

@@ -1,0 +1,40 @@
+"""Calls and their results: each call is answered once, in the message right after it, and nothing else is an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentnb.core.messages import Message, Text, ToolCall, ToolResult
+
+LOST = "The result of this call was lost. Do not assume that it took effect, nor that it did not."
+
+
+def answers(calls: Sequence[ToolCall], message: Message | None) -> Message:
+    """The answer to these calls: the message itself if it is that. Else one in which results that are missing are said to be
+    lost, and those that are of no call, or the second of one, are left out.
+    """
+    parts = () if message is None else message.parts
+    if len(parts) == len(calls) and all(
+        type(part) is ToolResult and part.call_id == call.id for part, call in zip(parts, calls, strict=True)
+    ):
+        assert message is not None
+        return message
+    found = {part.call_id: part for part in reversed(parts) if isinstance(part, ToolResult)}
+    results = [found.get(call.id) or _lost(call) for call in calls]
+    others = [part for part in parts if not isinstance(part, ToolResult)]
+    return Message("tool" if results else "user", (*results, *others))
+
+
+def _lost(call: ToolCall) -> ToolResult:
+    return ToolResult(call.id, call.name, (Text(LOST),), is_error=True, error_code="lost")
+
+
+def are_whole(messages: Sequence[Message]) -> bool:
+    """Whether every call is answered in the message after it, and every result stands after its call."""
+    open_calls: set[str] = set()
+    for message in messages:
+        answered = {part.call_id for part in message.parts if isinstance(part, ToolResult)}
+        if answered != open_calls:
+            return False
+        open_calls = {call.id for call in message.calls}
+    return not open_calls

@@ -1,0 +1,90 @@
+"""Money that runs may spend: their own budget, and what is left of that of whoever began them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+OWN = "budget"
+"""The name of a run's own limit; also of the stop reason."""
+
+
+class Purse:
+    """What may be spent, in US dollars, and has been. A purse inside another spends that one's money too. From any thread."""
+
+    def __init__(
+        self,
+        limit: float | None = None,
+        *,
+        name: str = OWN,
+        within: Purse | None = None,
+        spent: float = 0.0,
+        inside: float = 0.0,
+    ) -> None:
+        """``limit``: None for none of its own; ``name``: the name of this limit; ``spent``: what the run has paid already, and
+        ``inside``: runs that it began.
+        """
+        self.limit = limit
+        self.name = name
+        self.spent = spent + inside
+        self.run_id: str | None = None
+        """Of the run whose purse it is."""
+        self.closed = False
+        """That run is over: a run that a tool of it began, and still waits for, is waited for by nobody."""
+        self._settled = spent
+        self._within = within
+        self._lock = threading.Lock()
+
+    def settle(self, spent: float) -> None:
+        """A run that is paid from this purse has spent so much by now, in all."""
+        if spent == self._settled:
+            return
+        with self._lock:
+            more = spent - self._settled
+            self._settled = spent
+        self._pay(more)
+
+    def _pay(self, dollars: float) -> None:
+        with self._lock:
+            self.spent += dollars
+        if self._within is not None:
+            self._within._pay(dollars)
+
+    def left(self) -> float | None:
+        """What may still be spent; None if nothing limits it."""
+        lefts = [purse.limit - purse.spent for purse in self._chain() if purse.limit is not None]
+        return min(lefts, default=None)
+
+    def exhausted(self) -> Purse | None:
+        """The purse that is empty: this one, or one that it is in; None while there is money in all."""
+        for purse in self._chain():
+            if purse.limit is not None and purse.spent >= purse.limit:
+                return purse
+        return None
+
+    def has_limit(self) -> bool:
+        """Whether anything limits it now."""
+        return any(purse.limit is not None for purse in self._chain())
+
+    def by_others(self) -> float:
+        """What was spent of it by runs that its run began."""
+        return self.spent - self._settled
+
+    def is_over(self) -> bool:
+        """Whether the run it belongs to has ended, or one that this is a part of."""
+        return any(purse.closed for purse in self._chain())
+
+    def may_run_out(self) -> bool:
+        """Whether anything limits it, or may do so later: a session can be given a budget at any time."""
+        return self.limit is not None or self._within is not None
+
+    def _chain(self) -> Iterator[Purse]:
+        purse: Purse | None = self
+        while purse is not None:
+            yield purse
+            purse = purse._within
+
+
+current_purse: ContextVar[Purse | None] = ContextVar("current_purse", default=None)
+"""The purse of the run whose tool is running: runs that it begins are paid from it."""

@@ -1,0 +1,37 @@
+"""Large results of tools: whole in the log, shortened for the model, which can read on."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from agentnb.core.messages import AnyPart, Image, Message, Text, ToolResult
+from agentnb.tools.read_result import READ_TOOL
+
+HEAD, TAIL = 3_000, 1_000
+"""Characters of a long result that the model sees of its start and of its end, at most; of a low limit it is less."""
+
+
+def shortened(message: Message, most: int) -> Message:
+    """The message with each of its results that has more than ``most`` characters cut to its start and its end.
+
+    The very message if there is none.
+    """
+    if not any(_is_long(part, most) for part in message.parts):
+        return message
+    return Message(message.role, tuple([_shortened(part, most) if _is_long(part, most) else part for part in message.parts]))
+
+
+def _is_long(part: AnyPart, most: int) -> bool:
+    return type(part) is ToolResult and sum([len(one.text) for one in part.parts if type(one) is Text]) > most
+
+
+def _shortened(result: AnyPart, most: int) -> ToolResult:
+    assert isinstance(result, ToolResult)
+    text = result.text
+    head, tail = min(HEAD, most // 2), min(TAIL, most // 8)
+    note = (
+        f"[{len(text):,} characters, too long to be shown whole: characters 0 to {head:,} and the last {tail:,}. "
+        f'Read on with {READ_TOOL}(handle="{result.call_id}", offset={head})]'
+    )
+    shown = Text(f"{text[:head]}\n\n{note}\n\n{text[-tail:]}")
+    return replace(result, parts=(shown, *[one for one in result.parts if isinstance(one, Image)]))

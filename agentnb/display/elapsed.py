@@ -1,0 +1,80 @@
+"""How long a run that is watched has taken so far, without the time in which no process was at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from agentnb.core.events import (
+    AnyEvent,
+    CommandReceived,
+    QuestionAnswered,
+    QuestionAsked,
+    RoundFinished,
+    RunFinished,
+    RunRecovered,
+    RunStarted,
+)
+
+
+class Elapsed:
+    """Counts the time of a run. Give it each event.
+
+    Time in which the person is waited for is counted too, unless the run has a limit of seconds: then what is told is what
+    counts for that limit.
+    """
+
+    def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
+        self._since: datetime | None = None
+        self._rounds = 0.0
+        self._holds = False
+        self._held_by: set[str] = set()
+        self._held_at: datetime | None = None
+        for event in events:
+            self.take(event)
+
+    def take(self, event: AnyEvent) -> None:
+        """Take in what has happened."""
+        if isinstance(event, RunStarted):
+            self._since = event.at
+            self._holds = "max_seconds" in event.settings
+        elif isinstance(event, RunRecovered):
+            self._since, self._held_at = event.at - timedelta(seconds=self._rounds), None
+            self._held_by.clear()
+        elif isinstance(event, RoundFinished):
+            self._rounds += event.seconds
+        elif isinstance(event, RunFinished):
+            self._release(event.at)
+        elif self._holds:
+            self._hold(event)
+
+    def _hold(self, event: AnyEvent) -> None:
+        if isinstance(event, QuestionAsked):
+            self._held_by.add(event.question.id)
+        elif isinstance(event, QuestionAnswered):
+            self._held_by.discard(event.question_id)
+        elif isinstance(event, CommandReceived) and event.command == "pause":
+            self._held_by.add("")
+        elif isinstance(event, CommandReceived) and event.command in ("resume", "stop"):
+            self._held_by.discard("")
+        if self._held_by and self._held_at is None:
+            self._held_at = event.at
+        elif not self._held_by:
+            self._release(event.at)
+
+    def _release(self, at: datetime) -> None:
+        if self._held_at is not None and self._since is not None:
+            self._since += at - self._held_at
+        self._held_at = None
+
+    @property
+    def since(self) -> datetime | None:
+        """The moment from which on a clock that ran without a stop would show what has passed; None while it stands still."""
+        return None if self._held_at is not None else self._since
+
+    @property
+    def standing(self) -> float | None:
+        """The seconds that have passed, while the clock stands still; else None."""
+        if self._held_at is None or self._since is None:
+            return None
+        return max(0.0, (self._held_at - self._since).total_seconds())

@@ -1,0 +1,29 @@
+"""What is known of a model besides its replies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """A model object may say these of itself, with a method ``traits()``; of one that does not, these defaults are assumed."""
+
+    language_model: bool = True
+    """Whether it can be asked to write a summary."""
+    context_window: int | None = None
+    """Tokens that a request and its reply may have together; None if nobody knows."""
+    has_price: bool = False
+    """Whether its replies will say what they cost."""
+
+
+ASSUMED = Traits()
+NO_LANGUAGE_MODEL = Traits(language_model=False, has_price=True)
+
+
+def traits_of(model: Any) -> Traits:
+    """What the model says of itself."""
+    traits = getattr(model, "traits", None)
+    found = traits() if callable(traits) else None
+    return found if isinstance(found, Traits) else ASSUMED

@@ -1,0 +1,74 @@
+"""Runs that a cell begins: shown below it, waited for, and kept in a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agentnb.agent.live import LiveRun
+from agentnb.agent.threads import Foreground, RunInterrupted
+from agentnb.core.run import Run
+from agentnb.errors import RunFailed, RunLimited
+from agentnb.notebook.answer import Answer
+from agentnb.notebook.can_ask import can_ask
+from agentnb.notebook.card_widget import LeftOpen
+from agentnb.notebook.view_for import view_for
+from agentnb.session.session import Session
+
+_CELL_RUNS = "_agentnb_cell_runs"
+
+
+class CellRuns:
+    """The runs of all cells of one kernel."""
+
+    def __init__(self, shell: Any, session: Session) -> None:
+        self._shell = shell
+        self.session = session
+        self.left_open = LeftOpen()
+
+    def run(self, start: Callable[..., LiveRun], out: str, foreground: Foreground | None) -> Answer | None:
+        """Begin a run and show it; with ``foreground`` wait for it, and give the answer it has come to, if any.
+
+        ``start`` is `Session.start` or `Session.recover`, given what is to be run. The variable ``out`` gets the run. One that
+        failed, or reached a limit that is to raise, raises with what to type next.
+        """
+        blocks = foreground is not None
+        view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
+
+        def begin() -> LiveRun:
+            live = start(watch=view, foreground=foreground, can_ask=can_ask(self._shell, blocks=blocks))
+            self._shell.user_ns[out] = live.run
+            view.show(live)
+            return live
+
+        if foreground is None:
+            print(f"Run {begin().run_id} goes on in the background. See %agent status")
+            return None
+        run = self._waited_for(begin, foreground, out)
+        if run.status == "failed":
+            why = str(run.error) if run.error else "no reason given"
+            raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out), run=run)
+        return Answer(run.text) if run.is_answered else None
+
+    def _waited_for(self, begin: Callable[[], LiveRun], foreground: Foreground, out: str) -> Run:
+        try:
+            return LiveRun.foreground(foreground, begin)
+        except RunLimited as limited:
+            raise RunLimited(limited.what, _what_next(out), run=limited.run) from None
+        except RunInterrupted as interrupt:
+            if not interrupt.closed:
+                self.session.leave_foreground()
+            raise
+
+
+def cell_runs(shell: Any, session: Session) -> CellRuns:
+    """Those of this kernel: all its cells share what they have left open."""
+    known: CellRuns | None = getattr(shell, _CELL_RUNS, None)
+    if known is None or known.session is not session:
+        known = CellRuns(shell, session)
+        setattr(shell, _CELL_RUNS, known)
+    return known
+
+
+def _what_next(out: str) -> str:
+    return f"What it did is in {out}; go on with %%agent --continue"

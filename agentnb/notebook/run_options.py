@@ -1,0 +1,86 @@
+"""The options of ``%%agent`` that limit a run, and those that say what of the conversation is sent."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from IPython.core.magic_arguments import argument
+
+from agentnb.session.defaults import Reader, count, dollars, on_limit, seconds
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _typed(read: Reader) -> Reader:
+    """A reader as the parser wants it; ``none`` takes back a limit of the session's defaults."""
+
+    def typed(text: str) -> Any:
+        try:
+            return None if text.lower() == "none" else read(text)
+        except ValueError as error:
+            raise ArgumentTypeError(f"{text} {error}") from None
+
+    return typed
+
+
+def _said(text: str) -> str:
+    try:
+        return on_limit(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text} {error}") from None
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--max-rounds": {"metavar": "N", "type": int, "help": "model calls it may take (default: 50)"},
+    "--max-tool-calls": {"metavar": "N", "type": _typed(count), "help": "tool calls it may make"},
+    "--max-tool-calls-per-turn": {
+        "metavar": "N",
+        "type": _typed(count),
+        "help": "tool calls it may make since you last spoke",
+    },
+    "--max-seconds": {
+        "metavar": "SECONDS",
+        "type": _typed(seconds),
+        "help": "how long it may take, without the time in which it waits for you",
+    },
+    "--max-tokens": {"metavar": "N", "type": _typed(count), "help": "tokens it may use, sent and received"},
+    "--budget": {
+        "metavar": "USD",
+        "type": _typed(dollars),
+        "help": "what it may cost, such as 0.5; runs that its tools begin are paid from it too",
+    },
+    "--unpriced": {
+        "action": "store_true",
+        "help": "begin although nobody knows what the model costs: its calls count as nothing",
+    },
+    "--on-limit": {
+        "metavar": "WHAT",
+        "type": _said,
+        "help": "at a limit: stop (default), final_answer (one more reply, without tools), or raise an error",
+    },
+    "--history": {
+        "metavar": "NAME",
+        "help": "what of a long conversation is sent: auto (default), documented, full, or a variable that holds a History",
+    },
+    "--no-instructions": {
+        "dest": "instructions",
+        "action": "store_false",
+        "help": "leave out what the CLAUDE.md, AGENT.md or AGENTS.md of the repository says",
+    },
+}
+"""What each option takes. One that is not given is as in %agent defaults, where they have the same names."""
+
+
+def run_options(magic: F) -> F:
+    """Give a magic these options."""
+    for option, how in reversed(OPTIONS.items()):
+        magic = argument(option, default=SUPPRESS, **how)(magic)
+    return magic
+
+
+def given(options: Namespace) -> dict[str, Any]:
+    """Those that were given, as settings of an agent; the history still by its name."""
+    names = [how.get("dest", option[2:].replace("-", "_")) for option, how in OPTIONS.items()]
+    return {name: getattr(options, name) for name in names if hasattr(options, name)}

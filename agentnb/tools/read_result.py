@@ -1,0 +1,80 @@
+"""The built-in tool with which a model reads on in a result that was too long to be shown whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from agentnb.core.messages import Text, ToolResult
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
+
+READ_TOOL = "read_tool_result"
+ROOM_FOR_HEADING = 100
+"""Characters of the line above what is read."""
+CHUNK = 4_000
+"""Characters that one call reads, if it does not say."""
+
+FindResult: TypeAlias = Callable[[str], "ToolResult | None"]
+"""The result of the call with this id."""
+
+SPEC = ToolSpec(
+    READ_TOOL,
+    "Read on in the result of an earlier tool call that was too long to be shown whole.",
+    {
+        "type": "object",
+        "properties": {
+            "handle": {"type": "string", "description": "the handle that stands in the shortened result"},
+            "offset": {"type": "integer", "description": "the first character to read, counted from 0", "default": 0},
+            "length": {"type": "integer", "description": "how many characters to read", "default": CHUNK},
+        },
+        "required": ["handle"],
+        "additionalProperties": False,
+    },
+    ("read",),
+)
+"""How the model is told of it. Written out, for it is there in every run."""
+
+
+class ResultReader:
+    """Reads in the results that ``find`` finds, at most ``most`` characters a call."""
+
+    spec = SPEC
+    effects: frozenset[Effect] | None = frozenset({"read"})
+    parallel_safe = True
+    blocking = False
+    timeout: float | None = None
+    repeatable = True
+    """For a process that goes on with a run: to read again does no harm."""
+
+    def __init__(self, find: FindResult, most: int) -> None:
+        self._find = find
+        self._most = most
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """The piece that is asked for, below a line that says which it is and how to go on."""
+        handle, offset = _given(arguments, "handle", None), _given(arguments, "offset", 0)
+        length = _given(arguments, "length", CHUNK)
+        if not isinstance(handle, str) or not _is_count(offset) or not _is_count(length):
+            return failure("invalid_arguments", f"{READ_TOOL} takes handle (a text), offset and length (whole numbers from 0).")
+        result = self._find(handle)
+        if result is None:
+            return failure("unknown_handle", f"There is no result {handle!r}. Use the handle in the shortened result.")
+        text = result.text
+        start, end = offset, min(len(text), offset + max(1, min(length, self._most)))
+        if start >= len(text):
+            return failure("past_the_end", f"The result has {len(text):,} characters; offset {start:,} is behind its end.")
+        rest = f"; go on with offset={end}" if end < len(text) else ", the end"
+        heading = f"[characters {start:,} to {end:,} of {len(text):,}{rest}]"
+        return ToolOutcome(True, (Text(f"{heading}\n{text[start:end]}"),))
+
+
+def _given(arguments: Any, name: str, usual: Any) -> Any:
+    given = arguments.get(name, usual) if isinstance(arguments, dict) else None
+    if isinstance(given, float) and given.is_integer():
+        return int(given)
+    return int(given) if name != "handle" and isinstance(given, str) and given.isdecimal() and len(given) < 12 else given
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

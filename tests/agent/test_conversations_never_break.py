@@ -1,0 +1,227 @@
+"""A conversation never breaks: however a turn is left, the next request is one that every provider takes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from generated_conversations import WAYS, Conversation, Way, conversations
+from hypothesis import HealthCheck, Phase, given, note, seed, settings
+from hypothesis import strategies as st
+from played_conversations import Played, Player, was_left
+from playing_model import PlayingModel
+from runs_by_hand import assert_closed, assert_every_call_has_one_result
+from wire_checker import complaints
+
+from agentnb import Run, Store
+from agentnb.agent.history import as_sent_then
+from agentnb.agent.past_requests import requests_of
+from agentnb.core.events import ContextCompacted, ToolStarted
+from agentnb.core.messages import Message
+from agentnb.core.request import Request
+from agentnb.models import Model, Reply, make_model
+from agentnb.testing import LoopbackServer, rules_chat, rules_messages, rules_responses
+from agentnb.testing.memory import Memory
+from agentnb.tools.read_result import READ_TOOL
+
+HOW_MANY = int(os.environ.get("AGENTNB_CONVERSATIONS", "500"))
+"""Conversations of every test run; `make nightly` has ten times as many."""
+quickly = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,  # the first is enough, and to make two short takes minutes
+    phases=[Phase.generate, Phase.shrink],
+)
+VERSION = "2026-10-21"
+PROVIDERS = ("anthropic", "openai", "openai-responses")
+
+
+def refusals(wire: str, body: dict[str, Any]) -> list[str]:
+    """What the strict server has against it."""
+    if wire == "messages":
+        return rules_messages.problems(body, Memory(), VERSION)
+    return rules_chat.problems(body, minimal=False) if wire == "chat" else rules_responses.problems(body, Memory())
+
+
+def assert_valid(model: PlayingModel) -> None:
+    """Each request that the model got is valid on the three wires, by both judges."""
+    assert model.errors == []
+    for number, bodies in enumerate(model.bodies):
+        for wire, raw in bodies.items():
+            body = json.loads(raw)
+            wrong = [*complaints(wire, body), *refusals(wire, body)]
+            if wrong:
+                note(f"request {number} on the wire {wire}:\n{json.dumps(body, indent=1)[:6000]}")
+            assert wrong == [], (wire, number)
+
+
+def as_bytes(request: Request) -> bytes:
+    return msgspec.json.encode((request.system, list(request.messages), request.tools, request.settings))
+
+
+def made_again(run: Run) -> list[bytes]:
+    return [as_bytes(seen.request) for _, seen in requests_of(run)]
+
+
+def assert_made_again(run: Run, sent: list[Request]) -> None:
+    """The log alone gives back what was sent. Of a round that was left before its request, it tells what would have been."""
+    again = made_again(run)
+    assert len(again) - len(sent) in (0, 1)
+    assert again[: len(sent)] == [as_bytes(request) for request in sent]
+
+
+def assert_prefix_stays(run: Run) -> None:
+    """Each request begins with the one before, all but its last message, unless the conversation was compacted between them."""
+    history = as_sent_then(run.settings.get("history"))
+    if history.max_messages is not None or history.failed_rounds_above is not None:
+        return
+    for (_, before), (index, after) in pairwise(requests_of(run)):
+        settled = list(before.request.messages)[:-1]
+        if not run.rounds[index].compactions:
+            assert list(after.request.messages)[: len(settled)] == settled
+            assert len(after.request.messages) >= len(before.request.messages)
+        assert after.request.system == before.request.system
+        assert after.request.tools[: len(before.request.tools)] == before.request.tools
+
+
+def assert_whole(played: Played) -> None:
+    """The run that ended is closed, answers each call once, and is what its log says."""
+    run = played.whole
+    if run is None:
+        return
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert Run.from_events(run.events) == run
+    assert_made_again(run, played.model.requests)
+    assert_prefix_stays(run)
+
+
+def assert_gone_on_from(played: Played) -> None:
+    """What the next turn goes on with tells the beginning of the story that the run told, if not all of it."""
+    run = played.run
+    if run is None or run is played.before:
+        return
+    if played.died is not None:
+        assert_recovered(played, played.died, run)
+    elif played.turn.way == "process killed":
+        assert_made_again_until_it_died(run, played.model.requests)
+    elif played.turn.way != "disk full":
+        assert_closed(run)
+        assert_every_call_has_one_result(run)
+        assert_made_again(run, played.model.requests)
+        assert played.whole is None or run == played.whole
+
+
+def assert_made_again_until_it_died(run: Run, sent: list[Request]) -> int:
+    """What was said in passing in the round in which it died may not all have been written."""
+    settled = made_again(run)
+    if run.open_round is not None and run.open_round.reply is None:
+        settled = settled[:-1]
+    assert settled == [as_bytes(request) for request in sent[: len(settled)]]
+    return len(settled)
+
+
+def assert_recovered(played: Played, died: Run, run: Run) -> None:
+    """The run has come to an end; all that was told stands in it as it was, and nothing was done twice."""
+    assert played.recovering is not None
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert list(run.events)[: len(died.events)] == list(died.events)
+    assert Run.from_events(run.events) == run == played.stored
+    assert not [call_id for call_id, count in calls_begun(run).items() if count > 1]
+    settled = assert_made_again_until_it_died(died, played.model.requests)
+    again = made_again(run)
+    since = [as_bytes(request) for request in played.recovering.requests]
+    assert again[settled : settled + len(since)] == since
+    assert len(again) - settled - len(since) in (0, 1)
+
+
+def calls_begun(run: Run) -> Counter[str]:
+    """How often each call was begun; those that only read in the run itself may be, as often as one likes."""
+    begun = [event.call for event in run.events if isinstance(event, ToolStarted)]
+    return Counter(call.id for call in begun if call.name != READ_TOOL)
+
+
+def assert_nothing_is_forgotten(played: Played) -> None:
+    """The first request of a turn holds what is asked in it; and what was asked before, if the history is sent whole."""
+    if not played.model.requests:
+        return
+    first = texts(played.model.requests[0].messages)
+    assert played.turn.prompt.strip() in first
+    history = dict(played.turn.settings).get("history")
+    was_compacted = any(isinstance(item, ContextCompacted) for item in played.told)
+    if history in (None, "full") and not was_compacted and played.before is not None and played.before.compacted is None:
+        assert all(message.text.strip() in first for message in played.before.messages if message.role == "user")
+
+
+def texts(messages: Any) -> str:
+    return "\n".join(message.text for message in messages if isinstance(message, Message))
+
+
+@pytest.fixture
+def player(tmp_path: Path) -> Iterator[Player]:
+    made = Player(Store(tmp_path / "runs"))
+    yield made
+    made.close()
+
+
+def assert_never_broken(played: Played) -> None:
+    assert_whole(played)
+    assert_gone_on_from(played)
+    assert_nothing_is_forgotten(played)
+    assert_valid(played.model)
+    if played.recovering is not None:
+        assert_valid(played.recovering)
+
+
+@pytest.mark.req("R0.25", "R0.26", "R0.27", "R0.28", "R0.29", "R2.30", "KX.11")
+@pytest.mark.parametrize("way", WAYS)
+def test_however_a_turn_is_left_all_requests_are_valid_on_every_wire(way: Way, player: Player) -> None:
+    left: list[bool] = []
+
+    @seed(WAYS.index(way))
+    @settings(quickly, max_examples=-(-HOW_MANY // len(WAYS)))
+    @given(conversations(way))
+    def check(conversation: Conversation) -> None:
+        for played in player.play(conversation):
+            assert_never_broken(played)
+            left.append(played.turn.way == way and was_left(played))
+
+    check()
+    assert player.forgotten == []
+    assert any(left), "it was drawn, and never came about"
+
+
+@pytest.mark.req("R0.25", "KX.11")
+def test_a_server_as_strict_as_the_providers_takes_what_generated_conversations_send(player: Player) -> None:
+    """Some of them, through the providers' libraries and over the line."""
+    sent: list[Request] = []
+
+    @settings(quickly, max_examples=20)
+    @given(st.sampled_from(WAYS).flatmap(conversations))
+    def collect(conversation: Conversation) -> None:
+        sent.extend(played.model.requests[-1] for played in player.play(conversation) if played.model.requests)
+
+    collect()
+    with LoopbackServer(lambda body: "ok") as server:
+        asyncio.run(_send(sent, [make_model(server.model(name)) for name in PROVIDERS]))
+        refused = [request.problems for request in server.requests if request.problems]
+    assert refused == []
+    assert len(server.requests) == len(sent) * len(PROVIDERS) > 60
+
+
+async def _send(requests: list[Request], models: list[Model]) -> None:
+    for request in requests:
+        for model in models:
+            items = [item async for item in model.stream(request)]
+            assert isinstance(items[-1], Reply) and items[-1].message.text == "ok"

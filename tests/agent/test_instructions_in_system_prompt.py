@@ -1,0 +1,86 @@
+"""Where the instructions of a repository stand in what the model is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.prompts import prompt
+from agentnb.agent.start import Task, first_request
+from agentnb.core.messages import ToolCall, user
+from agentnb.models.scripted import ScriptedModel
+
+SECTION = "## Repository Instructions\n\nBe kind."
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository that is not the current folder."""
+    root = tmp_path / "repo"
+    (root / ".git").mkdir(parents=True)
+    (root / "inner").mkdir()
+    (root / "AGENTS.md").write_text("\nBe kind.\n")
+    return root
+
+
+@pytest.mark.req("R2.38", "KX.7")
+def test_the_order_is_base_then_instructions_then_the_note_about_tools(repo: Path) -> None:
+    without_tools = Agent(ScriptedModel([]), work_dir=repo).first_request("go").system
+    assert without_tools == f"{prompt('system')}\n\n{SECTION}\n\n{prompt('no_tools')}"
+    with_tools = Agent(ScriptedModel([]), tools=[add], work_dir=repo).first_request("go").system
+    assert with_tools == f"{prompt('system')}\n\n{SECTION}"
+
+
+@pytest.mark.req("R2.38", "KX.7")
+def test_they_follow_a_system_prompt_of_ones_own(repo: Path) -> None:
+    agent = Agent(ScriptedModel([]), tools=[add], system=" Be brief. ", work_dir=repo)
+    assert agent.first_request("go").system == f"Be brief.\n\n{SECTION}"
+    assert Agent(ScriptedModel([]), tools=[add], system="", work_dir=repo).first_request("go").system == SECTION
+
+
+@pytest.mark.req("R2.37")
+def test_without_instructions_there_is_no_section(tmp_path: Path) -> None:
+    (tmp_path / "CLAUDE.md").write_text(" \n")
+    assert Agent(ScriptedModel([]), tools=[add]).first_request("go").system == prompt("system")
+
+
+@pytest.mark.req("R2.37")
+def test_they_are_those_of_the_folder_that_tools_work_in(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "CLAUDE.md").write_text("Of the current folder.")
+    agent = Agent(ScriptedModel([]), tools=[add], system="Base.")
+    assert agent.first_request("go").system == "Base.\n\n## Repository Instructions\n\nOf the current folder."
+    monkeypatch.chdir(repo / "inner")
+    assert agent.first_request("go").system == f"Base.\n\n{SECTION}"
+    of_the_agent = Agent(ScriptedModel([]), tools=[add], system="Base.", work_dir=tmp_path)
+    assert "Of the current folder." in of_the_agent.first_request("go").system
+    of_the_task = first_request(of_the_agent, Task(user("go"), work_dir=repo, toolbox=of_the_agent.toolbox))
+    assert of_the_task.system == f"Base.\n\n{SECTION}"
+
+
+@pytest.mark.req("R2.37", "KX.7")
+def test_a_run_sends_them_in_each_round_as_they_were_when_it_began(repo: Path) -> None:
+    def change() -> str:
+        """Change the instructions."""
+        (repo / "AGENTS.md").write_text("Be rude.")
+        return "Done."
+
+    model = ScriptedModel([ToolCall("change", {}), "Done."])
+    run = Agent(model, tools=[change], system="Base.").run_sync("go", work_dir=repo)
+    assert [request.system for request in model.requests] == [f"Base.\n\n{SECTION}"] * 2
+    assert run.events[0].system == f"Base.\n\n{SECTION}"  # type: ignore[union-attr]
+    later = ScriptedModel(["Yes."])
+    Agent(later, tools=[change], system="Base.").run_sync("and now?", work_dir=repo, continue_from=run)
+    assert later.requests[0].system.endswith("Be rude.")
+
+
+@pytest.mark.req("R2.37")
+def test_an_agent_can_do_without_them(repo: Path) -> None:
+    agent = Agent(ScriptedModel([]), tools=[add], system="Base.", work_dir=repo, instructions=False)
+    assert agent.first_request("go").system == "Base."

@@ -1,0 +1,486 @@
+"""Runs at their limits: what each is called, that nothing is lost, how the run goes on, and what `on_limit` makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from quick_loop import Here, QuickLoop
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, codes
+from summarising import Summarising, assert_made_again, do, priced, work
+
+from agentnb import Agent, Store, ToolCall, tool
+from agentnb.agent.prompts import prompt
+from agentnb.core.events import LimitReached, TextDelta
+from agentnb.core.messages import Text
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.errors import ModelError, RunLimited, SettingsError
+from agentnb.models.model import StreamItem
+from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.tool import ToolContext
+
+PATIENCE = 20
+SOON = 0.3
+"""Seconds that a run with a time limit may take."""
+
+
+def checked(run: Run) -> Run:
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert Run.from_events(run.events) == run
+    return run
+
+
+def told_of(run: Run) -> list[tuple[str, float]]:
+    return [(event.limit, event.value) for event in run.events if isinstance(event, LimitReached)]
+
+
+def waits(seconds: float = 60) -> Any:
+    """A tool that takes longer than any run of these tests may."""
+
+    async def slow() -> str:
+        """Takes its time."""
+        await asyncio.sleep(seconds)
+        return "late"
+
+    return slow
+
+
+def script(count: int) -> list[Any]:
+    return [priced(do(number), cost=0.3, tokens=(100, 20)) for number in range(count)]
+
+
+LIMITS: dict[str, tuple[float, int]] = {
+    "max_rounds": (3, 3),
+    "max_tool_calls": (2, 3),
+    "max_tool_calls_per_turn": (2, 3),
+    "max_tokens": (300, 3),
+    "budget": (0.7, 3),
+}
+"""A value of each, and after how many rounds it is reached."""
+each_limit = pytest.mark.parametrize("name", LIMITS)
+
+
+@each_limit
+@pytest.mark.req("KX.2", "KX.11", "K2.2")
+def test_each_limit_has_its_setting_its_event_and_its_stop_reason_of_one_name(name: str, tmp_path: Path) -> None:
+    store, (value, rounds) = Store(tmp_path / "runs"), LIMITS[name]
+    model = ScriptedModel(script(9))
+    run = checked(bare(model, [work], **{name: value}).run_sync("go", store=store))
+    assert (run.status, run.stop_reason, told_of(run)) == ("limited", name, [(name, value)])
+    assert run.settings[name] == value and run.limit is not None
+    assert len(run.rounds) == rounds == len(model.requests)
+    done = [result.text for one in run.rounds for result in one.results if not result.is_error]
+    assert done == [f"made {number}" for number in range(len(done))] and len(done) >= 2
+    assert store.load(run.id) == run
+    assert_made_again(run, model.requests)
+
+
+@each_limit
+@pytest.mark.req("KX.2", "R2.8")
+def test_from_each_limit_the_conversation_can_be_gone_on_with_and_its_counts_begin_anew(name: str, tmp_path: Path) -> None:
+    store, (value, rounds) = Store(tmp_path / "runs"), LIMITS[name]
+    first = bare(ScriptedModel(script(9)), [work], **{name: value}).run_sync("go", store=store)
+    model = ScriptedModel([priced(do(7), cost=0.3, tokens=(100, 20)), priced("Done.", cost=0.3, tokens=(100, 20))])
+    run = bare(model, [work], **{name: value}).run_sync("On.", continue_from=store.load(first.id))
+    assert (checked(run).status, run.text, told_of(run)) == ("completed", "Done.", [])
+    again = bare(ScriptedModel(script(9)), [work], **{name: value}).run_sync("On.", continue_from=first)
+    assert len(checked(again).rounds) == rounds and again.stop_reason == name
+
+
+@each_limit
+@pytest.mark.req("K2.2")
+def test_a_limit_can_raise_and_the_error_holds_the_run_and_says_how_to_go_on(name: str) -> None:
+    value, _ = LIMITS[name]
+    with pytest.raises(RunLimited, match=f"{name}, {value:g}") as caught:
+        bare(ScriptedModel(script(9)), [work], **{name: value}, on_limit="raise").run_sync("go")
+    run = caught.value.run
+    assert run is not None and (checked(run).status, run.stop_reason) == ("limited", name)
+    assert "continue_from=error.run" in caught.value.hint
+    assert bare(ScriptedModel(["Done."]), [work]).run_sync("On.", continue_from=run).text == "Done."
+
+
+@each_limit
+@pytest.mark.req("K2.2", "KX.11")
+def test_at_a_limit_the_model_can_answer_once_more_without_tools(name: str) -> None:
+    value, rounds = LIMITS[name]
+    model = ScriptedModel([*script(rounds), priced("This is what I have.", cost=0.3, tokens=(100, 20)), "Too many."])
+    run = checked(bare(model, [work], **{name: value}, on_limit="final_answer").run_sync("go"))
+    assert (run.status, run.stop_reason, told_of(run)) == ("limited", name, [(name, value)])
+    assert run.text == "This is what I have." and run.rounds[-1].reason == "final_answer"
+    assert len(run.rounds) == len(model.requests) == rounds + 1
+    last, before = model.requests[-1], model.requests[-2]
+    assert last.settings == {"tool_choice": "none"} and last.tools == before.tools
+    words = prompt("final_answer").replace("{{ limit }}", f"{name}, {value:g}")
+    assert words in last.messages[-1].text
+    assert_made_again(run, model.requests)
+
+
+@pytest.mark.req("K2.2")
+def test_a_limit_that_is_not_reached_changes_nothing() -> None:
+    limits = {"max_rounds": 4, "max_tool_calls": 3, "max_tool_calls_per_turn": 3, "max_tokens": 1_000, "budget": 5.0}
+    for on_limit in ("stop", "final_answer", "raise"):
+        model = ScriptedModel([*script(3), "Done."])
+        agent = bare(model, [work], **limits, max_seconds=60, on_limit=on_limit)
+        run = checked(agent.run_sync("go"))
+        assert (run.status, run.text, told_of(run), len(model.requests)) == ("completed", "Done.", [], 4)
+
+
+@pytest.mark.req("K2.2", "KX.11")
+def test_calls_in_the_last_answer_are_not_run_and_its_words_are_kept() -> None:
+    ran: list[int] = []
+
+    def count(n: int) -> str:
+        """Counts."""
+        ran.append(n)
+        return "counted"
+
+    model = ScriptedModel([ToolCall("count", {"n": 1}), ["I count on.", ToolCall("count", {"n": 2})], "Done."])
+    run = checked(bare(model, [count], max_rounds=1, on_limit="final_answer").run_sync("go"))
+    assert (ran, run.text, codes(run), len(model.requests)) == ([1], "I count on.", [None, "cancelled"], 2)
+
+
+@pytest.mark.req("K2.2")
+@pytest.mark.parametrize("error", [ModelError("It is down", "Wait"), RuntimeError("gone")], ids=repr)
+def test_a_last_answer_that_fails_is_a_warning_and_the_run_ends_as_limited(error: Exception) -> None:
+    model = ScriptedModel([do(1), error])
+    run = checked(bare(model, [work], max_rounds=1, on_limit="final_answer").run_sync("go"))
+    assert (run.status, run.stop_reason, run.error) == ("limited", "max_rounds", None)
+    (warning,) = run.warnings
+    assert str(error) in warning or "gone" in warning
+    assert run.rounds[-1].status == "error"
+
+
+@pytest.mark.req("K2.2")
+def test_a_stop_while_the_last_answer_is_given_ends_the_run() -> None:
+    entered = threading.Event()
+
+    class Slow(ScriptedModel):
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            if request.settings:
+                yield TextDelta("Half of ")
+                entered.set()
+                await asyncio.sleep(60)
+            async for item in super().stream(request):
+                yield item
+
+    live = bare(Slow([do(1), "x"]), [work], max_rounds=1, on_limit="final_answer").start("go")
+    assert entered.wait(PATIENCE)
+    live.stop()
+    run = checked(live.result(PATIENCE))
+    assert (run.status, run.text, told_of(run)) == ("cancelled", "Half of ", [("max_rounds", 1)])
+
+
+def test_words_said_at_the_limit_are_kept_for_the_next_run() -> None:
+    entered = threading.Event()
+
+    async def slow() -> str:
+        """Takes its time."""
+        entered.set()
+        await asyncio.sleep(60)
+        return "late"
+
+    live = bare(ScriptedModel([ToolCall("slow")]), [slow], max_seconds=0.5).start("go")
+    assert entered.wait(PATIENCE)
+    live.say("And mind the header.")
+    run = checked(live.result(PATIENCE))
+    assert run.messages[-1].text == "And mind the header."
+    model = ScriptedModel(["Done."])
+    bare(model, [work]).run_sync("On.", continue_from=run)
+    assert "And mind the header." in model.requests[0].messages[-1].text
+
+
+# Calls of tools
+
+
+@pytest.mark.req("KX.2", "KX.11")
+def test_of_calls_side_by_side_those_above_the_limit_are_answered_by_its_name() -> None:
+    model = ScriptedModel([[do(1), do(2), do(3)], "Done."])
+    run = checked(bare(model, [work], max_tool_calls=2).run_sync("go"))
+    assert codes(run) == [None, None, "max_tool_calls"] and run.stop_reason == "max_tool_calls"
+
+
+@pytest.mark.req("KX.2")
+def test_exactly_as_many_calls_as_may_be_leave_the_model_its_answer() -> None:
+    run = checked(bare(ScriptedModel([[do(1), do(2)], "Done."]), [work], max_tool_calls=2).run_sync("go"))
+    assert (run.status, run.text) == ("completed", "Done.")
+
+
+@pytest.mark.req("KX.2")
+def test_what_the_person_says_begins_the_calls_of_a_turn_anew() -> None:
+    entered, go = threading.Event(), threading.Event()
+
+    def wait(n: int = 0) -> str:
+        """Waits."""
+        entered.set()
+        go.wait(PATIENCE)
+        return "waited"
+
+    model = ScriptedModel([do(1), ToolCall("wait"), do(2), do(3), do(4), "Done."])
+    live = bare(model, [work, wait], max_tool_calls_per_turn=2).start("go")
+    assert entered.wait(PATIENCE)
+    live.say("Go on.")
+    go.set()
+    run = checked(live.result(PATIENCE))
+    assert codes(run) == [None] * 4 + ["max_tool_calls_per_turn"]
+
+
+# Time
+
+
+class Dripping(ScriptedModel):
+    """Its first reply never comes to an end."""
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        if not self.requests:
+            self.requests.append(request)
+            yield TextDelta("Half of an ")
+            await asyncio.sleep(60)
+        async for item in super().stream(request):
+            yield item
+
+
+def blocks() -> Any:
+    """A plain tool that waits for what never comes."""
+
+    def slow() -> str:
+        """Takes its time."""
+        threading.Event().wait(60)
+        return "late"
+
+    return slow
+
+
+def swallows() -> Any:
+    """An async tool that makes nothing of its cancellation, and goes on for a while."""
+
+    async def slow() -> str:
+        """Takes its time."""
+        until = time.monotonic() + 1.0
+        while time.monotonic() < until:
+            try:
+                await asyncio.sleep(0.05)
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    return slow
+
+
+def gives_in() -> Any:
+    """An async tool that ends as soon as it is cancelled, and says so."""
+
+    @tool(parallel_safe=True)
+    async def slow() -> str:
+        """Takes its time."""
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return "cut short"
+        return "late"
+
+    return slow
+
+
+def beside() -> Any:
+    """A plain tool in a thread of its own."""
+    return tool(parallel_safe=True)(blocks())
+
+
+TOOLS: dict[str, Callable[[], Any]] = {
+    "async": waits,
+    "plain": blocks,
+    "plain, in a thread": beside,
+    "swallows its cancellation": swallows,
+    "gives in": gives_in,
+}
+
+
+def in_time(made: Any, on_limit: Any = "stop", way: str = "run_sync") -> tuple[Run, ScriptedModel]:
+    model = ScriptedModel([[do(1), ToolCall("slow"), do(2)], "This is what I have.", "Too many."])
+    agent = bare(model, [work, made], max_seconds=SOON, on_limit=on_limit)
+    run = agent.run_sync("go") if way == "run_sync" else agent.start("go").result(PATIENCE)
+    return checked(run), model
+
+
+@pytest.mark.parametrize("way", ["run_sync", "start"])
+@pytest.mark.parametrize("kind", TOOLS)
+@pytest.mark.req("KX.2", "KX.11")
+def test_when_the_time_is_up_in_a_tool_the_run_ends_and_keeps_what_it_has(kind: str, way: str) -> None:
+    run, model = in_time(TOOLS[kind](), way=way)
+    assert (run.status, run.stop_reason, told_of(run)) == ("limited", "max_seconds", [("max_seconds", SOON)])
+    assert len(model.requests) == 1, "nothing is asked of the model when the time is up"
+    assert {result.text for result in run.rounds[0].results if not result.is_error} <= {"made 1", "made 2", "cut short"}
+    assert run.seconds < 60
+    following = bare(ScriptedModel(["Done."]), [work], max_seconds=60).run_sync("On.", continue_from=run)
+    assert checked(following).text == "Done."
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TOOLS if kind != "swallows its cancellation"])
+@pytest.mark.req("K2.2", "KX.2")
+def test_when_the_time_is_up_in_a_tool_the_model_can_still_answer_once(kind: str) -> None:
+    run, model = in_time(TOOLS[kind](), "final_answer")
+    assert (run.stop_reason, run.text, len(model.requests)) == ("max_seconds", "This is what I have.", 2)
+    assert_made_again(run, model.requests)
+
+
+@pytest.mark.parametrize("kind", TOOLS)
+@pytest.mark.req("K2.2", "KX.2")
+def test_when_the_time_is_up_in_a_tool_it_can_raise(kind: str) -> None:
+    with pytest.raises(RunLimited, match="max_seconds") as caught:
+        in_time(TOOLS[kind](), "raise")
+    assert caught.value.run is not None
+    checked(caught.value.run)
+
+
+@pytest.mark.parametrize("on_limit", ["stop", "final_answer"])
+@pytest.mark.req("KX.2", "R0.12")
+def test_when_the_time_is_up_in_the_middle_of_a_reply_what_came_of_it_is_kept(on_limit: Any) -> None:
+    model = Dripping(["unused", "This is what I have."])
+    run = checked(bare(model, [work], max_seconds=SOON, on_limit=on_limit).run_sync("go"))
+    assert (run.status, run.stop_reason) == ("limited", "max_seconds")
+    assert run.rounds[0].reply is not None and run.rounds[0].text == "Half of an "
+    assert run.rounds[0].stop_reason == "broken_off"
+    assert run.text == ("Half of an " if on_limit == "stop" else "This is what I have.")
+    assert_made_again(run, model.requests)
+
+
+@pytest.mark.req("KX.2")
+def test_on_a_loop_of_ones_own_the_time_ends_the_run_and_not_the_task_around_it() -> None:
+    async def around() -> Run:
+        run = await bare(ScriptedModel([ToolCall("slow")]), [waits()], max_seconds=SOON).run("go")
+        await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None and task.cancelling() == 0
+        return run
+
+    assert checked(asyncio.run(around())).stop_reason == "max_seconds"
+
+
+def on_quick_loop(steps: Callable[[QuickLoop], Coroutine[Any, Any, Run]]) -> Run:
+    """On a loop whose time passes when nothing else is to be done, so that nobody waits for it."""
+    loop = QuickLoop()
+    try:
+        return checked(loop.run_until_complete(steps(loop)))
+    finally:
+        loop.close()
+
+
+@pytest.mark.req("KX.2")
+@pytest.mark.parametrize("paused", [True, False])
+def test_while_a_run_is_paused_its_time_stands_still(paused: bool) -> None:
+    async def steps(loop: QuickLoop) -> Run:
+        entered, go = asyncio.Event(), asyncio.Event()
+
+        async def wait() -> str:
+            """Waits."""
+            entered.set()
+            await go.wait()
+            return "waited"
+
+        live = bare(ScriptedModel([ToolCall("wait"), "Done."]), [wait], max_seconds=5).start("go", thread=Here(loop))
+        await entered.wait()
+        if paused:
+            live.pause()
+            go.set()
+        await asyncio.sleep(1_000)
+        assert live.run.should_continue is paused
+        if paused:
+            assert live.run.status == "waiting_on_user"
+            live.resume()
+        return await live
+
+    assert on_quick_loop(steps).stop_reason == ("natural" if paused else "max_seconds")
+
+
+@pytest.mark.req("KX.2", "KX.5")
+@pytest.mark.parametrize("answered", [True, False])
+def test_while_a_question_is_open_the_time_stands_still_and_goes_on_with_its_answer(answered: bool) -> None:
+    async def steps(loop: QuickLoop) -> Run:
+        asked = asyncio.Event()
+
+        async def asks(context: ToolContext) -> str:
+            """Asks the person."""
+            loop.call_soon(asked.set)
+            answer = str(await context.ask("Which?"))
+            await asyncio.sleep(0 if answered else 100)
+            return answer
+
+        model = ScriptedModel([ToolCall("asks"), "Done."])
+        live = bare(model, [asks], max_seconds=5).start("go", thread=Here(loop))
+        await asked.wait()
+        await asyncio.sleep(1_000)
+        assert live.run.waiting
+        live.answer("The first.")
+        return await live
+
+    run = on_quick_loop(steps)
+    assert run.stop_reason == ("natural" if answered else "max_seconds")
+    assert codes(run) == [None if answered else "cancelled"]
+
+
+@pytest.mark.req("KX.2")
+@pytest.mark.parametrize("inner_seconds", [None, 0.1])
+def test_a_run_inside_a_run_ends_with_the_outer_ones_time_or_with_its_own(inner_seconds: float | None) -> None:
+    async def inside() -> str:
+        """Asks another."""
+        inner = bare(ScriptedModel([ToolCall("slow"), "?"]), [waits()], max_seconds=inner_seconds)
+        await inner.run("inner")
+        return "ended by itself"
+
+    model = ScriptedModel([ToolCall("inside"), "Done."])
+    outer = checked(bare(model, [inside], max_seconds=0.3 if inner_seconds is None else 60).run_sync("go"))
+    if inner_seconds is None:
+        assert (outer.stop_reason, codes(outer)) == ("max_seconds", ["cancelled"])
+    else:
+        assert (outer.status, outer.rounds[0].results[0].text) == ("completed", "ended by itself")
+
+
+# The settings
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"max_rounds": 0}, "max_rounds=0"),
+        ({"max_rounds": 1_001}, "max_rounds=1001"),
+        ({"max_tool_calls": 0}, "max_tool_calls=0"),
+        ({"max_tool_calls": True}, "max_tool_calls=True"),
+        ({"max_tool_calls_per_turn": 1.5}, r"max_tool_calls_per_turn=1\.5"),
+        ({"max_tokens": -1}, "max_tokens=-1"),
+        ({"max_seconds": 0}, "max_seconds=0"),
+        ({"max_seconds": float("inf")}, "max_seconds=inf"),
+        ({"max_seconds": "60"}, "max_seconds='60'"),
+        ({"budget": -1.0}, r"budget=-1\.0"),
+        ({"budget": float("nan")}, "budget=nan"),
+        ({"budget": True}, "budget=True"),
+        ({"on_limit": "explode"}, "on_limit='explode'"),
+    ],
+)
+@pytest.mark.req("KX.2")
+def test_what_can_be_no_limit_is_refused_by_its_name(fields: dict[str, Any], what: str) -> None:
+    with pytest.raises(SettingsError, match=what):
+        Agent(ScriptedModel([]), **fields)
+
+
+@pytest.mark.req("KX.2")
+def test_limits_that_are_not_set_are_not_in_the_log() -> None:
+    usual = bare(ScriptedModel(["Done."])).run_sync("go").settings
+    assert not set(usual) & {"max_tool_calls", "max_tool_calls_per_turn", "max_seconds", "max_tokens", "budget", "on_limit"}
+    logged = bare(ScriptedModel(["Done."]), budget=2.0, max_seconds=60, on_limit="raise").run_sync("go").settings
+    assert (logged["budget"], logged["max_seconds"], logged["on_limit"]) == (2.0, 60, "raise")
+
+
+def test_the_last_words_stand_in_one_request_only_where_there_are_results_before_them() -> None:
+    model = Summarising([do(1), "This is what I have."])
+    run = checked(bare(model, [work], max_rounds=1, on_limit="final_answer").run_sync("go"))
+    following = ScriptedModel(["Done."])
+    bare(following, [work]).run_sync("On.", continue_from=run)
+    sent = [part.text for one in following.requests[0].messages for part in one.parts if isinstance(part, Text)]
+    assert not any("No more tools" in text for text in sent)

@@ -1,0 +1,257 @@
+"""Compaction and the last answer over the line, to a server as strict as the providers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare
+from summarising import SUMMARY, compactions, do, work
+from wire_checker import complaints
+
+from agentnb import History
+from agentnb.core.events import RetryScheduled
+from agentnb.core.run import Run
+from agentnb.errors import ContextOverflow
+from agentnb.models import RemoteModel, connections, make_model
+from agentnb.models.retry import RetryPolicy
+from agentnb.testing import Answer, Cut, EmptyReply, ErrorInStream, LoopbackServer, Received, Status, overflow
+
+QUICK = RetryPolicy(rate_limit_first=0.001, trouble_first=0.001, trouble_retries=1, rate_limit_retries=1)
+each_wire = pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-responses"])
+each_format = pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-responses", "compatible"])
+SMALL = History(compact_above=6, keep_recent=2)
+
+
+@pytest.fixture(autouse=True)
+def limiters_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_limiters", {})
+
+
+def is_for_a_summary(body: dict[str, Any]) -> bool:
+    return SUMMARY[:60] in str(body)
+
+
+def answering(replies: list[Any], summaries: list[Any]) -> Callable[[dict[str, Any]], Any]:
+    """A script of two rows: what the rounds get, and what requests for a summary get."""
+    rounds, words = list(replies), list(summaries)
+
+    def answer(body: dict[str, Any]) -> Any:
+        return words.pop(0) if is_for_a_summary(body) else rounds.pop(0)
+
+    return answer
+
+
+def model_of(server: LoopbackServer, provider: str, **options: Any) -> RemoteModel:
+    model = make_model(server.model(provider, **options))
+    assert isinstance(model, RemoteModel)
+    model.retries = QUICK
+    return model
+
+
+def told(server: LoopbackServer, *, refused: int = 0) -> tuple[list[Received], list[Received]]:
+    """The requests of the rounds and those for summaries; both judges have found nothing wrong with any."""
+    for request in server.requests:
+        assert request.problems == ()
+        assert complaints(request.wire, request.body) == []
+    assert sum(request.answered == 400 for request in server.requests) == refused
+    rounds = [request for request in server.requests if not is_for_a_summary(request.body)]
+    return rounds, [request for request in server.requests if is_for_a_summary(request.body)]
+
+
+def count(request: Received) -> int:
+    """The messages of a request on the Messages wire, or as many on another."""
+    if request.wire == "messages":
+        return len(request.body["messages"])
+    return len(request.body.get("messages", request.body.get("input")))
+
+
+def goes_well(run: Run) -> None:
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert Run.from_events(run.events) == run
+
+
+@each_format
+@pytest.mark.parametrize("stream", ["yes", "no"])
+@pytest.mark.req("R2.34", "R2.35")
+def test_the_request_for_a_summary_and_all_after_it_are_valid(provider: str, stream: str) -> None:
+    script = answering([*[do(number) for number in range(8)], "Done."], ["One was made.", "Two were made.", "Three.", "Four."])
+    with LoopbackServer(script, minimal=provider == "compatible") as server:
+        run = bare(model_of(server, provider, stream=stream), [work], history=SMALL).run_sync("Make all.")
+    goes_well(run)
+    rounds, asked = told(server)
+    assert run.status == "completed" and len(rounds) == 9 and len(asked) == len(compactions(run)) >= 3
+    for request in asked:
+        assert not {"tools", "tool_choice", "parallel_tool_calls"} & request.body.keys()
+    assert "Three." in str(rounds[-1].body) or "Two were made." in str(rounds[-1].body)
+    assert all(event.usage.input and event.usage.output for event in compactions(run))
+    assert run.usage.input == sum(one.usage.input or 0 for one in run.rounds if one.usage) + sum(
+        event.usage.input or 0 for event in compactions(run)
+    )
+
+
+@each_wire
+@pytest.mark.req("R2.34")
+def test_a_model_that_thinks_with_a_budget_can_be_asked_for_a_summary(provider: str) -> None:
+    options: dict[str, Any] = {"thinking": 8_000} if provider == "anthropic" else {"effort": "high"}
+    with LoopbackServer(answering([do(1), do(2), do(3), "Done."], ["Well."])) as server:
+        run = bare(model_of(server, provider, **options), [work], history=SMALL).run_sync("Make all.")
+    told(server)
+    assert [event.problem for event in compactions(run)] == [""]
+
+
+@each_wire
+@pytest.mark.req("R2.36")
+def test_a_conversation_that_the_provider_finds_too_long_is_compacted_once_and_asked_again(provider: str) -> None:
+    script = answering([do(1), do(2), do(3), overflow(), do(4), "Done."], ["It was made."])
+    with LoopbackServer(script) as server:
+        run = bare(model_of(server, provider), [work]).run_sync("Make all.")
+    goes_well(run)
+    rounds, asked = told(server, refused=1)
+    assert (run.status, run.text, len(asked)) == ("completed", "Done.", 1)
+    assert [event.why for event in compactions(run)] == ["overflow"]
+    refused, again = rounds[3], rounds[4]
+    assert refused.answered == 400 and again.answered == 200 and count(again) < count(refused)
+    assert "It was made." in str(again.body) and "Make all." in str(again.body)
+
+
+@each_wire
+@pytest.mark.req("R2.36")
+def test_a_second_refusal_says_clearly_what_is_wrong_and_the_run_can_be_gone_on_with(provider: str) -> None:
+    script = answering([do(1), do(2), do(3), overflow(), overflow(), "On it goes."], ["It was made."])
+    with LoopbackServer(script) as server:
+        model = model_of(server, provider)
+        run = bare(model, [work]).run_sync("Make all.")
+        following = bare(model, [work]).run_sync("Go on.", continue_from=run)
+    goes_well(run)
+    told(server, refused=2)
+    assert (run.status, len(compactions(run))) == ("failed", 1)
+    assert run.error is not None and run.error.type == "ContextOverflow" and run.error.hint
+    assert following.text == "On it goes." and following.compacted == run.compacted
+
+
+@each_wire
+@pytest.mark.req("R2.36")
+def test_the_first_request_of_a_run_that_goes_on_may_be_too_long_too(provider: str) -> None:
+    script = answering([do(1), do(2), do(3), "Done.", overflow(), "On it goes."], ["It was made."])
+    with LoopbackServer(script) as server:
+        model = model_of(server, provider)
+        run = bare(model, [work]).run_sync("Make all.")
+        following = bare(model, [work]).run_sync("Go on.", continue_from=run)
+    told(server, refused=1)
+    assert following.text == "On it goes." and [event.why for event in compactions(following)] == ["overflow"]
+
+
+@each_wire
+def test_a_conversation_of_one_message_that_is_too_long_is_an_error_at_once(provider: str) -> None:
+    with LoopbackServer([overflow()]) as server:
+        with pytest.raises(ContextOverflow) as caught:
+            bare(model_of(server, provider), [work]).run_sync("Make all.")
+    assert caught.value.hint
+    assert len(server.requests) == 1
+
+
+@each_wire
+@pytest.mark.req("R2.34", "KX.9")
+def test_an_attempt_at_a_summary_that_fails_in_passing_is_made_again(provider: str) -> None:
+    script = answering([do(1), do(2), do(3), "Done."], [Status(529), "It was made."])
+    with LoopbackServer(script) as server:
+        run = bare(model_of(server, provider), [work], history=SMALL).run_sync("Make all.")
+    goes_well(run)
+    assert len(told(server)[1]) == 2
+    (retry,) = [event for event in run.events if isinstance(event, RetryScheduled)]
+    assert retry.status == 529
+    assert compactions(run)[0].compacted.text.endswith("It was made.")
+
+
+@each_wire
+@pytest.mark.req("R2.34")
+@pytest.mark.parametrize(
+    "line",
+    [EmptyReply(), do(1), overflow(), Cut(), ErrorInStream(), Answer("", stop_reason="refusal")],
+    ids=lambda line: type(line).__name__,
+)
+def test_without_a_summary_the_run_goes_on_with_the_first_and_the_last_messages(provider: str, line: Any) -> None:
+    script = answering([do(1), do(2), do(3), "Done."], [line] * 2)
+    with LoopbackServer(script) as server:
+        run = bare(model_of(server, provider), [work], history=SMALL).run_sync("Make all.")
+    goes_well(run)
+    rounds, _ = told(server, refused=sum(request.answered == 400 for request in server.requests))
+    assert (run.status, run.text) == ("completed", "Done.")
+    (event,) = compactions(run)
+    assert event.compacted.text == "" and event.problem
+    assert len(run.warnings) == 1
+    assert "Conversation Summary" not in str(rounds[-1].body) and count(rounds[-1]) < count(rounds[-2])
+
+
+# The last answer
+
+
+@each_format
+@pytest.mark.req("K2.2")
+def test_the_last_answer_is_asked_for_with_the_tools_described_and_none_to_be_called(provider: str) -> None:
+    with LoopbackServer([do(1), do(2), "This is what I have."], minimal=provider == "compatible") as server:
+        agent = bare(model_of(server, provider), [work], max_rounds=2, on_limit="final_answer")
+        run = agent.run_sync("Make all.")
+    goes_well(run)
+    rounds, _ = told(server)
+    last = rounds[-1].body
+    if provider == "compatible":  # small servers need not know the field: they are told of no tools
+        assert not {"tools", "tool_choice"} & set(last)
+    else:
+        assert last["tools"] == rounds[0].body["tools"]
+        assert last["tool_choice"] in ("none", {"type": "none"})
+        assert all(request.body.get("tool_choice") != last["tool_choice"] for request in rounds[:-1])
+    assert (run.status, run.stop_reason, run.text) == ("limited", "max_rounds", "This is what I have.")
+
+
+@each_wire
+@pytest.mark.req("K2.2", "KX.11")
+def test_a_model_that_calls_tools_all_the_same_is_not_heeded_and_its_words_are_kept(provider: str) -> None:
+    with LoopbackServer([do(1), ["Here it is.", do(2), do(3)], "On it goes."]) as server:
+        model = model_of(server, provider)
+        run = bare(model, [work], max_rounds=1, on_limit="final_answer").run_sync("Make all.")
+        following = bare(model, [work]).run_sync("Go on.", continue_from=run)
+    goes_well(run)
+    told(server)
+    assert (run.stop_reason, run.text, len(run.rounds)) == ("max_rounds", "Here it is.", 2)
+    assert [result.error_code for result in run.rounds[1].results] == ["cancelled"] * 2
+    assert following.text == "On it goes."
+
+
+@each_wire
+@pytest.mark.req("K2.2")
+@pytest.mark.parametrize("line", [Status(400), overflow(), Cut()], ids=lambda line: type(line).__name__)
+def test_a_last_answer_that_does_not_come_loses_nothing(provider: str, line: Any) -> None:
+    attempts = 1 if line == Status(400) else 2
+    with LoopbackServer(answering([do(1), do(2), do(3), *[line] * attempts, "On it goes."], ["Well."])) as server:
+        model = model_of(server, provider)
+        run = bare(model, [work], max_rounds=3, on_limit="final_answer").run_sync("Make all.")
+        goes_well(run)
+        assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_rounds", 4)
+        assert any("final answer did not come" in warning for warning in run.warnings)
+        assert [result.text for one in run.rounds for result in one.results] == ["made 1", "made 2", "made 3"]
+        bare(model, [work]).run_sync("Go on.", continue_from=run)
+
+
+@each_wire
+@pytest.mark.req("K2.2", "R2.9")
+def test_a_last_answer_that_is_cut_is_kept_as_far_as_it_came(provider: str) -> None:
+    with LoopbackServer([do(1), Answer("Half of an", stop_reason="max_tokens")]) as server:
+        run = bare(model_of(server, provider), [work], max_rounds=1, on_limit="final_answer").run_sync("Make all.")
+    goes_well(run)
+    assert (run.stop_reason, run.text, len(run.rounds)) == ("max_rounds", "Half of an", 2)
+
+
+@each_wire
+@pytest.mark.req("K2.2", "R2.32")
+def test_the_conversation_may_be_compacted_for_the_last_answer_too(provider: str) -> None:
+    script = answering([do(1), do(2), do(3), "This is what I have."], ["Three were made."])
+    with LoopbackServer(script) as server:
+        agent = bare(model_of(server, provider), [work], history=SMALL, max_rounds=3, on_limit="final_answer")
+        run = agent.run_sync("Make all.")
+    goes_well(run)
+    told(server)
+    assert run.text == "This is what I have." and run.rounds[-1].compactions

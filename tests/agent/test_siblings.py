@@ -1,0 +1,178 @@
+"""One call of several that fails, quits or takes too long: the others keep their results, and the model is told what to try."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_every_call_has_one_result, bare, codes, results
+
+from agentnb import Run, ToolCall, tool
+from agentnb.core.events import ToolFinished
+from agentnb.models import ScriptedModel, connections
+from agentnb.testing import LoopbackServer
+
+LONG = 30
+Tools = list[Any]
+
+
+class Turns:
+    """Lets a call wait until another has ended, as whoever watches is told."""
+
+    def __init__(self) -> None:
+        self.begun, self.failed = threading.Event(), threading.Event()
+
+    def watch(self, item: Any) -> None:
+        if isinstance(item, ToolFinished) and item.result.name == "bad":
+            self.failed.set()
+
+    async def until(self, event: threading.Event) -> None:
+        assert await asyncio.to_thread(event.wait, LONG)
+
+
+def raises(turns: Turns, together: bool = True) -> Any:
+    @tool(parallel_safe=together)
+    async def bad() -> None:
+        await turns.until(turns.begun)
+        raise ValueError("no such row")
+
+    return bad
+
+
+def raises_plainly(turns: Turns, together: bool = True) -> Any:
+    @tool(parallel_safe=together)
+    def bad() -> None:
+        assert turns.begun.wait(LONG)
+        raise ValueError("no such row")
+
+    return bad
+
+
+def quits(turns: Turns, together: bool = True) -> Any:
+    @tool(parallel_safe=together)
+    def bad() -> None:
+        assert turns.begun.wait(LONG)
+        raise SystemExit("no such row")
+
+    return bad
+
+
+def interrupts(turns: Turns, together: bool = True) -> Any:
+    @tool(parallel_safe=together)
+    async def bad() -> None:
+        await turns.until(turns.begun)
+        raise KeyboardInterrupt("no such row")
+
+    return bad
+
+
+def takes_too_long(turns: Turns, together: bool = True) -> Any:
+    @tool(parallel_safe=together, timeout=0.05)
+    async def bad() -> None:
+        await asyncio.Event().wait()
+
+    return bad
+
+
+def takes_too_long_plainly(turns: Turns, together: bool = True) -> Any:
+    @tool(parallel_safe=together, timeout=0.05)
+    def bad() -> None:
+        turns.failed.wait(LONG)
+
+    return bad
+
+
+WAYS: dict[Callable[..., Any], tuple[str, tuple[str, ...]]] = {
+    raises: ("tool_error", ("ValueError: no such row", "use another tool")),
+    raises_plainly: ("tool_error", ("ValueError: no such row", "Change the arguments")),
+    quits: ("tool_error", ("SystemExit: no such row", "use another tool")),
+    interrupts: ("tool_error", ("KeyboardInterrupt: no such row", "use another tool")),
+    takes_too_long: ("timeout", ("did not finish within 0.05 seconds", "Ask for less at once, or use another tool")),
+    takes_too_long_plainly: ("timeout", ("did not finish within 0.05 seconds", "Ask for less at once, or use another tool")),
+}
+"""How a call fails: its code, and what the model is told: what went wrong, and what to try."""
+each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+
+
+def siblings(turns: Turns) -> Tools:
+    """Two that begin before the other fails and end only after it has: one on the loop, one in a thread."""
+
+    @tool(parallel_safe=True)
+    async def slow(name: str) -> str:
+        turns.begun.set()
+        await turns.until(turns.failed)
+        return f"slow {name}"
+
+    @tool(parallel_safe=True)
+    def plain(name: str) -> str:
+        turns.begun.set()
+        assert turns.failed.wait(LONG)
+        return f"plain {name}"
+
+    @tool
+    def before(name: str) -> str:
+        return f"before {name}"
+
+    return [slow, plain, before]
+
+
+CALLS = [
+    ToolCall("slow", {"name": "a"}),
+    ToolCall("plain", {"name": "b"}),
+    ToolCall("bad"),
+    ToolCall("before", {"name": "c"}),
+    ToolCall("slow", {"name": "d"}),
+]
+SAID = ["slow a", "plain b", "before c", "slow d"]
+
+
+def kept(run: Run) -> list[str]:
+    return [result.text for result in results(run) if not result.is_error]
+
+
+@each_way
+@pytest.mark.req("KX.11", "R2.10", "K2.5")
+def test_calls_that_are_still_going_on_when_one_beside_them_fails_keep_their_results(way: Any) -> None:
+    turns, (code, told) = Turns(), WAYS[way]
+    model = ScriptedModel([CALLS, "Done."])
+    run = bare(model, [way(turns), *siblings(turns)]).run_sync("go", watch=turns.watch)
+    assert (run.status, run.text) == ("completed", "Done.")
+    assert codes(run) == [None, None, code, None, None] and kept(run) == SAID
+    assert all(words in results(run)[2].text for words in told)
+    assert_every_call_has_one_result(run)
+    sent = model.requests[1].messages[-1]
+    assert [part.text for part in sent.parts] == [result.text for result in results(run)]  # type: ignore[union-attr]
+
+
+@each_way
+@pytest.mark.req("KX.11", "R2.10")
+def test_calls_one_after_the_other_go_on_after_one_that_fails(way: Any) -> None:
+    turns, (code, told) = Turns(), WAYS[way]
+    turns.begun.set()
+
+    @tool
+    def step(name: str) -> str:
+        return name
+
+    calls = [ToolCall("step", {"name": "one"}), ToolCall("bad"), ToolCall("step", {"name": "two"}), ToolCall("gone")]
+    run = bare(ScriptedModel([calls, "Done."]), [way(turns, together=False), step]).run_sync("go", watch=turns.watch)
+    assert (run.status, codes(run), kept(run)) == ("completed", [None, code, None, "unknown_tool"], ["one", "two"])
+    assert all(words in results(run)[1].text for words in told)
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
+@pytest.mark.req("KX.11", "R2.10")
+def test_on_the_wire_the_failed_call_and_its_siblings_are_answered_together(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_limiters", {})
+    turns = Turns()
+    with LoopbackServer([CALLS, "Done."]) as server:
+        run = bare(server.model(wire), [takes_too_long(turns), *siblings(turns)]).run_sync("go", watch=turns.watch)  # type: ignore[arg-type]
+    assert run.text == "Done." and codes(run) == [None, None, "timeout", None, None]
+    assert server.requests[1].problems == ()
+    sent = json.dumps(server.requests[1].body)
+    assert all(words in sent for words in [*SAID, "did not finish within 0.05 seconds", "Ask for less at once"])

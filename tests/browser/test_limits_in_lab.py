@@ -1,0 +1,122 @@
+"""Limits, compaction and recovery, in a real JupyterLab: what one sees of them while they happen, and what is saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from test_card_in_lab import card, chip, ended, opened
+
+pytestmark = pytest.mark.browser
+PRICED = """
+from agentnb import History
+from agentnb.models.traits import Traits
+class Priced(Slow):
+    def traits(self):
+        return Traits(True, None, True)
+def looks(count, *last):
+    return [["A part.", *last, ToolCall("essay", {"length": 20 + n})] for n in range(count)]
+short = History(compact_above=8, keep_recent=3)
+"""
+GO = "%%agent -m model -t essay doze {options}\nGo."
+META = "[data-slot=meta]"
+KEEP_WIDTHS = """card => {
+    const seen = window.__widths = new Set();
+    const look = () => {
+        const parts = [...card.querySelectorAll('[data-slot=meta] .agentnb-part')];
+        for (const one of parts) if (one.textContent.includes(' of ')) {
+            seen.add(one.textContent.replace(/\\d/g, '0').trim() + ' ' + Math.round(one.getBoundingClientRect().width));
+        }
+        window.__looking = requestAnimationFrame(look);
+    };
+    look();
+}"""
+
+
+@pytest.mark.req("KX.2")
+def test_cost_tokens_and_time_grow_beside_their_limits_and_do_not_jump(lab: Any) -> None:
+    model = "model = Priced([*looks(6, 0.4), ToolCall('doze', {'seconds': 600})])"
+    options = "--budget 0.5 --max-tokens 90000 --max-seconds 90 --max-tool-calls 8"
+    index = opened(lab, "budget", PRICED, model, GO.format(options=options))
+    lab.start(index)
+    shown = card(lab, index)
+    shown.locator(META, has_text="$0.0000 of $0.50").wait_for()
+    shown.evaluate(KEEP_WIDTHS)
+    chip(lab, index, "Executing doze")
+    shown.locator(META, has_text="$0.0861 of $0.50").wait_for()
+    meta = shown.locator(META).inner_text()
+    assert "15.5k of 90k tokens" in meta and "of 01:30" in meta and "round 7 of 50" in meta
+    assert "7 of 8" in shown.locator("[data-slot=totals]").inner_text()
+    widths: dict[str, set[str]] = {}
+    for one in lab.page.evaluate("() => [...window.__widths]"):
+        told, width = one.rsplit(" ", 1)
+        widths.setdefault(told.replace("00.0k", "0.0k").strip("\u2007"), set()).add(width)
+    assert all(len(found) == 1 for found in widths.values()), widths
+    shown.get_by_role("button", name="Stop").click()
+    ended(lab, index, "Cancelled")
+    lab.wait_done(index)
+
+
+def test_a_summary_is_told_while_it_is_written_and_stays_in_what_is_saved(lab: Any) -> None:
+    words = "## Original task\\n- Count the **penguins** <img src=x onerror=alert(1)>"
+    model = f"model = Priced([*looks(4), [2.0, {words!r}], *looks(1), [4.0, 'Gentoo.']])".replace("\\\\n", "\\n")
+    index = opened(lab, "compaction", PRICED, model, GO.format(options="--history short -g off"))
+    lab.start(index)
+    chip(lab, index, "Summing up 4 messages")
+    shown = card(lab, index)
+    shown.get_by_text("summing up, because the conversation had more than 8 messages …").wait_for()
+    line = shown.locator("[data-fold='summary:4:0'] > summary")
+    line.click()
+    assert "4 messages summed up, because the conversation had more than 8 messages · $0.0123" in line.inner_text()
+    ended(lab, index, "Done")
+    lab.wait_done(index)
+    kept = lab.output(index).locator("[data-fold='summary:4:0']")
+    assert kept.get_attribute("open") is not None  # as the reader left it
+    assert kept.locator("strong", has_text="penguins").is_visible() and kept.locator("img").count() == 0
+    assert lab.complaints() == []
+
+
+@pytest.mark.req("KX.2")
+def test_a_run_at_its_limit_answers_with_what_it_has_and_says_how_to_go_on(lab: Any) -> None:
+    model = "model = Priced([*looks(3), 'As **far** as I have seen.', 'And on.'])"
+    index = opened(lab, "limit", PRICED, model, GO.format(options="--budget 0.036 --on-limit final_answer"))
+    lab.run(index)
+    ended(lab, index, "Stopped at its budget of $0.036")
+    shown = lab.output(index)
+    assert shown.locator(".agentnb-answer strong", has_text="far").is_visible()
+    command = shown.locator(".agentnb-note code")
+    assert command.inner_text() == "%%agent --continue --budget 0.072"
+    later = lab.write_last(f"{command.inner_text()} -m model -t essay\nGo on.")
+    lab.run(later)
+    assert lab.value("run.status, run.text, run.continued_from is not None") == "('completed', 'And on.', True)"
+    assert lab.errors() == []
+
+
+DIE = """
+from pathlib import Path
+path = Path(".agentnb/runs") / f"{run.id}.jsonl"
+lines = path.read_bytes().splitlines(keepends=True)
+last = max(number for number, line in enumerate(lines) if line.startswith(b'{"kind":"tool_started"'))
+path.write_bytes(b"".join(lines[: last + 1]))
+print(run.id[-8:])
+"""
+
+
+@pytest.mark.req("KX.11")
+def test_a_run_whose_process_died_is_gone_on_with_in_a_live_card_that_shows_where(lab: Any) -> None:
+    cells = [PRICED + "model = Priced([*looks(2), 'Gentoo.'])", GO.format(options="-g off"), DIE, "%agent history 1"]
+    index = opened(lab, "recovery", *cells, "model = Priced([[600.0, 'Gentoo.']])", "%agent recover -m model")
+    opened_run = lab.output(index - 2)
+    opened_run.locator("summary").first.click()
+    opened_run.get_by_text("%agent recover ", exact=False).last.wait_for()
+    lab.start(index)
+    chip(lab, index, "Thinking")
+    shown = card(lab, index)
+    shown.locator("[data-round='1'] [data-piece=recovered]", has_text="its process died").wait_for()
+    assert "interrupted: the process died" in str(shown.locator("[data-call]").last.text_content())
+    assert shown.locator(META).inner_text().startswith("round 3 of 50")
+    shown.get_by_role("button", name="Stop").click()
+    ended(lab, index, "Cancelled")
+    lab.wait_done(index)
+    assert "recovered once" in lab.output(index).inner_text()
+    assert lab.value("run.status, run.times_recovered") == "('cancelled', 1)"

@@ -1,0 +1,248 @@
+"""A conversation that was summed up, and a run that another process went on with, in every form they are shown in."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, History, Run, Store, ToolCall, load_trace
+from agentnb.agent.past_requests import requests_of
+from agentnb.core import events as e
+from agentnb.core.compaction import Compacted, Compaction
+from agentnb.core.messages import Message, Text
+from agentnb.core.usage import Usage
+from agentnb.display import wording
+from agentnb.display.asides import RECOVERED, asides, compaction_line
+from agentnb.display.compact import compact_html
+from agentnb.display.html import run_html
+from agentnb.display.live_card import LiveCard
+from agentnb.display.page import page_html
+from agentnb.display.sight import sight_html, summary
+from agentnb.display.text import run_text
+from agentnb.models import Reply, ScriptedModel
+from agentnb.models.traits import Traits
+
+SUMMARY = "## Original task\n- Count **them** <script>alert(1)</script>"
+LINE = "4 messages summed up, because the conversation had more than 8 messages"
+SHORT = History(compact_above=8, keep_recent=3)
+
+
+def words(html: str) -> str:
+    return " ".join(unescape(re.sub("<[^>]+>", "", html)).split())
+
+
+def look(n: int = 0) -> str:
+    """Look."""
+    return f"seen {n}"
+
+
+class Summing(ScriptedModel):
+    """A scripted model that is asked for summaries too."""
+
+    def traits(self) -> Traits:
+        return Traits(True, None, True)
+
+
+def said(*parts: Any) -> Reply:
+    return Reply(Message("assistant", parts), Usage(input=10, output=5, cost=0.0031), "end_turn")
+
+
+def work(count: int, start: int = 0) -> list[Reply]:
+    return [said(Text(f"Part {n}."), ToolCall("look", {"n": n})) for n in range(start, start + count)]
+
+
+def made(*replies: Any, **how: Any) -> Run:
+    given: dict[str, Any] = {"tools": [look], "todos": False, "guidance": "off", "history": SHORT, **how}
+    return Agent(Summing(replies), **given).run_sync("Go.")
+
+
+def summed_up() -> Run:
+    return made(*work(4), said(Text(SUMMARY)), *work(1, 4), said(Text("Done.")))
+
+
+def without_summary() -> Run:
+    return made(*work(4), said(Text(" ")), said(Text("Done.")))
+
+
+# One line, which opens to the summary
+
+
+def test_the_round_says_how_many_messages_were_summed_up_why_and_what_that_took() -> None:
+    run = summed_up()
+    assert [len(one.compactions) for one in run.rounds] == [0, 0, 0, 0, 1, 0]
+    for shown in (words(run_html(run)), words(page_html(run)), run_text(run)):
+        assert shown.count(f"{LINE} · $0.0031") == 1
+    assert "conversation summed up once" in words(run_html(run))
+
+
+def test_the_line_opens_to_the_summary_as_harmless_markdown() -> None:
+    html = run_html(summed_up(), folds={"summary:4:0": True})
+    fold = html[html.index('data-fold="summary:4:0"') :].partition("</details>")[0]
+    assert " open" in fold[:40] and "<strong" in fold and "<script" not in fold
+    assert "Count them <script>alert(1)</script>" in words(fold)
+    assert 'data-fold="summary:4:0" open' not in run_html(summed_up())
+
+
+@pytest.mark.parametrize(
+    ("why", "settings", "told"),
+    [
+        ("share", {"history": {"share": 0.8}}, "the conversation filled 80 % of the context window"),
+        ("share", {}, "the conversation filled its share of the context window"),
+        ("messages", {"history": {"compact_above": 30}}, "the conversation had more than 30 messages"),
+        ("messages", {"history": "x"}, "the conversation had too many messages"),
+        ("overflow", {}, "the provider refused the conversation as too long"),
+    ],
+)
+def test_each_reason_is_told_in_words(why: Any, settings: dict[str, Any], told: str) -> None:
+    done = Compaction(why, Compacted(1, 25, 24, "Sum."), Usage(cost=0.0031), 4.2)
+    assert compaction_line(done, settings) == f"24 messages summed up, because {told} · $0.0031 · 4.2 s"
+    assert compaction_line(Compaction(why), settings) == f"summing up, because {told}"
+
+
+def test_while_the_summary_is_written_the_chip_says_so_and_the_line_then_takes_its_place() -> None:
+    run, card = summed_up(), LiveCard()
+    told: list[tuple[str, str]] = []
+    for event in run.events:
+        card.take(event)
+        whole = card.whole()
+        pieces = {one["index"]: one for one in whole["rounds"]}.get(4, {"html": {}, "keys": []})
+        if "compactions" in pieces["keys"]:
+            told.append((whole["say"], words(pieces["html"]["compactions"])))
+            assert pieces["keys"].index("compactions") <= 1
+        if isinstance(event, e.ContextCompacted):
+            drawn = pieces["html"]["compactions"]
+    assert told[0] == ("Summing up 4 messages", "summing up, because the conversation had more than 8 messages …")
+    assert told[1][0] == "Thinking" and told[1][1].startswith(LINE)
+    assert card.whole()["rounds"][4]["html"]["compactions"] == drawn
+    assert "summed up: 1 time" in words(card.whole()["slots"]["totals"])
+
+
+def test_a_compaction_without_a_summary_says_that_messages_are_missing_and_why() -> None:
+    run = without_summary()
+    line = "4 messages left out without a summary, because the conversation had more than 8 messages: the model gave no summary"
+    assert line in words(run_html(run)) and line in run_text(run) and "agentnb-aside agentnb-warn" in run_html(run)
+    assert "conversation summed up" not in words(run_html(run))
+    assert asides(run.rounds[4], run.settings)[0].wrong
+
+
+def test_the_problem_is_cut_to_a_line() -> None:
+    failed = Compaction("share", Compacted(1, 3, 2), problem="\x1b[31m<b>\n" + "x" * 5_000)
+    assert len(compaction_line(failed)) < 500 and "\n" not in compaction_line(failed) and "\x1b" not in compaction_line(failed)
+
+
+# What the model saw
+
+
+def seen_in_last(run: Run, *, whole: bool = True) -> str:
+    return sight_html([seen for _, seen in requests_of(run)][-1], whole=whole)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_the_model_saw_tells_the_summary_from_what_is_stored(whole: bool) -> None:
+    run = made(*work(4), said(Text(SUMMARY)), said(Text("Done.")))
+    seen = next(seen for index, seen in requests_of(run) if index == 4)
+    assert "with a summary of 4 stored messages" in summary(seen)
+    shown = words(sight_html(seen, whole=whole))
+    assert "Σ a summary, in the place of 4 stored messages" in shown and "Count **them**" in shown
+    assert "stored; not all that stood before in round 4 is sent" in shown and "new words joined it" not in shown
+
+
+def test_messages_that_only_moved_are_one_line_where_not_all_is_shown() -> None:
+    run = made(*work(30), said(Text("Done.")), history=History(max_messages=10))
+    seen = [seen for _, seen in requests_of(run)]
+    assert all(one.truncated for one in seen[6:])
+    cut, whole = (words(sight_html(seen[25], whole=whole)) for whole in (False, True))
+    assert "= Messages 2 to 9: stored; not all that stood before in round 25 is sent" in cut
+    assert "Part 24." in cut and "Part 23." not in cut and "Part 23." in whole
+    assert len(cut) < len(whole) / 2
+
+
+def test_in_later_rounds_the_line_about_the_rest_says_that_a_summary_is_among_it() -> None:
+    later = words(seen_in_last(summed_up(), whole=False))
+    assert "the summary among them stands for 4 stored messages" in later
+
+
+def test_what_the_model_saw_says_that_messages_are_missing_for_which_no_summary_stands() -> None:
+    shown = words(seen_in_last(without_summary()))
+    assert "⊘ 4 stored messages left out: no summary of them could be had" in shown and "4 left out" in shown
+
+
+def test_what_the_model_saw_says_how_many_messages_were_too_many() -> None:
+    run = made(*work(6), said(Text("Done.")), history=History(max_messages=6))
+    seen = [seen for _, seen in requests_of(run)][-1]
+    assert seen.truncated
+    assert f"⊘ {seen.truncated} messages left out: there were more than may be sent" in words(sight_html(seen, whole=True))
+    assert f"{seen.truncated} left out" in summary(seen)
+
+
+def boom() -> str:
+    """Fail."""
+    raise ValueError("no")
+
+
+def test_what_the_model_saw_says_which_rounds_were_left_out_because_they_failed() -> None:
+    failing = [said(Text("Try."), ToolCall("boom")), said(Text("Try."), ToolCall("boom", {}))]
+    run = made(*failing, *work(3), said(Text("Done.")), tools=[boom, look], history=History(failed_rounds_above=2))
+    assert "⊘ left out: every call of that round failed" in " ".join(
+        words(sight_html(seen, whole=True)) for _, seen in requests_of(run)
+    )
+
+
+# A process that died
+
+
+@pytest.fixture
+def died(tmp_path: Path) -> Run:
+    """A run of which the process died while it ran a tool."""
+    store = Store(tmp_path)
+    run = Agent(ScriptedModel([[ToolCall("look", {"n": 1}), ToolCall("look", {"n": 2})], "Done."]), tools=[look]).run_sync(
+        "Go.", store=store
+    )
+    path = store.path(run.id)
+    lines = path.read_bytes().splitlines(keepends=True)
+    started = next(number for number, line in enumerate(lines) if line.startswith(b'{"kind":"tool_started"'))
+    path.write_bytes(b"".join(lines[: started + 1]))
+    return load_trace(path)
+
+
+@pytest.mark.req("KX.11")
+def test_a_run_whose_process_died_says_so_and_how_to_go_on_with_it(died: Run) -> None:
+    for shown in (words(run_html(died)), words(page_html(died)), words(compact_html(died)), run_text(died)):
+        assert "Interrupted" in shown and f"go on: %agent recover {died.id[-8:]}" in shown
+        assert "running" not in shown
+    assert run_text(died).count("■ interrupted: the process died") == 2
+    assert "2 tool calls, 2 interrupted" in words(run_html(died)) and "failed" not in words(run_html(died))
+
+
+def test_a_summary_over_which_the_process_died_is_not_told_as_going_on() -> None:
+    run = summed_up()
+    started = next(event.seq for event in run.events if isinstance(event, e.CompactionStarted))
+    cut = Run.from_events(run.events[: started + 1])
+    assert "summing up" in run_text(cut)
+    cut.mark_interrupted()
+    assert "summing up" not in run_text(cut) + words(run_html(cut))
+
+
+@pytest.mark.req("KX.11")
+def test_a_recovered_run_shows_in_which_round_another_process_went_on(died: Run) -> None:
+    model = ScriptedModel(["Done."])
+    run = Agent(model, tools=[look]).resume(Run.from_events(died.events)).result(30)
+    assert run.status == "completed" and [one.recovered for one in run.rounds] == [True, False]
+    for shown in (words(run_html(run)), words(page_html(run)), run_text(run)):
+        assert shown.count(RECOVERED) == 1 and "interrupted: the process died" in shown
+    assert "recovered once" in words(run_html(run))
+    card = LiveCard()
+    for event in run.events:
+        card.take(event)
+    pieces = card.whole()["rounds"][0]["html"]
+    assert RECOVERED in words(pieces["recovered"]) and "interrupted: the process died" in words(pieces["call:0"])
+
+
+def test_an_interrupted_call_is_not_one_that_failed(died: Run) -> None:
+    record = wording.as_left(died)[0].records[0]
+    assert wording.state(record) == "interrupted" and wording.failures(died) == 0
+    assert died.rounds[0].records[0].result is None

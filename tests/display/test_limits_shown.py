@@ -1,0 +1,226 @@
+"""Limits in words and beside what is used of them, in every form a run is shown in."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Run, ToolCall
+from agentnb.core import events as e
+from agentnb.core.messages import Message, Text, user
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.usage import Usage
+from agentnb.display import wording
+from agentnb.display.compact import compact_html
+from agentnb.display.elapsed import Elapsed
+from agentnb.display.html import run_html, running_html
+from agentnb.display.live_card import LiveCard
+from agentnb.display.text import run_text
+from agentnb.models import Reply, ScriptedModel
+
+KEPT = "All that it did is kept. Go on: %%agent --continue"
+ENDINGS = [
+    ("max_rounds", 50, f"Stopped after 50 rounds. {KEPT} --max-rounds 100"),
+    ("max_rounds", 1, f"Stopped after 1 round. {KEPT} --max-rounds 2"),
+    ("max_rounds", 1_000, f"Stopped after 1,000 rounds. {KEPT}"),
+    ("max_tool_calls", 8, f"Stopped after 8 tool calls. {KEPT} --max-tool-calls 16"),
+    ("max_tool_calls_per_turn", 8, f"Stopped after 8 tool calls since you last spoke. {KEPT}"),
+    ("max_seconds", 90, f"Stopped after 90 s. {KEPT} --max-seconds 180"),
+    ("max_seconds", 1_800, f"Stopped after 30 minutes. {KEPT} --max-seconds 3600"),
+    ("max_tokens", 20_000, f"Stopped after 20,000 tokens. {KEPT} --max-tokens 40000"),
+    ("budget", 0.5, f"Stopped at its budget of $0.50. {KEPT} --budget 1"),
+    ("budget", 0.0025, f"Stopped at its budget of $0.0025. {KEPT} --budget 0.005"),
+    (
+        "session_budget",
+        5,
+        "Stopped at the session's budget of $5.00. All that it did is kept. "
+        "Go on: %agent defaults session-budget=10, then %%agent --continue",
+    ),
+    ("own_limit\x1b", 3, f"Stopped at own_limit\ufffd = 3. {KEPT}"),
+]
+
+
+def words(html: str) -> str:
+    return " ".join(unescape(re.sub("<[^>]+>", "", html)).split())
+
+
+def add(a: int) -> int:
+    """Add."""
+    return a + 1
+
+
+def said(*parts: Any, cost: float | None = 0.0123) -> Reply:
+    return Reply(Message("assistant", parts), Usage(input=2_100, output=120, cost=cost), "end_turn")
+
+
+def calls(count: int, **how: Any) -> list[Reply]:
+    return [said(Text(f"Part {n}."), ToolCall("add", {"a": n}), **how) for n in range(count)]
+
+
+def made(*replies: Any, **settings: Any) -> Run:
+    return Agent(ScriptedModel(replies), tools=[add], todos=False, guidance="off", **settings).run_sync("Go.")
+
+
+def at_limit(name: str, value: float) -> Run:
+    """A run of one round that reached this limit, having spent a lot."""
+    common: dict[str, Any] = {"at": made("x").started_at, "run_id": "r"}
+    facts: list[Any] = [
+        e.RunStarted(seq=0, schema=e.SCHEMA, prompt=user("Go"), model="own:m", **common),
+        e.RoundStarted(seq=1, index=0, reason="prompt", **common),
+        e.ModelReplied(seq=2, message=Message("assistant", (Text("Hm."),)), usage=Usage(cost=9.0), **common),
+        e.RoundFinished(seq=3, index=0, status="success", **common),
+        e.LimitReached(seq=4, limit=name, value=value, **common),
+        e.RunFinished(seq=5, status="limited", stop_reason=name, seconds=1.0, **common),
+    ]
+    return Run.from_events(facts)
+
+
+@pytest.mark.req("KX.2")
+@pytest.mark.parametrize(("name", "value", "told"), ENDINGS)
+def test_a_run_at_a_limit_says_which_what_it_has_and_what_to_type(name: str, value: float, told: str) -> None:
+    run = at_limit(name, value)
+    assert wording.ending(run) == told
+    assert wording.chip(run) == told.partition(". All")[0]
+    for shown in (words(run_html(run)), words(compact_html(run)), " ".join(run_text(run).split())):
+        assert shown.count(" ".join(told.split())) == 1
+
+
+def test_what_is_to_be_typed_stands_on_one_line_and_nothing_else_is_taken_for_it() -> None:
+    html = run_html(at_limit("session_budget", 5))
+    found = re.findall(r'<code class="agentnb-command"[^>]*>([^<]*)</code>', html)
+    assert found == ["%agent defaults session-budget=10", "%%agent --continue"]
+    long = at_limit(f"%agent {'x' * 500} <i>", 1)
+    assert "<i>" not in run_html(long) and "x" * 80 not in "".join(re.findall(r"<code[^>]*>([^<]*)</code>", run_html(long)))
+
+
+def test_a_budget_that_others_spent_too_says_so() -> None:
+    assert "(runs that its tools began were paid of it too)" in wording.ending(at_limit("budget", 20.0))
+
+
+@pytest.mark.req("KX.2")
+def test_the_last_answer_at_a_limit_is_shown_as_the_answer_and_the_limit_beside_it() -> None:
+    run = made(*calls(2), said(Text("As far as I **know**.")), max_rounds=2, on_limit="final_answer")
+    assert run.status == "limited" and wording.shown_answer(run) == "As far as I **know**."
+    html = run_html(run)
+    assert html.index("As far as I") < html.index("What it did") and html.count("As far as I") == 1
+    assert "Stopped after 2 rounds, and answered with what it had." in words(html)
+    assert "As far as I know." in words(compact_html(run)) and "As far as I **know**." in run_text(run)
+    assert "<details open" not in html.partition("What it did")[0]
+
+
+def test_words_before_a_limit_are_no_answer() -> None:
+    run = made(*calls(3), max_rounds=2)
+    assert wording.shown_answer(run) == "" and "agentnb-answer" not in run_html(run)
+
+
+@pytest.mark.req("KX.2")
+def test_calls_that_a_limit_did_not_let_run_are_told_as_such_and_not_as_failed() -> None:
+    many = said(Text("Three."), *[ToolCall("add", {"a": n}) for n in range(3)])
+    run = made(many, "x", max_tool_calls=2)
+    shown = words(run_html(run))
+    assert "⊘ not run: the limit of tool calls was reached" in shown and "failed" not in shown
+    assert "3 tool calls, 1 not run" in shown
+    assert "⊘ not run: the limit of tool calls was reached" in run_text(run) and "failed" not in run_text(run)
+    a_turn = made(many, "x", max_tool_calls_per_turn=1)
+    assert run_text(a_turn).count("⊘ not run: the limit of tool calls since you last spoke was reached") == 2
+
+
+# While it goes on
+
+
+def live(run: Run, stop: int) -> dict[str, Any]:
+    """What a card shows after so many events."""
+    card = LiveCard()
+    for event in run.events[:stop]:
+        card.take(event)
+    return card.whole()
+
+
+LIMITS: dict[str, Any] = {"budget": 0.5, "max_tokens": 20_000, "max_seconds": 90, "max_tool_calls": 8}
+
+
+@pytest.mark.req("KX.2")
+def test_what_is_used_stands_beside_its_limit_from_the_first_moment() -> None:
+    run = made(*calls(3), "Done.", unpriced=True, **LIMITS)
+    first, later = (live(run, stop)["slots"] for stop in (2, 6))
+    assert words(first["meta"]).startswith("round 1 of 50 · of 01:30 · 0.0k of 20k tokens · $0.0000 of $0.50")
+    assert words(later["meta"]).startswith("round 1 of 50 · of 01:30 · 2.2k of 20k tokens · $0.0123 of $0.50")
+    assert "tool calls: 1 of 8" in words(later["totals"])
+    assert "$0.0123 of $0.50" in words(running_html(Run.from_events(run.events[:6])))
+    assert "$0.0123 of $0.50" in run_text(Run.from_events(run.events[:6]))
+
+
+def test_the_numbers_are_as_wide_whatever_they_are() -> None:
+    assert len({len(wording.count_of(count, 20_000)) for count in (0, 7, 812, 9_900, 19_999)}) == 1
+    assert wording.count_of(19_999, 20_000) == "20.0k of 20k" and wording.count_of(812, 900) == "812 of 900"
+    assert wording.count_of(300_000, 1_500_000) == "0.3M of 1.5M"
+
+
+def test_beside_a_budget_a_cost_that_is_not_known_is_told_as_the_least_it_can_be() -> None:
+    run = made(*calls(1), said(Text("x"), cost=None), budget=0.5, unpriced=True)
+    assert "at least $0.0123 of $0.50" in run_text(run)
+    assert "$0.0123 of $0.50" in words(live(run, 6)["slots"]["meta"])
+
+
+@pytest.mark.parametrize("value", ["much", None, True, -1, [], {"a": 1}])
+def test_settings_of_a_log_that_are_no_limits_are_none(value: Any) -> None:
+    assert wording.amount(value) is None
+
+
+# The clock
+
+
+def facts(*given: tuple[type[e.Event], float, dict[str, Any]], **settings: Any) -> Elapsed:
+    begun = made("x").started_at
+    assert begun is not None
+    first = (e.RunStarted, 0.0, {"schema": e.SCHEMA, "prompt": user("Go"), "model": "own:m", "settings": settings})
+    elapsed = Elapsed()
+    for seq, (kind, after, fields) in enumerate((first, *given)):
+        at = begun + timedelta(seconds=after)
+        elapsed.take(kind(seq=seq, at=at, run_id="r", **fields))  # type: ignore[arg-type, operator]
+    elapsed.begun = begun  # type: ignore[attr-defined]
+    return elapsed
+
+
+def since(elapsed: Elapsed) -> float | None:
+    """From how many seconds after its beginning on the clock counts."""
+    begun = elapsed.begun  # type: ignore[attr-defined]
+    return None if elapsed.since is None else (elapsed.since - begun).total_seconds()
+
+
+ASK = (e.QuestionAsked, 10.0, {"question": WaitingOnUser("elicitation", "Well?", {"type": "string"}, "q", "c")})
+ANSWER = (e.QuestionAnswered, 40.0, {"question_id": "q"})
+
+
+@pytest.mark.req("KX.2")
+def test_beside_a_limit_of_seconds_time_in_which_the_person_is_waited_for_does_not_count() -> None:
+    asked = facts(ASK, max_seconds=90)
+    assert asked.since is None and asked.standing == 10.0
+    answered = facts(ASK, ANSWER, max_seconds=90)
+    assert since(answered) == 30.0 and answered.standing is None
+    paused = facts(
+        (e.CommandReceived, 5.0, {"command": "pause"}), (e.CommandReceived, 25.0, {"command": "resume"}), max_seconds=9
+    )
+    assert since(paused) == 20.0
+    assert since(facts(ASK)) == 0.0
+
+
+def test_the_clock_of_a_recovered_run_leaves_out_the_time_in_which_nobody_was_at_it() -> None:
+    over = (e.RoundFinished, 12.0, {"index": 0, "status": "success", "seconds": 11.0})
+    assert since(facts(over, (e.RunRecovered, 3_600.0, {"schema": e.SCHEMA}))) == 3_589.0
+    asked = facts(over, ASK, (e.RunRecovered, 3_600.0, {"schema": e.SCHEMA}), max_seconds=90)
+    assert since(asked) == 3_589.0
+
+
+def test_while_the_person_is_waited_for_the_card_shows_a_time_that_stands() -> None:
+    card = LiveCard()
+    run = made("x", max_seconds=90)
+    started = run.events[0]
+    card.take(started)
+    card.take(e.CommandReceived(seq=1, at=started.at + timedelta(seconds=65), run_id=run.id, command="pause"))
+    meta = card.whole()["slots"]["meta"]
+    assert "01:05 of 01:30" in words(meta) and "data-since" not in meta

@@ -1,0 +1,98 @@
+"""``AGENT_MAX_TOKENS``: how long a reply may be where the name of the model does not say it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agentnb.core.messages import user
+from agentnb.core.request import Request
+from agentnb.models import RemoteModel, make_model
+from agentnb.models.registry import REMOTE, check_model, wire_form
+
+HERE = "url=http://localhost:8000/v1"
+FIELD = {
+    "anthropic": "max_tokens",
+    "openai": "max_completion_tokens",
+    "openai-responses": "max_output_tokens",
+    "ollama": "max_tokens",
+    "compatible": "max_tokens",
+}
+"""What each wire calls it."""
+
+HELLO = Request("", (user("Hello."),))
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AGENT_MAX_TOKENS", raising=False)
+
+
+def made(name: str) -> RemoteModel:
+    model = make_model(f"{name}{'&' if '?' in name else '?'}{HERE}")
+    assert isinstance(model, RemoteModel)
+    return model
+
+
+def sent(name: str) -> dict[str, Any]:
+    """The body of a request to this model."""
+    return json.loads(made(name).body(HELLO))
+
+
+def test_each_provider_has_its_field() -> None:
+    assert set(FIELD) == set(REMOTE)
+
+
+@pytest.mark.req("R2.15")
+@pytest.mark.parametrize("provider", REMOTE)
+def test_the_variable_counts_where_the_name_says_nothing(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
+    assert sent(f"{provider}:m-1")[FIELD[provider]] == 4096
+    assert sent(f"{provider}:m-1?effort=low")[FIELD[provider]] == 4096
+    assert sent(f"{provider}:m-1?max_tokens=9000")[FIELD[provider]] == 9000
+    assert sent(f"{provider}:m-1?max_tokens=5")[FIELD[provider]] == 5
+
+
+@pytest.mark.req("R2.15", "R2.16")
+@pytest.mark.parametrize("provider", REMOTE)
+@pytest.mark.parametrize("said", [None, "", "many", "0", "-1", "2000000"])
+def test_without_it_or_with_a_bad_one_all_stays_as_the_model_has_it(
+    provider: str, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if said is not None:
+        monkeypatch.setenv("AGENT_MAX_TOKENS", said)
+    usual = {"anthropic": {"max_tokens": 32_000}}.get(provider, {})
+    assert {key: value for key, value in sent(f"{provider}:m-1").items() if key in FIELD.values()} == usual
+    assert made(f"{provider}:m-1").options.max_tokens is None
+
+
+@pytest.mark.req("R2.15")
+def test_what_may_be_thought_comes_on_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
+    body = sent("anthropic:m-1?thinking=8000")
+    assert body["max_tokens"] == 12_096 > body["thinking"]["budget_tokens"] == 8000
+    assert sent("anthropic:m-1?thinking=adaptive")["max_tokens"] == 4096
+    assert sent("anthropic:m-1?thinking=8000&max_tokens=9000")["max_tokens"] == 9000
+
+
+def test_a_model_that_was_made_keeps_its_limit_and_tells_it_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
+    model = made("openai:m-1")
+    monkeypatch.setenv("AGENT_MAX_TOKENS", "50")
+    assert model.name.startswith("openai:m-1?max_tokens=4096&")
+    assert json.loads(model.body(HELLO))["max_completion_tokens"] == 4096
+    assert make_model(model.name).name == model.name
+
+
+def test_what_would_be_sent_is_shown_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
+    shown = wire_form("anthropic:m-1", HELLO)
+    assert shown is not None and json.loads(shown)["max_tokens"] == 4096
+
+
+def test_it_is_nothing_to_models_that_are_no_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
+    check_model("simulated:disciplined")
+    assert make_model("simulated:disciplined").name == "simulated:disciplined"

@@ -1,0 +1,47 @@
+"""A guess at the tokens of a conversation that grows: the same as all at once, and what is settled is counted once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentnb.core.messages import Message, user
+from agentnb.models import estimate
+from agentnb.models.estimate import RunningEstimate, tokens_of_message
+
+
+@pytest.mark.req("R2.36")
+@given(st.lists(st.text(max_size=40), max_size=12), st.lists(st.integers(0, 12), max_size=6))
+def test_it_is_the_sum_of_all_messages_however_often_it_is_asked(texts: list[str], asked: list[int]) -> None:
+    messages = [user(text) for text in texts]
+    running = RunningEstimate(7)
+    for count in sorted(min(one, len(messages)) for one in asked):
+        assert running.of(messages[:count]) == 7 + sum(map(tokens_of_message, messages[:count]))
+
+
+@pytest.mark.req("R2.36")
+def test_the_last_message_may_still_change_and_so_may_those_that_are_not_kept() -> None:
+    running = RunningEstimate(0)
+    assert running.of([user("a" * 70)]) < running.of([user("a" * 700)])
+    long, short = user("a" * 700), user("a")
+    running.of([long, long, long, user("b")])
+    running.keep(1)
+    assert running.of([long, short, short, user("b")]) == sum(map(tokens_of_message, [long, short, short, user("b")]))
+    running.keep(0)
+    assert running.of([short, short, user("b")]) == sum(map(tokens_of_message, [short, short, user("b")]))
+
+
+@pytest.mark.req("R2.36")
+def test_a_message_behind_which_another_stands_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+
+    def count(message: Message) -> int:
+        counted.append(message.text)
+        return 1
+
+    monkeypatch.setattr(estimate, "tokens_of_message", count)
+    running, messages = RunningEstimate(0), [user(str(number)) for number in range(50)]
+    for length in range(1, 51):
+        assert running.of(messages[:length]) == length
+    assert len(counted) == 50 + 49

@@ -1,0 +1,210 @@
+"""``%agent recover`` in a real kernel: going on with a run whose kernel died."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_kernel import PATIENCE, TOOLS, Kernel
+
+SETUP = """
+from agentnb import ToolCall, ask_person
+from agentnb.models import ScriptedModel
+from pathlib import Path
+def cut_off(run, rounds=1):
+    'Leave of its log what was there after so many rounds, as when the process dies then.'
+    path = Path(f'.agentnb/runs/{run.id}.jsonl')
+    lines = path.read_bytes().splitlines(keepends=True)
+    ends = [place for place, line in enumerate(lines, 1) if line.startswith(b'{"kind":"round_finished"')]
+    path.write_bytes(b''.join(lines[:ends[rounds - 1]]))
+"""
+PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ready(kernel: Any) -> None:
+    assert kernel.run(SETUP).status == "ok"
+
+
+def cut(kernel: Any, options: str, prompt: str = PLAN, rounds: int = 1) -> str:
+    """A run with these options, cut off after so many rounds; its id."""
+    done = kernel.run(f"%%agent {options} -o dead\n{prompt}")
+    assert done.status == "ok", done.error
+    kernel.run(f"cut_off(dead, {rounds})")
+    return str(kernel.value("dead.id"))
+
+
+def test_a_kernel_that_is_killed_in_a_tool_loses_nothing_and_another_goes_on(tmp_path: Path) -> None:
+    first = Kernel(tmp_path)
+    try:
+        assert first.run(TOOLS).status == "ok"
+        first.client.execute("%%agent -t add nap\n- a `add(1)`\n- b `nap(600)`\n- c `add(2)`")
+        latest = time.monotonic() + PATIENCE
+        while not any('"kind":"tool_started"' in line and '"name":"nap"' in line for line in _log(tmp_path)):
+            assert time.monotonic() < latest, _log(tmp_path)
+            time.sleep(0.01)
+    finally:
+        first.close()  # with SIGKILL
+    second = Kernel(tmp_path)
+    try:
+        assert second.run(TOOLS).status == "ok"
+        told = second.run("%agent status").printed
+        assert told.startswith("Nothing has run yet") and "was interrupted. Go on with it: %agent recover " in told
+        cell = second.run("%agent recover")
+        assert cell.status == "ok", cell.error
+        assert cell.printed.startswith("Going on with run ") and cell.printed.strip().count("\n") == 0
+        assert "3 steps, 3 tool calls" in cell.result["text/plain"] and cell.shown.startswith("Done")
+        calls = "[(record.call.name, record.result.error_code) for one in run.rounds for record in one.records]"
+        work = f"[call for call in {calls} if call[0] != 'todo_operations']"
+        assert second.value(work) == "[('add', None), ('nap', 'interrupted'), ('add', None)]"
+        assert second.value("__import__('agentnb').load_trace(f'.agentnb/runs/{run.id}.jsonl') == run") == "True"
+        assert second.run("%%agent --continue -t add\n- d `add(5)`").status == "ok"
+        assert second.value("run.continued_from is not None") == "True"
+    finally:
+        second.close()
+
+
+def _log(folder: Path) -> list[str]:
+    return [line for path in (folder / ".agentnb" / "runs").glob("*.jsonl") for line in path.read_text("utf-8").splitlines()]
+
+
+def test_it_is_a_cell_like_another(kernel: Any) -> None:
+    run_id = cut(kernel, "-t add")
+    cell = kernel.run(f"%agent recover {run_id[-8:]} -o mine")
+    assert cell.status == "ok", cell.error
+    assert cell.printed == "" and "2 steps, 2 tool calls" in cell.result["text/plain"]
+    assert kernel.value("mine.id, mine.status, mine.times_recovered") == f"('{run_id}', 'completed', 1)"
+    assert run_id in kernel.run("%agent status").printed
+    kinds = [one["type"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]
+    assert kinds[0] == "display_data" and set(kinds[1:]) <= {"update_display_data"}
+    assert cell.shown.startswith("Done: 5 rounds, 6 tool calls, 2 of 2 todos")
+
+
+def test_where_a_person_is_it_has_its_live_card(kernel: Any) -> None:
+    run_id = cut(kernel, "-t add")
+    cell = kernel.run(f"%agent recover {run_id}", attended=True)
+    assert cell.status == "ok", cell.error
+    bundles = [one["data"] for one in cell.outputs if one["type"] == "display_data"]
+    assert "application/vnd.jupyter.widget-view+json" in bundles[0]
+    assert cell.shown.startswith("Done: 5 rounds, 6 tool calls, 2 of 2 todos")
+    assert not [one for one in cell.outputs if one["type"] == "stream"], "a watcher failed"
+
+
+@pytest.mark.parametrize("attended", [False, True])
+def test_an_interrupt_ends_it_as_it_ends_a_cell(kernel: Any, attended: bool) -> None:
+    kernel.run("%%agent -t nap add -o dead\n- sleep `nap(0)`\n- add `add(1)`")
+    kernel.run("cut_off(dead)")
+    kernel.run(
+        "def nap(seconds: float) -> str:\n    'Sleep.'\n    open('asleep', 'w').close()\n    time.sleep(60)\n    return ''"
+    )
+    asleep = kernel.folder / "asleep"
+    cell = kernel.run("%agent recover", interrupt_when=lambda _: asleep.exists(), attended=attended)
+    asleep.unlink()
+    assert cell.status == "error" and cell.error.startswith("KeyboardInterrupt: the run was stopped and its log closed")
+    assert kernel.value("run.id == dead.id, run.status") == "(True, 'cancelled')"
+    assert kernel.value("__import__('agentnb').load_trace(f'.agentnb/runs/{run.id}.jsonl') == run") == "True"
+    kernel.run(TOOLS)
+
+
+def test_tools_are_found_by_their_names_wherever_they_are(kernel: Any) -> None:
+    kernel.run(
+        "from agentnb import tool\n@tool(name='twice')\ndef double(a: int) -> int:\n    return 2 * a\n"
+        "def triple(a: int) -> int:\n    return 3 * a\n"
+    )
+    calls = "[ToolCall('twice', {'a': 1}), ToolCall('triple', {'a': 1}), 'Done.']"
+    kernel.run(f"model = ScriptedModel({calls})")
+    run_id = cut(kernel, "-m model -t double triple ask_person -p minimal", "Go.")
+    kernel.run("mine = [triple]\ndel triple, ask_person\ntwice = 3\n" + f"model = ScriptedModel({calls}[1:])")
+    cell = kernel.run(f"%agent recover {run_id} -m model")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("run.status, run.rounds[1].results[0].text") == "('completed', '3')"
+    kernel.run("from agentnb import ask_person\ndel twice")
+
+
+def test_what_is_missing_is_named_with_what_to_type(kernel: Any) -> None:
+    kernel.run("def gone(a: int) -> int:\n    return a\nmodel = ScriptedModel([ToolCall('gone', {'a': 1}), 'Done.'])")
+    run_id = cut(kernel, "-m model -t gone add -p minimal", "Go.")
+    kernel.run("del gone\nmodel = ScriptedModel(['Done.'])")
+    cell = kernel.run(f"%agent recover {run_id} -m model")
+    assert cell.status == "error"
+    assert cell.error == (
+        f"UnknownTool: Run {run_id} had the tools gone, which are not in this notebook. "
+        f"Define them again, then: %agent recover {run_id}"
+    )
+    kernel.run("def gone(a: int) -> int:\n    return a")
+    cell = kernel.run(f"%agent recover {run_id}")
+    assert cell.status == "error" and "an object in Python. Give it again: -m VARIABLE" in cell.error
+    cell = kernel.run(f"%agent recover {run_id} -m modell")
+    assert cell.status == "error" and "Did you mean model?" in cell.error
+    assert kernel.run(f"%agent recover {run_id} -m model -t gone,add").status == "ok"
+
+
+def test_a_guidance_set_of_this_session_is_found_by_its_name(kernel: Any) -> None:
+    kernel.run("%%guidance terse\nSay little.")
+    run_id = cut(kernel, "-t add -g terse")
+    sets = "get_ipython().magics_manager.registry['AgentMagics'].session.sets"
+    kernel.run(f"del {sets}['terse']")
+    cell = kernel.run(f"%agent recover {run_id}")
+    assert cell.status == "error" and "guidance set terse, which is not here. Write it again: %%guidance terse" in cell.error
+    kernel.run("%%guidance terse\nSay little.")
+    assert kernel.run(f"%agent recover {run_id}").status == "ok"
+    given = "[event.guidance.text for event in run.events if type(event).__name__ == 'GuidanceGiven']"
+    assert kernel.value(f"'Say little.' in str({given})") == "True"
+
+
+def test_a_limit_that_the_run_had_holds_on(kernel: Any) -> None:
+    kernel.run("model = ScriptedModel([ToolCall('add', {'a': n}) for n in range(3)] + ['Done.'])")
+    kernel.run("%%agent -m model -t add -p minimal --max-rounds 3\nGo.")
+    kernel.run("cut_off(run)\nmodel = ScriptedModel([ToolCall('add', {'a': n}) for n in range(3)] + ['Done.'])")
+    cell = kernel.run("%agent recover -m model")
+    assert cell.status == "ok" and cell.result == {}
+    assert kernel.value("run.status, run.stop_reason, len(run.rounds)") == "('limited', 'max_rounds', 3)"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("nothing", "There is no run 'nothing'"),
+        ("x y", "unrecognized arguments: y. Write %agent recover [ID] [-m MODEL]"),
+        ("x --modle m", "Did you mean --model"),
+        ("x -o for", "no name for a variable"),
+        ("'x", "No closing quotation"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, line: str, told: str) -> None:
+    cell = kernel.run(f"%agent recover {line}")
+    assert cell.status == "error" and told in cell.error and "\n" not in cell.error
+
+
+def test_where_no_run_was_interrupted_it_says_so_and_one_that_ended_says_how_to_go_on(kernel: Any) -> None:
+    kernel.run("%%agent\nhello")
+    kernel.run("for path in Path('.agentnb/runs').glob('*.jsonl'):\n    run.id in path.name or path.unlink()")
+    cell = kernel.run("%agent recover")
+    assert cell.status == "error" and "No run in .agentnb/runs was interrupted. %agent history" in cell.error
+    cell = kernel.run(f"%agent recover {kernel.value('run.id')}")
+    assert cell.status == "error" and "has ended (natural)" in cell.error and "then %%agent --continue" in cell.error
+    assert "recover" not in kernel.run("%agent history").listing["text/plain"]
+
+
+def test_history_and_a_loaded_run_say_how_to_go_on(kernel: Any) -> None:
+    run_id = cut(kernel, "-t add")
+    assert kernel.run("%agent history").listing["text/plain"].splitlines()[0].endswith(": %agent recover ID")
+    kernel.run(f"%agent load {run_id}")
+    told = kernel.run("%agent status").printed
+    assert told.startswith(run_id) and told.count("%agent recover ") == 1
+
+
+def test_ids_of_interrupted_runs_and_its_options_are_completed(kernel: Any) -> None:
+    run_id = cut(kernel, "-t add")
+    kernel.run("%%agent -o whole\nhello")
+
+    def complete(code: str) -> list[str]:
+        return list(kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]["matches"])
+
+    found = complete("%agent recover ")
+    assert run_id in found and kernel.value("whole.id") not in found
+    assert "--model" in complete(f"%agent recover {run_id} --m")
+    assert "add" in complete(f"%agent recover {run_id} -t a")
+    assert "simulated:disciplined" in complete(f"%agent recover {run_id} -m sim")

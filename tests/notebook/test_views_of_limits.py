@@ -1,0 +1,89 @@
+"""What a terminal is told of summaries and of a process that died, and views of runs that another process goes on with."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, History, Run, ToolCall
+from agentnb.agent.live import LiveRun
+from agentnb.core.events import RunFinished, RunRecovered
+from agentnb.display.asides import RECOVERED
+from agentnb.models import ScriptedModel
+from agentnb.notebook.card_view import CardView
+from agentnb.notebook.card_widget import LeftOpen
+from agentnb.notebook.views import DisplayView, TerminalView
+
+
+def look(n: int = 0) -> str:
+    """Look."""
+    return f"seen {n}"
+
+
+def made(count: int, **how: Any) -> Run:
+    model = ScriptedModel([*[ToolCall("look", {"n": n}) for n in range(count)], "Done."])
+    return Agent(model, tools=[look], todos=False, guidance="off", **how).run_sync("Go.")
+
+
+def cut() -> Run:
+    """A run whose process died after its first call."""
+    run = made(2)
+    return Run.from_events(
+        run.events[: next(event.seq for event in run.events if event.__struct_config__.tag == "tool_finished")]
+    )
+
+
+def gone_on_with(watch: Any) -> LiveRun:
+    return Agent(ScriptedModel(["Done."]), tools=[look], todos=False, guidance="off").resume(cut(), watch=watch)
+
+
+def test_a_terminal_is_told_once_of_a_summary_and_when_it_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    run, view = made(5, history=History(compact_above=8, keep_recent=3)), TerminalView()
+    for event in run.events:
+        view(event)
+    out = capsys.readouterr().out
+    why = "because the conversation had more than 8 messages"
+    assert out.count(f"summing up, {why}\n") == 1 and out.count(f" messages summed up, {why}") == 1
+    assert out.index("summing up") < out.index("summed up")
+
+
+@pytest.mark.req("KX.11")
+def test_a_terminal_is_told_where_another_process_went_on(capsys: pytest.CaptureFixture[str]) -> None:
+    gone_on_with(TerminalView()).result(30)
+    out = capsys.readouterr().out
+    assert out.count(RECOVERED) == 1 and "■ interrupted: the process died" in out and "Done: 2 rounds" in out
+
+
+@pytest.mark.parametrize("in_a_loop", [True, False])
+def test_a_display_that_is_told_the_past_of_a_run_on_another_thread_shows_its_end(in_a_loop: bool) -> None:
+    shown: list[dict[str, str]] = []
+
+    def recovered() -> None:
+        live = gone_on_with(DisplayView(answer_beside=False, keep=shown.append))
+        assert live.result(30).status == "completed"
+
+    async def in_a_cell() -> None:
+        recovered()
+
+    asyncio.run(in_a_cell()) if in_a_loop else recovered()
+    assert "Done." in shown[-1]["text/plain"] and RECOVERED in shown[-1]["text/plain"]
+
+
+def test_a_card_that_is_told_the_past_of_a_run_on_another_thread_speaks_on_the_loop_of_the_run() -> None:
+    view = CardView(LeftOpen(), answer_beside=False, blocks=False)
+    loops: list[Any] = []
+
+    def watch(item: Any) -> None:
+        view(item)
+        if isinstance(item, RunRecovered | RunFinished):
+            loops.append((view._loop, asyncio.get_running_loop()))
+
+    async def in_a_cell() -> None:
+        here = asyncio.get_running_loop()
+        live = gone_on_with(watch)
+        await asyncio.to_thread(live.result, 30)
+        assert len(loops) == 2 and all(known is running is not here for known, running in loops)
+
+    asyncio.run(in_a_cell())

@@ -1,0 +1,142 @@
+"""A run whose process died in any event is gone on with as if it had not."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import pytest
+from cut_runs import SCENES, Scene, assert_whole, cut, goes_on_alike, gone_on_with, play, story
+from generated_runs import Plan, _do, _recovered, plans
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from killed_runs import Following, run_in, tools_in
+
+from agentnb import Run, Store, load_trace, recover
+from agentnb.agent.past_requests import requests_of
+from agentnb.core import events as e
+from agentnb.core.request import Request
+from agentnb.core.rounds import INTERRUPTED
+from agentnb.core.wire import encode
+
+CUTS = 60
+each_scene = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Scene], tuple[Run, list[Request]]]:
+    """The whole run of a scene, and what its model was sent."""
+    known: dict[str, tuple[Run, list[Request]]] = {}
+
+    def whole(scene: Scene) -> tuple[Run, list[Request]]:
+        if scene.name not in known:
+            known[scene.name] = play(scene, tmp_path_factory.mktemp("whole"))
+        return known[scene.name]
+
+    return whole
+
+
+Played = Callable[[Scene], tuple[Run, list[Request]]]
+
+
+def begun(run: Run) -> set[str]:
+    return {event.call.id for event in run.events if isinstance(event, e.ToolStarted)}
+
+
+def as_bytes(request: Request) -> bytes:
+    return msgspec.json.encode((request.system, list(request.messages), request.tools, request.settings))
+
+
+@each_scene
+def test_a_run_that_was_cut_off_after_any_event_does_all_that_it_would_have_done(
+    scene: Scene, played: Played, tmp_path: Path
+) -> None:
+    whole, _ = played(scene)
+    assert (whole.status, whole.stop_reason) == scene.ends
+    alike = 0
+    for count in range(1, len(whole.events)):
+        died = whole.events[:count]
+        path = cut(died, tmp_path / str(count))
+        run, _ = gone_on_with(scene, path)
+        assert_whole(path, run, died)
+        assert run.times_recovered == 1
+        if goes_on_alike(scene, died):
+            alike += 1
+            assert story(run) == story(whole), count
+            assert [(todo.title, todo.status) for todo in run.todos] == [(todo.title, todo.status) for todo in whole.todos]
+            assert (run.calls_made, run.usage, run.text) == (whole.calls_made, whole.usage, whole.text)
+    assert alike >= 4
+
+
+@pytest.mark.req("K2.2")
+def test_a_run_that_died_when_its_budget_was_spent_ends_at_that_limit(played: Played, tmp_path: Path) -> None:
+    scene = next(one for one in SCENES if one.name == "budget")
+    whole, _ = played(scene)
+    for count in range(1, len(whole.events)):
+        run, _ = gone_on_with(scene, cut(whole.events[:count], tmp_path / str(count)))
+        assert story(run) == story(whole), count
+
+
+@pytest.mark.req("R0.29")
+def test_what_the_model_saw_can_be_made_again_whichever_process_sent_it(played: Played, tmp_path: Path) -> None:
+    for scene in SCENES:
+        whole, sent_before = played(scene)
+        for count in range(1, len(whole.events), 3):
+            path = cut(whole.events[:count], tmp_path / scene.name / str(count))
+            run, sent = gone_on_with(scene, path)
+            made = [as_bytes(seen.request) for _, seen in requests_of(run)]
+            kept = len(made) - len(sent)
+            assert made == [as_bytes(one) for one in [*sent_before[:kept], *sent]], (scene.name, count)
+
+
+def test_a_log_that_was_torn_at_any_byte_is_gone_on_with_after_its_last_whole_event(tmp_path: Path) -> None:
+    whole = run_in(tmp_path / "whole")
+    data, dice = b"".join(map(encode, whole.events)), random.Random(6)
+    first, most = len(encode(whole.events[0])), len(data) - len(encode(whole.events[-1]))
+    for number in range(CUTS):
+        at = dice.randrange(first, most)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = folder / f"{whole.id}.jsonl"
+        path.write_bytes(data[:at])
+        died = load_trace(path)
+        run = asyncio.run(recover(path, tools=tools_in(folder), model=Following()))
+        assert_whole(path, run, died.events)
+        assert_calls_are_answered_as_they_should(died, run)
+
+
+def assert_calls_are_answered_as_they_should(died: Run, run: Run) -> None:
+    """Of the open calls those that were running are told as interrupted, but for the todo tool; others are run."""
+    current = died.open_round
+    left = [record.call for record in current.records if record.result is None] if current else []
+    left = sorted([call for call in left if call.id in begun(died)], key=lambda call: call.name != "decide")
+    one_by_one = [call for call in left if call.name in ("build", "fails", "decide", "todo_operations")]
+    changed = {event.call_id for event in died.events if isinstance(event, e.TodosChanged)}
+    running = one_by_one[:1] or left
+    cut_off = {call.id for call in running if call.name != "todo_operations" or call.id in changed}
+    told = {result.call_id for one in run.rounds for result in one.results if result.error_code == INTERRUPTED}
+    assert told == cut_off
+
+
+quickly = settings(max_examples=120, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@quickly
+@given(plans, st.integers(0, 200), st.integers(0, 200))
+def test_whatever_a_run_did_it_can_be_gone_on_with_after_any_event_and_again(plan: Plan, first: int, second: int) -> None:
+    with TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "runs")
+        run = asyncio.run(_do(plan, plan.replies, store, None))
+        for drawn in (first, second):
+            if len(run.events) == 1:
+                return
+            died = list(run.events[: 1 + drawn % (len(run.events) - 1)])
+            before = sum(isinstance(event, e.RunRecovered) for event in died)
+            run = _recovered(replace(plan, died=len(died)), run, store)
+            assert_whole(store.path(run.id), run, died)
+            assert run.times_recovered == before + 1

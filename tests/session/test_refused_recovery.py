@@ -1,0 +1,204 @@
+"""What cannot be gone on with is refused with what to do, and stays as it is; what can be is found."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from cut_runs import assert_whole, cut, do, work
+
+from agentnb import Agent, GuidanceSet, Matrix, Run, Store, load_trace, recover
+from agentnb.agent.policies import Rules
+from agentnb.core import events as e
+from agentnb.core.wire import encode
+from agentnb.errors import AgentnbError, SettingsError, StoreError, TraceError, UnknownTool
+from agentnb.models import ScriptedModel
+from agentnb.traces import run_file
+
+OLDER = sorted((Path(__file__).parents[1] / "traces" / "older_logs").glob("*.jsonl"))
+
+
+def run_of(folder: Path, **settings: Any) -> Run:
+    agent = Agent(ScriptedModel([do(1), do(2), "Done."]), tools=[work], todos=False, **settings)
+    return agent.run_sync("Go.", store=Store(folder / "whole"))
+
+
+@pytest.fixture
+def died(tmp_path: Path) -> Path:
+    return cut(run_of(tmp_path).events[:8], tmp_path / "died")
+
+
+def again(path: Any, **given: Any) -> Run:
+    given = {"tools": [work], "model": ScriptedModel([do(2), "Done."])} | given
+    return asyncio.run(recover(path, **given))
+
+
+def assert_refused(path: Path, kind: type[AgentnbError], said: str, **given: Any) -> None:
+    """With these words; and nothing of its log has changed, which is not held either."""
+    before = path.read_bytes()
+    with pytest.raises(kind, match=said):
+        again(path, **given)
+    assert path.read_bytes() == before
+    with path.open("rb") as file:
+        assert not run_file.is_being_written(file)
+
+
+def test_a_run_that_has_ended_is_refused(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    said = rf"Run {run.id} has ended \(natural\).*%agent load {run.id}, then %%agent --continue"
+    assert_refused(tmp_path / "whole" / f"{run.id}.jsonl", SettingsError, said)
+
+
+def test_a_log_of_a_newer_schema_is_refused(died: Path) -> None:
+    lines = died.read_bytes().splitlines(keepends=True)
+    first = json.loads(lines[0]) | {"schema": e.SCHEMA + 1}
+    died.write_bytes(json.dumps(first).encode() + b"\n" + b"".join(lines[1:]) + b'{"kind":"weather')
+    assert_refused(died, TraceError, "written by a newer agentnb .*pip install --upgrade agentnb")
+
+
+def test_a_log_without_a_whole_event_and_what_is_no_log_are_refused(died: Path) -> None:
+    first = died.read_bytes().splitlines()[0]
+    for data, said in (
+        (first[: len(first) // 2], "holds no whole event. The run was cut off before it began: nothing is lost"),
+        (b"", "holds no whole event"),
+        (b"Dear diary\n", "is not a run log of agentnb"),
+        (b"".join(died.read_bytes().splitlines(keepends=True)[1:]), "its first line is no run_started event"),
+    ):
+        path = died.with_name(f"{len(data)}.jsonl")
+        path.write_bytes(data)
+        assert_refused(path, TraceError, said)
+
+
+def test_a_log_with_a_gap_is_refused_and_not_held(died: Path) -> None:
+    lines = died.read_bytes().splitlines(keepends=True)
+    died.write_bytes(b"".join(lines[:3] + lines[4:]))
+    assert_refused(died, TraceError, "Event 4 of run .* came where 3 was due")
+
+
+def test_what_is_not_there_is_not_taken_for_a_run_whose_id_begins_so(died: Path) -> None:
+    for missing in (died.with_name(f"{died.stem[:-3]}.jsonl"), died.with_name("gone.jsonl")):
+        with pytest.raises(StoreError, match=r"There is no .*%agent history"):
+            again(missing)
+    with pytest.raises(StoreError, match=r"There is no run 'gone'"):
+        again("gone", store=Store(died.parent))
+    assert load_trace(died).status == "interrupted"
+
+
+def test_a_run_is_found_by_its_path_its_id_a_part_of_it_and_as_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = run_of(tmp_path).events[:8]
+    ways: list[Any] = [lambda path: path, str, lambda path: path.stem, lambda path: path.stem[-8:], load_trace]
+    for number, way in enumerate(ways):
+        path = cut(events, tmp_path / str(number))
+        monkeypatch.setattr("agentnb.session.recovery.default_store", lambda path=path: (Store(path.parent), ""))
+        assert again(way(path)).status == "completed"
+        assert load_trace(path).times_recovered == 1
+
+
+def test_missing_tools_and_models_are_named(died: Path) -> None:
+    assert_refused(died, UnknownTool, r"had the tools work, which are not given.*recover\(run, tools=\[work\]\)", tools=[])
+    assert_refused(died, SettingsError, r"was with scripted:script.*an object in Python.*recover\(run, model=", model=None)
+    assert_refused(died, SettingsError, "nobody:knows|no provider|not known", model="nobody:knows")
+    assert again(died).status == "completed"
+
+
+def test_words_and_rules_of_ones_own_are_asked_for(tmp_path: Path) -> None:
+    class Own:
+        name: ClassVar[str] = "own"
+
+        def rules(self, words: GuidanceSet, *limits: Any, repeatable: Iterable[str] = ()) -> Rules:
+            return Matrix().rules(words, *limits, repeatable=repeatable)
+
+    words = GuidanceSet.from_markdown("mine", "Go on.")
+    for settings, said in (
+        ({"policy": Own()}, r"had a policy of its own, own.*recover\(run, agent=Agent\(\.\.\.\)\)"),
+        ({"guidance": words}, r"had the guidance set mine, which is not here.*recover\(run, agent=Agent\(\.\.\.\)\)"),
+    ):
+        run = run_of(tmp_path, **settings)
+        path = cut(run.events[:8], tmp_path / str(len(said)))
+        assert_refused(path, SettingsError, said)
+        agent = Agent(ScriptedModel([do(2), "Done."]), tools=[work], todos=False, **settings)
+        assert again(path, agent=agent).status == "completed"
+
+
+def test_a_run_that_is_still_going_on_is_refused(tmp_path: Path) -> None:
+    asked, let_go = threading.Event(), threading.Event()
+
+    def held(request: Any) -> str:
+        asked.set()
+        assert let_go.wait(30)
+        return "Done."
+
+    store = Store(tmp_path)
+    live = Agent(ScriptedModel([do(1), held]), tools=[work], todos=False).start("Go.", store=store)
+    assert asked.wait(30)
+    try:
+        with pytest.raises(StoreError, match=r"is going on in another process. Stop it there first"):
+            again(store.path(live.run_id))
+    finally:
+        let_go.set()
+    run = live.result(30)
+    assert run.status == "completed" and store.load(run.id) == run
+
+
+fcntl = pytest.importorskip("fcntl")
+
+
+def test_who_reads_the_log_for_a_moment_is_waited_for(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with died.open("rb") as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        monkeypatch.setattr(run_file, "sleep", lambda _: fcntl.flock(reader, fcntl.LOCK_UN))
+        assert again(died).status == "completed"
+
+
+def test_who_reads_the_log_all_the_time_is_not_waited_for_without_an_end(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_file, "sleep", lambda _: None)
+    with died.open("rb") as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        with pytest.raises(StoreError, match="is going on in another process"):
+            again(died)
+
+
+def test_a_run_can_be_gone_on_with_where_there_are_no_locks(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(run_file.fcntl, "flock", none)
+    assert again(died).status == "completed"
+
+
+def test_a_log_that_may_not_be_written_is_refused(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: Any, **__: Any) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_file.os, "open", denied)
+        with pytest.raises(StoreError, match="cannot be written: Permission denied"):
+            again(died)
+    assert again(died).status == "completed"
+
+
+@pytest.mark.parametrize("path", OLDER, ids=lambda path: path.stem)
+def test_a_run_of_an_earlier_schema_that_was_cut_off_is_gone_on_with(path: Path, tmp_path: Path) -> None:
+    whole = load_trace(path)
+
+    def stub(name: str) -> Any:
+        def call(**given: Any) -> str:
+            """Stands for a tool of then."""
+            return "made again"
+
+        call.__name__ = name
+        return call
+
+    tools = [stub(one.name) for one in whole.tools if one.name != "todo_operations"]
+    for count in range(1, len(whole.events)):
+        log = cut(whole.events[:count], tmp_path / str(count))
+        run = again(log, tools=tools, model=ScriptedModel(["Done."] * 20))
+        assert_whole(log, run, whole.events[:count])
+        assert [event.schema for event in run.events if isinstance(event, e.RunRecovered)] == [e.SCHEMA]
+        assert log.read_bytes().startswith(b"".join(map(encode, whole.events[:count])))

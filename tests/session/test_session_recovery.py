@@ -1,0 +1,187 @@
+"""A session goes on with a run whose process died."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Run, Store, ToolCall
+from agentnb.core.events import Event
+from agentnb.core.messages import Message, Text
+from agentnb.core.request import Request
+from agentnb.core.usage import Usage
+from agentnb.errors import AgentnbError, SettingsError, StoreError, TraceError, UnknownTool
+from agentnb.models import ScriptedModel
+from agentnb.models.model import Reply
+from agentnb.session.recovery import agent_of
+from agentnb.session.session import Session
+from agentnb.traces.run_file import RunFile
+
+Line = Any
+
+
+def work(number: int) -> str:
+    """Work."""
+    return f"did {number}"
+
+
+def script(*, cost: float = 0.0) -> list[Line]:
+    last = Reply(Message("assistant", (Text("Done."),)), usage=Usage(cost=cost), stop_reason="end_turn")
+    return [ToolCall("work", {"number": 1}), ToolCall("work", {"number": 2}), last]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session(Store(tmp_path / "runs"))
+
+
+def cut_off(store: Store, run: Run, rounds: int) -> str:
+    """Leave of its log what was there after so many rounds, as when the process dies then; its id."""
+    path = store.path(run.id)
+    lines = path.read_bytes().splitlines(keepends=True)
+    ends = [place for place, line in enumerate(lines, 1) if line.startswith(b'{"kind":"round_finished"')]
+    path.write_bytes(b"".join(lines[: ends[rounds - 1]]))
+    return run.id
+
+
+def interrupted(store: Store, *, parent: str | None = None) -> str:
+    """A run of another kernel that died after its first round."""
+    agent = Agent(ScriptedModel(script()), tools=[work], todos=False)
+    return cut_off(store, _run(agent, store, parent), 1)
+
+
+def _run(agent: Agent, store: Store, parent: str | None) -> Run:
+
+    return asyncio.run(agent.run("go", store=store, parent_id=parent))
+
+
+def again(run: Run, replies: list[Line]) -> Agent:
+    return agent_of(run, tools=[work], model=ScriptedModel(replies))
+
+
+def test_it_goes_on_where_it_was_cut_off_and_is_the_last_run(session: Session) -> None:
+    run_id = interrupted(session.store)
+    live = session.recover(run_id, partial(again, replies=script()[1:]))
+    run = live.result(30)
+    assert (run.id, run.status, run.text, len(run.rounds), run.times_recovered) == (run_id, "completed", "Done.", 3, 1)
+    assert session.store.load(run_id) == run
+    assert session.last_run() is run
+
+
+def test_who_watches_is_told_all_of_it_in_order_on_the_runs_own_thread(session: Session) -> None:
+    told: list[tuple[int, str]] = []
+
+    def watch(item: object) -> None:
+        if isinstance(item, Event):
+            told.append((item.seq, threading.current_thread().name))
+
+    run = session.recover(interrupted(session.store), partial(again, replies=script()[1:]), watch=watch).result(30)
+    assert [seq for seq, _ in told] == list(range(len(run.events)))
+    assert {name for _, name in told} == {"agentnb"}
+
+
+def test_it_is_paid_from_the_sessions_purse(session: Session) -> None:
+    session.set_default("session-budget", "5")
+    session.recover(interrupted(session.store), partial(again, replies=script(cost=0.5)[1:])).result(30)
+    assert session.purse.spent == 0.5
+
+
+def test_with_nothing_left_of_the_sessions_budget_it_is_refused_and_stays_as_it_is(session: Session) -> None:
+    run_id = interrupted(session.store)
+    before = session.store.path(run_id).read_bytes()
+    session.set_default("session-budget", "1")
+    session.purse.settle(1.0)
+    with pytest.raises(SettingsError, match="Nothing is left of the session budget"):
+        session.recover(run_id, partial(again, replies=[]))
+    assert session.store.path(run_id).read_bytes() == before
+    session.set_default("session-budget", "2")
+    assert session.recover(run_id, partial(again, replies=script()[1:])).result(30).status == "completed"
+
+
+def test_a_missing_tool_leaves_it_for_the_next_attempt(session: Session) -> None:
+    run_id = interrupted(session.store)
+    with pytest.raises(UnknownTool, match="work"):
+        session.recover(run_id, partial(agent_of, model=ScriptedModel([])))
+    assert session.running() == [] and not session.has_run
+    assert session.recover(run_id, partial(again, replies=script()[1:])).result(30).status == "completed"
+
+
+def test_a_run_that_goes_on_here_is_not_gone_on_with_a_second_time(session: Session) -> None:
+    asked, let_go = threading.Event(), threading.Event()
+
+    def held(request: Request) -> str:
+        asked.set()
+        assert let_go.wait(30)
+        return "done"
+
+    live = session.start(Agent(ScriptedModel([held])), "go")
+    assert asked.wait(30)
+    try:
+        with pytest.raises(SettingsError, match="is going on here"):
+            session.recover(live.run_id, partial(again, replies=[]))
+    finally:
+        let_go.set()
+    live.result(30)
+    with pytest.raises(SettingsError, match=r"has ended.*%agent load .* then %%agent --continue"):
+        session.recover(live.run_id, partial(again, replies=[]))
+
+
+def test_a_run_of_this_kernel_is_not_interrupted_also_where_no_lock_tells(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentnb.traces.store.is_being_written", lambda file: False)  # as on Windows
+    asked, let_go = threading.Event(), threading.Event()
+
+    def held(request: Request) -> str:
+        asked.set()
+        assert let_go.wait(30)
+        return "done"
+
+    live = session.start(Agent(ScriptedModel([held])), "go")
+    assert asked.wait(30)
+    found = list(session.interrupted())
+    let_go.set()
+    live.result(30)
+    assert found == []
+
+
+@pytest.fixture
+def elsewhere(session: Session) -> Iterator[str]:
+    """A run that another kernel has gone on with already."""
+    run_id = interrupted(session.store)
+    file, _ = RunFile.reopened(session.store.path(run_id))
+    yield run_id
+    file.close()
+
+
+def test_what_cannot_be_gone_on_with_says_why(session: Session, elsewhere: str) -> None:
+    newer = interrupted(session.store)
+    path = session.store.path(newer)
+    path.write_bytes(path.read_bytes().replace(b'"schema":', b'"schema":9', 1))
+    wrong: list[tuple[str, type[AgentnbError], str]] = [
+        ("nothing", StoreError, "There is no run 'nothing'"),
+        (elsewhere, StoreError, "going on in another process"),
+        (newer, TraceError, "written by a newer agentnb"),
+    ]
+    for run_id, kind, told in wrong:
+        with pytest.raises(kind, match=told):
+            session.recover(run_id, partial(again, replies=[]))
+    with pytest.raises(SettingsError, match=r"No run in .* was interrupted"):
+        session.newest_interrupted()
+
+
+def test_the_newest_that_was_interrupted_is_one_that_no_other_run_had_begun(session: Session) -> None:
+    first = interrupted(session.store)
+    newest = interrupted(session.store)
+    nested = interrupted(session.store, parent=newest)
+    session.start(Agent(ScriptedModel(["fine"])), "go").result(30)
+    assert list(session.interrupted()) == [nested, newest, first]
+    assert session.newest_interrupted() == newest
+    session.recover(newest, partial(again, replies=script()[1:])).result(30)
+    assert session.newest_interrupted() == first

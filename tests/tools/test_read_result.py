@@ -1,0 +1,77 @@
+"""The tool with which a model reads on in a result that was too long to be shown."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb.agent.threads import call_in_thread
+from agentnb.core.messages import Text, ToolResult
+from agentnb.tools.read_result import CHUNK, READ_TOOL, SPEC, ResultReader
+from agentnb.tools.tool import ToolContext, ToolOutcome
+
+TEXT = "".join(chr(ord("a") + number % 26) for number in range(10_000))
+
+
+def find(handle: str) -> ToolResult | None:
+    return ToolResult("c1", "look", (Text(TEXT),)) if handle == "c1" else None
+
+
+def called(arguments: Any) -> ToolOutcome:
+    made = ResultReader(find, 5_000)
+    return asyncio.run(made.run(arguments, ToolContext("r", "c2", Path.cwd(), call_in_thread)))
+
+
+def text(outcome: ToolOutcome) -> str:
+    return outcome.as_result("c2", READ_TOOL).text
+
+
+@pytest.mark.req("R0.76")
+def test_it_gives_a_piece_and_says_where_it_stands_and_where_the_next_begins() -> None:
+    assert text(called({"handle": "c1", "offset": 100, "length": 50})) == (
+        f"[characters 100 to 150 of 10,000; go on with offset=150]\n{TEXT[100:150]}"
+    )
+    assert text(called({"handle": "c1", "offset": 9_990})) == f"[characters 9,990 to 10,000 of 10,000, the end]\n{TEXT[-10:]}"
+
+
+@pytest.mark.req("R0.76")
+@pytest.mark.parametrize(
+    ("arguments", "start", "end"),
+    [
+        ({}, 0, CHUNK),
+        ({"length": 10**9}, 0, 5_000),
+        ({"offset": 10, "length": 0}, 10, 11),
+    ],
+)
+def test_whatever_is_asked_for_it_gives_something_and_no_more_than_it_may(
+    arguments: dict[str, int], start: int, end: int
+) -> None:
+    assert text(called({"handle": "c1", **arguments})).partition("\n")[2] == TEXT[start:end]
+
+
+@pytest.mark.req("R0.76")
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ({"handle": "c9"}, "unknown_handle", "'c9'"),
+        ({"handle": "c1", "offset": 10_000}, "past_the_end", "10,000 characters"),
+        ({"handle": "c1", "offset": "there"}, "invalid_arguments", "offset"),
+        ({"handle": "c1", "offset": -1}, "invalid_arguments", "offset"),
+        ({"handle": "c1", "offset": None}, "invalid_arguments", "offset"),
+        ({"handle": "c1", "length": True}, "invalid_arguments", "length"),
+        ({"handle": 1}, "invalid_arguments", "handle"),
+        ({}, "invalid_arguments", "handle"),
+        ('{"handle": ', "invalid_arguments", "handle"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_that_says_why(arguments: Any, code: str, words: str) -> None:
+    outcome = called(arguments)
+    assert not outcome.ok and outcome.error_code == code and words in text(outcome)
+
+
+def test_it_only_reads_so_calls_of_it_may_run_side_by_side() -> None:
+    made = ResultReader(find, 5_000)
+    assert made.parallel_safe and made.spec == SPEC and made.spec.name == READ_TOOL

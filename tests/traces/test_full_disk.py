@@ -1,0 +1,135 @@
+"""A disk that fills at any event of a run: the run stops, is whole in memory, and its file ends with a whole event."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from killed_runs import Fault, Outcome, happens, run_in
+
+from agentnb import Run, Store
+from agentnb.core import events as e
+from agentnb.core.wire import decode, encode
+from agentnb.errors import StoreError, TraceError
+from agentnb.traces.store import load_file
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run without a fault."""
+    return run_in(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def outcomes(whole: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
+    """At every other event there is room for some bytes of it, or for none; the kernel refuses the rest."""
+    dice, last = random.Random(7), len(whole.events) - 1
+    faults = [Fault("full", seq, dice.choice((0.0, dice.random()))) for seq in (*range(0, last, 2), last)]
+    return happens(faults, tmp_path_factory.mktemp("full"))
+
+
+needs_limits = pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of file sizes")
+
+
+@needs_limits
+def test_the_run_stops_with_an_error_that_says_what_to_do(outcomes: list[Outcome]) -> None:
+    for one in outcomes:
+        assert "could not be written" in one.said and "File too large" in one.said, one.fault
+        assert "see that the disk has room and run the cell again" in one.said and one.signal == 0
+
+
+@needs_limits
+def test_the_file_ends_with_the_whole_event_before(outcomes: list[Outcome]) -> None:
+    for one in outcomes:
+        assert one.path.read_bytes() == b"".join(one.memory[: one.fault.seq]), one.fault
+        if one.fault.seq == 0:
+            with pytest.raises(TraceError, match="nothing is lost"):
+                load_file(one.path)
+            continue
+        run = load_file(one.path)
+        assert len(run.events) == one.fault.seq and run.status == "interrupted"
+
+
+@needs_limits
+def test_the_run_in_memory_has_its_end_and_every_call_its_answer(whole: Run, outcomes: list[Outcome]) -> None:
+    for one in outcomes:
+        run = Run.from_events([decode(line) for line in one.memory])
+        assert isinstance(run.events[-1], e.RunFinished) and not run.should_continue
+        kept = one.fault.seq + 1
+        assert [type(event) for event in run.events[:kept]] == [type(event) for event in whole.events[:kept]]
+        assert all(len(each.results) == len(each.calls) for each in run.rounds), one.fault
+        if kept < len(whole.events):
+            assert run.status == "failed" and run.error is not None and run.error.type == "StoreError"
+
+
+@needs_limits
+def test_who_watches_is_told_all_in_order_also_of_the_end_that_could_not_be_stored(
+    outcomes: list[Outcome],
+) -> None:
+    for one in outcomes:
+        assert one.told == list(range(len(one.memory))), one.fault
+
+
+@needs_limits
+def test_the_same_process_can_run_again_when_there_is_room(outcomes: list[Outcome]) -> None:
+    for one in outcomes:
+        assert one.again == "All is done."
+        first, second = sorted(one.folder.glob("*.jsonl"))
+        assert load_file(second).status == "completed" and first == one.path
+
+
+# In this process, so that each moment can be seen
+
+
+class Full:
+    """A disk on which from an event on there is room for ``part`` bytes; what was told until then is noted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, seq: int, part: int) -> None:
+        self.told: list[int] = []
+        self.told_at_failure: list[int] | None = None
+        self._write, self._folder, self._seq, self._part = os.write, folder, seq, part
+        monkeypatch.setattr("agentnb.traces.run_file.os.write", self.write)
+
+    def write(self, descriptor: int, data: Any) -> int:
+        line = bytes(data)
+        is_log = line.startswith(b'{"kind":') or self.told_at_failure is not None
+        if is_log and self.told_at_failure is None and f'"seq":{self._seq},'.encode() in line[:80]:
+            self.told_at_failure = list(self.told)
+            if self._part:
+                return self._write(descriptor, line[: self._part])
+        if self.told_at_failure is not None and is_log:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self._write(descriptor, data)
+
+    def watch(self, item: Any) -> None:
+        if isinstance(item, e.Event):
+            self.told.append(item.seq)
+
+
+@pytest.mark.parametrize("part", [0, 1, 40])
+def test_at_every_event_it_is_told_only_when_the_write_was_tried_and_the_file_ends_before_it(
+    whole: Run, part: int, tmp_path: Path
+) -> None:
+    for seq in range(len(whole.events)):
+        with pytest.MonkeyPatch.context() as patch:
+            full = Full(patch, tmp_path, seq, part)
+            with pytest.raises(StoreError, match="No space left on device") as caught:
+                run_in(tmp_path / f"{seq}", full.watch)
+        run = caught.value.run
+        assert run is not None and full.told_at_failure == list(range(seq))
+        assert full.told == list(range(len(run.events)))
+        (path,) = (tmp_path / f"{seq}").glob("*.jsonl")
+        assert path.read_bytes() == b"".join(map(encode, run.events[:seq]))
+
+
+def test_the_conversation_goes_on_from_the_run_in_memory(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        full = Full(patch, tmp_path, 20, 30)
+        with pytest.raises(StoreError) as caught:
+            run_in(tmp_path / "a", full.watch)
+    again = run_in(tmp_path / "b", prompt="And now?", continue_from=caught.value.run)
+    assert again.status == "completed" and Store(tmp_path / "b").load(again.id) == again

@@ -1,0 +1,101 @@
+"""Logs of other versions: those of earlier ones are read, one of a later version is refused with what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from agentnb import Agent, Run, Store, load_trace, load_traces, save_trace, tables
+from agentnb.core import events as e
+from agentnb.display.html import run_html
+from agentnb.errors import TraceError
+from agentnb.models import ScriptedModel
+
+OLDER = sorted((Path(__file__).parent / "older_logs").glob("*.jsonl"))
+
+each_log = pytest.mark.parametrize("path", OLDER, ids=lambda path: path.stem)
+
+
+def schema_of(path: Path) -> int:
+    return int(json.loads(path.read_text(encoding="utf-8").splitlines()[0])["schema"])
+
+
+def test_there_is_a_log_of_each_earlier_schema() -> None:
+    assert {schema_of(path) for path in OLDER} >= set(range(1, e.SCHEMA))
+
+
+@each_log
+def test_a_log_of_an_earlier_version_is_read_with_all_that_is_in_it(path: Path, tmp_path: Path) -> None:
+    run = load_trace(path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert (run.status, run.stop_reason, len(run.events)) == ("completed", "natural", len(lines))
+    assert all(len(one.results) == len(one.calls) for one in run.rounds) and run.open_round is None
+    again = save_trace(run, tmp_path / "again.jsonl")
+    assert [json.loads(line) for line in again.read_text(encoding="utf-8").splitlines()] == [json.loads(line) for line in lines]
+
+
+@each_log
+def test_a_log_of_an_earlier_version_can_be_listed_tabulated_shown_and_gone_on_with(path: Path, tmp_path: Path) -> None:
+    (tmp_path / path.name).write_bytes(path.read_bytes())
+    run = load_trace(path)
+    (line,) = Store(tmp_path).summaries()
+    assert (line.status, line.rounds, line.prompt) == (run.status, len(run.rounds), run.prompt)
+    rows = {name: len(getattr(tables, name)(run)) for name in tables.__all__}
+    assert rows["runs"] == 1 and rows["rounds"] == len(run.rounds) and rows["messages"] == len(run.messages)
+    assert rows["tool_calls"] == sum(len(one.calls) for one in run.rounds)
+    assert run.text in re.sub("<[^>]*>", "", run_html(run))
+    model = ScriptedModel(["Well then."])
+    assert Agent(model).run_sync("And now?", continue_from=run).text == "Well then."
+    assert [message.role for message in model.requests[0].messages][: len(run.messages)] == [m.role for m in run.messages]
+
+
+def named(name: str) -> Run:
+    return load_trace(next(path for path in OLDER if path.stem == name))
+
+
+def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
+    first, guided, retried, asked = (named(path.stem) for path in OLDER)
+    assert (first.text, [r.error_code for one in first.rounds for r in one.results]) == (
+        "It is 3 👀.",
+        [None, "tool_error", "unknown_tool", "invalid_arguments"],
+    )
+    assert [(todo.title, todo.status) for todo in guided.todos] == [("Add", "completed"), ("Grüße 👀", "completed")]
+    assert "auto_continue_todos" in {one.status for one in guided.rounds}
+    assert [[one.status for one in each.retries] for each in retried.rounds] == [[503], [None]]
+    assert retried.cost == pytest.approx(0.01074) and retried.rounds[1].retries[0].heard
+    assert [event.answer for event in asked.events if isinstance(event, e.QuestionAnswered)] == ["yes"]
+
+
+@pytest.fixture
+def newer(tmp_path: Path) -> Path:
+    """A log as a later version may write it: another shape of the first event, kinds that nobody knows."""
+    first = {"kind": "run_started", "schema": e.SCHEMA + 1, "run_id": "r-2", "prompt": ["Go"], "mood": "new"}
+    rest = {"kind": "weather_turned", "seq": 1, "sky": "clear"}
+    path = tmp_path / "r-2.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in (first, rest)), encoding="utf-8")
+    return path
+
+
+def test_a_log_of_a_later_version_is_refused_with_what_to_do_however_it_is_opened(newer: Path) -> None:
+    said = (
+        f"{newer} was written by a newer agentnb (schema {e.SCHEMA + 1}, this version reads up to {e.SCHEMA}). "
+        "Upgrade with: pip install --upgrade agentnb"
+    )
+    before = newer.read_bytes()
+    for load in (lambda: load_trace(newer), lambda: load_traces(newer), lambda: Store(newer.parent).load("r-2")):
+        with pytest.raises(TraceError) as caught:
+            load()
+        assert str(caught.value) == said
+    assert newer.read_bytes() == before
+
+
+def test_among_other_logs_one_of_a_later_version_is_left_out_and_said_so(newer: Path) -> None:
+    store = Store(newer.parent)
+    run = Agent(ScriptedModel(["Done."])).run_sync("Go", store=store)
+    for source in (store, newer.parent, str(newer.parent / "*.jsonl")):
+        with pytest.warns(UserWarning, match=r"Left out: .*written by a newer agentnb .*pip install --upgrade agentnb"):
+            assert load_traces(source) == [run]
+    assert [one.id for one in store.summaries()] == [run.id]
