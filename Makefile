@@ -60,8 +60,8 @@ nightly: .venv/test
 
 bench: .venv/test
 	@$(BIN)/python benchmarks/run.py
-	@$(BIN)/python benchmarks/requests.py || true
 	@$(BIN)/python benchmarks/providers.py
+	@$(BIN)/python benchmarks/requests.py
 
 # Needs uv (pip install uv): one lock for all Pythons of the range.
 lock:

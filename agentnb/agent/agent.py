@@ -220,7 +220,9 @@ class Agent:
         model = make_model(self.model)
         log, inbox = new_log(task), Inbox()
         call_sync: CallSync = call_in_thread
-        if foreground is not None:
+        if foreground is None:
+            task = replace(task, detached=True)
+        else:
             call_sync, task = foreground.call, replace(task, end_tool=foreground.end_tool)
         check_budget(self, model, task)
         on = thread or LoopThread()

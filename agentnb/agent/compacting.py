@@ -77,7 +77,7 @@ class Compacting:
         before = run.compacted
         if start is None or start - 1 <= _is_summary(messages[1], before):
             return False
-        if why == "share" and self._was_just_done() and not is_worth_it(messages, start):
+        if why == "share" and self._was_just_done() and not is_worth_it(messages, start, conversation.tokens(run)):
             return False
         kept = conversation.place_of(start)
         first = before.first if before is not None else conversation.place_of(1)
@@ -91,7 +91,7 @@ class Compacting:
         self._log.emit(
             e.ContextCompacted,
             why=why,
-            compacted=Compacted(first, kept, count, self._spared(summary_text(summary, count, run.todos))),
+            compacted=Compacted(first, kept, count, self._spared(summary_text(summary, count, run.conversation_todos))),
             usage=usage,
             seconds=perf_counter() - started,
             problem=problem,

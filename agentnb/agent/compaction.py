@@ -19,6 +19,8 @@ RESULT, WORDS = 500, 4_000
 """Characters of a tool's result, and of other words, that whoever writes the summary is shown."""
 MOST = 400_000
 """Characters of the whole record; of a longer one the middle is left out."""
+WORTH_SHARE = 0.25
+"""So much of a request, prompt and tools included, has to be replaced for another summary soon after the last."""
 RECENT_SHARE = 0.5
 """So much of a conversation that is too long, at most, is left to the messages that no summary replaces."""
 
@@ -51,10 +53,9 @@ def recent_tokens(messages: Sequence[Message]) -> float:
     return RECENT_SHARE * sum(map(tokens_of_message, messages[1:]))
 
 
-def is_worth_it(messages: Sequence[Message], start: int) -> bool:
-    """Whether at least half of the conversation would be replaced, the messages from 1 up to ``start``."""
-    sizes = [tokens_of_message(message) for message in messages]
-    return sum(sizes[1:start]) >= sum(sizes) / 2
+def is_worth_it(messages: Sequence[Message], start: int, tokens: int) -> bool:
+    """Whether a good part of a request of so many tokens would be replaced, by the messages from 1 up to ``start``."""
+    return sum(map(tokens_of_message, messages[1:start])) >= WORTH_SHARE * tokens
 
 
 def _start_within(messages: Sequence[Message], most_tokens: float) -> int:

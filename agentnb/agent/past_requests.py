@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal, NamedTuple, TypeAlias, cast
 
-from agentnb.agent.conversation import said_in_passing
+from agentnb.agent.conversation import WhyLeftOut, said_in_passing
 from agentnb.agent.guidance.reminder import system_reminder
 from agentnb.agent.start import conversation_of
 from agentnb.core.compaction import Compacted
@@ -32,7 +32,7 @@ from agentnb.core.usage import Usage
 from agentnb.core.view import View
 from agentnb.errors import SettingsError
 
-WhyLeftOut: TypeAlias = Literal["workflow_mode", "failed_round", "empty"]
+WhyNotSent: TypeAlias = WhyLeftOut | Literal["empty"]
 BEFORE_THE_REPLY = (GuidanceGiven, RetryScheduled, CompactionStarted, ContextCompacted, RunRecovered, Warned)
 """Events of a round that stand before its request was sent, or sent for the last time."""
 
@@ -42,7 +42,7 @@ class LeftOut(NamedTuple):
 
     message: Message
     """The whole message, or those of its parts that were not sent."""
-    why: WhyLeftOut
+    why: WhyNotSent
     """``workflow_mode``: words that workflow mode went on from; ``failed_round``: every call of the round failed; ``empty``:
     there was nothing in it to send.
     """
@@ -156,7 +156,7 @@ class _Past:
         found = self._conversation.left_out.keys() | self._conversation.empty.keys()
         for index in sorted(found - self._noted):
             self._noted.add(index)
-            why: WhyLeftOut = self._conversation.left_out.get(index, "empty")
+            why: WhyNotSent = self._conversation.left_out.get(index, "empty")
             message = self._conversation.empty[index] if why == "empty" else run.messages[index]
             self._left_out.append(LeftOut(message, why, self._conversation.prepared_of(index)))
 

@@ -30,6 +30,8 @@ class Purse:
         self.spent = spent + inside
         self.run_id: str | None = None
         """Of the run whose purse it is."""
+        self.detached = False
+        """Nobody waits for that run: it goes on when the one that began it has ended."""
         self.closed = False
         """That run is over: a run that a tool of it began, and still waits for, is waited for by nobody."""
         self._settled = spent
@@ -72,8 +74,11 @@ class Purse:
         return self.spent - self._settled
 
     def is_over(self) -> bool:
-        """Whether the run it belongs to has ended, or one that this is a part of."""
-        return any(purse.closed for purse in self._chain())
+        """Whether the run it belongs to has ended, or one whose tool waits for it."""
+        for purse in self._chain():
+            if purse.closed or purse.detached:
+                return purse.closed
+        return False
 
     def may_run_out(self) -> bool:
         """Whether anything limits it, or may do so later: a session can be given a budget at any time."""

@@ -70,6 +70,8 @@ class Task:
     """What it is paid from, besides the agent's own budget."""
     recovered: Run | None = None
     """The run to go on with, whose process died; its log is written on."""
+    detached: bool = False
+    """Whether it goes on by itself: whoever began it has a handle and need not wait."""
     end_tool: Callable[[], None] = lambda: None
     """Ends a plain tool on the thread that waits for the run."""
 
@@ -113,7 +115,7 @@ def begin(
 ) -> tuple[Loop, Coroutine[Any, Any, Run]]:
     """The loop of a run, and the run it will make when it is awaited; see `Loop.run` for what is raised."""
     purse, run = purse_of(agent, task), task.recovered
-    purse.run_id = log.id
+    purse.run_id, purse.detached = log.id, task.detached
     first: RunStarted | RunRecovered = opening(agent, task, log.id) if run is None else taking_up(run)
     todos = TodoCheck(task.board, log)
     keys = settings.secrets()  # the model has asked for its own by now

@@ -12,10 +12,10 @@ from typing import Any
 from agentnb.agent import history
 from agentnb.agent.agent import Agent
 from agentnb.core.run import Run
-from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model
+from agentnb.session.recovery import names_of_tools
 from agentnb.tools.ask_person import ask_person
 from agentnb.tools.function import as_tool
 
@@ -71,11 +71,6 @@ def find_history(name: str | history.History, variables: Mapping[str, Any]) -> h
     held = [known for known, one in variables.items() if isinstance(one, history.History) and not known.startswith("_")]
     advice = near(str(name), [*history.NAMED, *held])
     raise SettingsError(f"There is no history {name!r}", f"{advice} Or make one: {name} = agentnb.History(...)")
-
-
-def names_of_tools(run: Run) -> list[str]:
-    """The tools that a run was given."""
-    return [tool.name for tool in run.tools if tool.name != TODO_TOOL]
 
 
 def tools_again(run: Run, given: Iterable[Any], variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from agentnb.errors import UnknownTool
 from agentnb.notebook.answer import Answer
 from agentnb.notebook.cell_runs import cell_runs
 from agentnb.notebook.guidance_cell import find_guidance
-from agentnb.notebook.names import check_variable, find_model, find_tools, names_of_tools, tools_again, unquoted, words_of
+from agentnb.notebook.names import check_variable, find_model, find_tools, tools_again, unquoted, words_of
 from agentnb.notebook.one_line import parsed
-from agentnb.session.recovery import agent_of
+from agentnb.session.recovery import agent_of, missing_tools
 from agentnb.session.session import Session
 
 RECOVER_OPTIONS = ["--model", "--tools", "--guidance", "--out"]
@@ -57,7 +57,7 @@ def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer 
 def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Agent:
     """The agent that goes on: the run's own settings, with what the notebook has of its tools and its guidance."""
     tools = tools_again(run, find_tools(words_of(options.tools), variables), variables)
-    missing = [name for name in names_of_tools(run) if name not in tools]
+    missing = missing_tools(run, tools)
     if missing:
         raise UnknownTool(
             f"Run {run.id} had the tools {', '.join(missing)}, which are not in this notebook",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +101,18 @@ def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None =
     return Agent(model, tools=given, name=run.agent, **found)
 
 
+def names_of_tools(run: Run) -> list[str]:
+    """The tools that a run was given."""
+    return [tool.name for tool in run.tools if tool.name != TODO_TOOL]
+
+
+def missing_tools(run: Run, names: Container[str]) -> list[str]:
+    """Those that are not among these."""
+    return [name for name in names_of_tools(run) if name not in names]
+
+
 def _check_tools(run: Run, given: tuple[Any, ...]) -> None:
-    had = [tool.name for tool in run.tools if tool.name != TODO_TOOL]
-    names = {as_tool(value).spec.name for value in given}
-    missing = [name for name in had if name not in names]
+    missing = missing_tools(run, {as_tool(value).spec.name for value in given})
     if missing:
         raise UnknownTool(
             f"Run {run.id} had the tools {', '.join(missing)}, which are not given",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from quick_loop import QuickLoop
+from runs_by_hand import START, opening
 
 from agentnb.agent import clock as clock_module
-from agentnb.agent.clock import Clock
+from agentnb.agent.clock import Clock, seconds_taken
+from agentnb.core import events as e
+from agentnb.core.questions import WaitingOnUser
 
 
 class OnQuickLoop:
@@ -113,3 +117,71 @@ def test_without_a_limit_it_only_counts(quick: OnQuickLoop) -> None:
         assert round(clock.seconds, 3) == 10
 
     assert quick.run(steps) == []
+
+
+# What a log says of the time
+
+
+def made(*steps: tuple[float, type[e.Event], dict[str, Any]]) -> list[e.AnyEvent]:
+    """The events of a run: how many seconds after the one before each of them came."""
+    at, found = START, [opening()]
+    for seq, (seconds, kind, fields) in enumerate(steps, 1):
+        at += timedelta(seconds=seconds)
+        found.append(kind(seq=seq, at=at, run_id="r-1", **fields))  # type: ignore[arg-type]
+    return found  # type: ignore[return-value]
+
+
+def begun(after: float) -> Any:
+    return after, e.RoundStarted, {"index": 0, "reason": "prompt"}
+
+
+def over(after: float) -> Any:
+    return after, e.RoundFinished, {"index": 0, "status": "success"}
+
+
+def asked(after: float, name: str = "q1") -> Any:
+    return after, e.QuestionAsked, {"question": WaitingOnUser("confirm", "Well?", {}, name, "c1")}
+
+
+def answered(after: float, name: str = "q1") -> Any:
+    return after, e.QuestionAnswered, {"question_id": name, "answer": True}
+
+
+def commanded(after: float, command: str) -> Any:
+    return after, e.CommandReceived, {"command": command, "text": "Mind it." if command == "say" else ""}
+
+
+def recovered(after: float) -> Any:
+    return after, e.RunRecovered, {"schema": e.SCHEMA}
+
+
+TAKEN: dict[str, tuple[list[Any], float]] = {
+    "nothing but its opening": ([], 0),
+    "plain work": ([begun(1), over(10)], 11),
+    "a question": ([begun(1), asked(2), answered(100), over(4)], 7),
+    "a question that was never answered": ([begun(1), asked(2), commanded(100, "stop"), over(50)], 3),
+    "words while it is open": ([begun(1), asked(2), commanded(30, "say"), answered(70), over(4)], 7),
+    "two questions at once": ([begun(1), asked(2), asked(5, "q2"), answered(50), answered(50, "q2"), over(4)], 7),
+    "a pause": ([begun(1), over(2), commanded(3, "pause"), commanded(100, "resume"), begun(4), over(5)], 15),
+    "a pause while a question is open": (
+        [begun(1), asked(2), commanded(10, "pause"), answered(10), commanded(10, "resume"), over(4)],
+        7,
+    ),
+    "a death": ([begun(1), over(2), recovered(10_000), begun(4), over(5)], 12),
+    "a death while the person was asked": ([begun(1), asked(2), recovered(10_000), begun(4), over(5)], 12),
+    "a death in a pause": ([begun(1), commanded(2, "pause"), recovered(10_000), begun(4), over(5)], 12),
+    "a death while two were asked, and asked again": (
+        [begun(1), asked(2), asked(0, "q2"), recovered(10_000), asked(3, "q3"), answered(100, "q3"), over(5)],
+        11,
+    ),
+    "two deaths": ([begun(1), recovered(10_000), begun(2), recovered(10_000), over(4)], 7),
+    "an answer to a question of the one that died": ([begun(1), asked(2), recovered(9), answered(3), asked(1), over(9)], 7),
+    "resumed without a pause": ([begun(1), commanded(2, "resume"), commanded(3, "pause"), over(100)], 6),
+}
+
+
+@pytest.mark.req("KX.2")
+@pytest.mark.parametrize("what", TAKEN)
+def test_what_a_run_has_taken_is_all_but_waiting_for_the_person_and_being_dead(what: str) -> None:
+    steps, seconds = TAKEN[what]
+    assert seconds_taken(made(*steps)) == seconds

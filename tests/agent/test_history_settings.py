@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from runs_by_hand import a_round, bare, called, run_of
-from summarising import Summarising, assert_made_again, compactions, do, work
+from summarising import Summarising, assert_made_again, compactions, do, priced, work
 from todo_runs import complete, start, write
 from wire_checker import complaints
 
@@ -43,6 +43,14 @@ def test_histories_have_names_and_every_number_can_be_another() -> None:
         Agent(ScriptedModel([]), history="some")
 
 
+@pytest.mark.parametrize("given", [None, 40, [], {}, ["auto"], AUTO.keep_recent, b"auto"], ids=repr)
+def test_what_is_no_history_is_refused_whatever_it_is(given: Any) -> None:
+    with pytest.raises(SettingsError, match=r"There is no history .*auto, documented, full"):
+        find_history(given)
+    with pytest.raises(SettingsError, match="There is no history"):
+        Agent(ScriptedModel([]), history=given)
+
+
 @pytest.mark.req("R0.52", "R0.77")
 def test_by_default_no_round_and_no_words_are_left_out_whatever_the_name() -> None:
     for name in ("auto", "documented", "full"):
@@ -58,6 +66,11 @@ def test_by_default_no_round_and_no_words_are_left_out_whatever_the_name() -> No
         {"share": -0.5},
         {"share": True},
         {"share": "0.8"},
+        {"share": []},
+        {"share": 10**400},
+        {"window": []},
+        {"max_messages": [40]},
+        {"keep_recent": {}},
         {"share": float("nan")},
         {"window": 99},
         {"window": 10_000.0},
@@ -87,6 +100,25 @@ def test_the_documented_numbers_are_those_of_the_environment(monkeypatch: pytest
     assert documented().keep_recent == 19
     monkeypatch.setenv("COMPACT_ENABLED", "false")
     assert documented().compact_above is None and not documented().compacts
+
+
+@pytest.mark.req("R2.15")
+@pytest.mark.parametrize("said", ["false", "0", "no", "off"])
+def test_the_variable_that_turns_compaction_off_turns_off_the_share_of_auto_too(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_history("auto").compacts
+    monkeypatch.setenv("COMPACT_ENABLED", said)
+    assert find_history("auto") == History() and not find_history("auto").compacts
+    assert find_history("auto").result_characters == RESULT_CHARACTERS
+    script = [*[priced(do(number), tokens=(990, 10)) for number in range(4)], "Done."]
+    model = Summarising(script, window=1_000)
+    run = bare(model, [work], history="auto").run_sync("go")
+    assert (run.status, model.asked, compactions(run)) == ("completed", [], [])
+    assert "share" not in run.settings["history"]
+    own = Summarising(script, window=1_000)
+    bare(own, [work], history=History(share=0.8)).run_sync("go")
+    assert own.asked, "what somebody asks for by name is done"
 
 
 @pytest.mark.parametrize("history", [AUTO, FULL, documented(), History(share=0.5, window=900, failed_rounds_above=3)])

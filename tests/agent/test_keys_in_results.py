@@ -144,3 +144,27 @@ def test_an_error_of_our_own_does_not_bring_a_key_into_the_log(monkeypatch: pyte
         Agent(ScriptedModel(["Done."])).run_sync("go", store=Store(tmp_path / "runs"))
     files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"a bug with [key]" in files and SECRET.encode() not in files
+
+
+@pytest.mark.req("R2.38")
+@pytest.mark.parametrize("file", ["CLAUDE.md", "AGENT.md", "AGENTS.md"])
+def test_a_key_in_the_instructions_of_a_repository_is_nowhere(tmp_path: Path, file: str) -> None:
+    repo, store = tmp_path / "repo", Store(tmp_path / "runs")
+    repo.mkdir()
+    (repo / file).write_text(f"Be kind. export ANTHROPIC_API_KEY={SECRET}", encoding="utf-8")
+    model = ScriptedModel([ToolCall("tells"), "Done."])
+
+    def tells() -> str:
+        """Tell nothing."""
+        return "nothing"
+
+    agent = Agent(model, tools=[tells], work_dir=repo)
+    run = agent.run_sync("go", store=store)
+    following = ScriptedModel(["Well."])
+    more = Agent(following, tools=[tells], work_dir=repo).run_sync("on", store=store, continue_from=run)
+    assert "Be kind. export ANTHROPIC_API_KEY=[key]" in run.system
+    told = [agent.first_request("go"), *model.requests, *following.requests]
+    assert all("[key]" in request.system and SECRET not in request.system for request in told)
+    files = b"".join(path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file())
+    assert SECRET not in events_of(run) + events_of(more) + run.system + more.system
+    assert b"[key]" in files and SECRET.encode() not in files

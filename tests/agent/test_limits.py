@@ -460,6 +460,12 @@ def test_a_run_inside_a_run_ends_with_the_outer_ones_time_or_with_its_own(inner_
         ({"budget": -1.0}, r"budget=-1\.0"),
         ({"budget": float("nan")}, "budget=nan"),
         ({"budget": True}, "budget=True"),
+        ({"budget": 10**400}, "budget=10000"),
+        ({"budget": [5]}, r"budget=\[5\]"),
+        ({"max_seconds": 10**400}, "max_seconds=10000"),
+        ({"max_rounds": []}, r"max_rounds=\[\]"),
+        ({"max_tokens": "many"}, "max_tokens='many'"),
+        ({"on_limit": []}, r"on_limit=\[\]"),
         ({"on_limit": "explode"}, "on_limit='explode'"),
     ],
 )

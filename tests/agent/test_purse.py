@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare
 from summarising import Summarising, priced
 
-from agentnb import Agent, ToolCall
+from agentnb import Agent, Store, ToolCall, recover
 from agentnb.agent.purse import Purse, current_purse
+from agentnb.core.events import RoundFinished
+from agentnb.core.request import Request
 from agentnb.core.run import Run
+from agentnb.core.wire import encode
 from agentnb.errors import SettingsError
+from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.function import tool
 
@@ -26,6 +32,26 @@ def test_what_is_settled_is_all_that_was_spent_so_far_and_counts_once() -> None:
     assert (purse.spent, purse.left(), purse.exhausted()) == (0.5, 0.5, None)
     purse.settle(1.0)
     assert purse.exhausted() is purse
+
+
+def test_a_purse_is_over_with_its_run_or_with_one_that_this_is_a_part_of() -> None:
+    outer = Purse()
+    inner = Purse(within=Purse(within=outer))
+    beside = Purse(within=outer)
+    assert not inner.is_over()
+    beside.closed = True
+    assert not inner.is_over() and not outer.is_over()
+    outer.closed = True
+    assert inner.is_over()
+
+
+@pytest.mark.req("KX.2")
+def test_what_runs_inside_have_spent_before_counts_and_is_not_what_its_own_run_spends() -> None:
+    purse = Purse(1.0, spent=0.2, inside=0.5)
+    assert (purse.spent, purse.by_others(), purse.left()) == (0.7, pytest.approx(0.5), pytest.approx(0.3))
+    purse.settle(0.3)
+    Purse(within=purse).settle(0.1)
+    assert (purse.spent, purse.by_others()) == (pytest.approx(0.9), pytest.approx(0.6))
 
 
 @pytest.mark.req("KX.2")
@@ -219,3 +245,110 @@ def test_a_run_that_follows_another_in_the_same_task_is_not_paid_from_it() -> No
 
     first, second = asyncio.run(both())
     assert (ended(first)[0], ended(second)[0]) == ("limited", "completed")
+
+
+# A run inside a run that ends without it
+
+
+class Endless:
+    """A model that never answers, and tells when it was asked."""
+
+    name = "scripted:endless"
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        self.asked.set()
+        await asyncio.Event().wait()
+        yield "never"  # type: ignore[misc]  # so that it is a stream
+
+
+PATIENCE = 20
+
+
+@pytest.mark.req("KX.2", "KX.11")
+@pytest.mark.parametrize("parallel_safe", [True, False])
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("how", ["stopped", "out of time"])
+def test_a_run_in_a_tools_thread_ends_when_the_run_of_the_tool_has(parallel_safe: bool, deep: bool, how: str) -> None:
+    model, runs, left = Endless(), [], threading.Event()
+
+    def asks() -> str:
+        """Asks another."""
+        runs.append(bare(model).run_sync("inner"))
+        left.set()
+        return "asked"
+
+    def middle() -> str:
+        """Asks one that asks another."""
+        bare(ScriptedModel([ToolCall("asks"), "Done."]), [asks]).run_sync("middle")
+        return "asked"
+
+    made = tool(parallel_safe=parallel_safe)(middle if deep else asks)
+    limits = {} if how == "stopped" else {"max_seconds": 0.5}
+    outer = bare(ScriptedModel([ToolCall("middle" if deep else "asks"), "Done."]), [made], **limits).start("outer")
+    if how == "stopped":
+        assert model.asked.wait(PATIENCE)
+        outer.stop()
+    ended(outer.result(PATIENCE))
+    assert left.wait(PATIENCE), "it waits for ever, and so does its thread"
+    (run,) = runs
+    assert ended(run) == ("cancelled", "cancelled")
+
+
+def test_a_run_that_was_begun_in_the_background_outlives_the_run_of_its_tool() -> None:
+    lives: list[Any] = []
+
+    def begins(n: int = 0) -> str:
+        """Sets another to work."""
+        lives.append(bare(Endless()).start("inner"))
+        return "begun"
+
+    outer = bare(ScriptedModel([ToolCall("begins"), "Done."]), [begins]).run_sync("outer")
+    assert ended(outer) == ("completed", "natural")
+    (live,) = lives
+    assert not live.done
+    live.stop()
+    assert ended(live.result(PATIENCE)) == ("cancelled", "cancelled")
+
+
+# What runs inside have spent, when another process goes on
+
+
+@pytest.mark.req("KX.2")
+@pytest.mark.parametrize("how", WAYS)
+def test_each_round_says_what_runs_that_its_tools_began_have_spent(how: str) -> None:
+    runs: list[Run] = []
+    made = nested(how, bare(ScriptedModel([*calls(2, 0.2), priced("Done.", cost=0.1)] * 3), [work]), runs)
+    script = [priced(ToolCall(made.__name__, {"n": 1}), cost=0.25), priced(ToolCall("work"), cost=0.25)]
+    script += [priced(ToolCall(made.__name__, {"n": 2}), cost=0.25), priced("Done.", cost=0.25)]
+    run = bare(ScriptedModel(script), [made, work]).run_sync("go")
+    assert ended(run) == ("completed", "natural")
+    told = [event.spent_inside for event in run.events if isinstance(event, RoundFinished)]
+    assert told == [pytest.approx(0.5), 0, pytest.approx(0.5), 0]
+    assert (run.spent, run.tallies.spent_inside) == (1.0, pytest.approx(1.0))
+
+
+@pytest.mark.req("KX.2", "KX.11")
+@pytest.mark.parametrize("how", WAYS)
+def test_a_run_that_is_gone_on_with_counts_what_runs_inside_it_have_spent_before(how: str, tmp_path: Path) -> None:
+    def made_by(runs: list[Run]) -> Any:
+        return nested(how, bare(ScriptedModel([*calls(2, 0.4), priced("Done.", cost=0.1)]), [work]), runs)
+
+    before: list[Run] = []
+    tool_before = made_by(before)
+    script = [priced(ToolCall(tool_before.__name__, {"n": n}), cost=0.1) for n in range(3)]
+    store = Store(tmp_path / "runs")
+    whole = bare(ScriptedModel(script[:2]), [tool_before], budget=1.5, max_rounds=1).run_sync("go", store=store)
+    assert whole.spent == 0.1 and [run.spent for run in before] == [pytest.approx(0.9)]
+    first_round = [event for event in whole.events if not type(event).__name__.startswith(("Limit", "RunFinished"))]
+    store.path(whole.id).write_bytes(b"".join(map(encode, first_round)))
+
+    after: list[Run] = []
+    agent = bare(ScriptedModel(script[1:]), [made_by(after)], budget=1.5)
+    run = asyncio.run(recover(whole.id, agent=agent, store=store))
+    assert ended(run) == ("limited", "budget")
+    assert [ended(one) for one in after] == [("limited", "budget")]
+    assert [len(one.rounds) for one in after] == [1], "0.1, 0.9, 0.1 and 0.4 are no less than 1.5"
+    assert run.spent == pytest.approx(0.2) and run.tallies.spent_inside == pytest.approx(1.3)

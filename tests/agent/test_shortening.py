@@ -9,6 +9,7 @@ from runs_by_hand import bare
 
 from agentnb import Agent, Store, ToolCall
 from agentnb.agent.history import RESULT_CHARACTERS
+from agentnb.agent.past_requests import requests_of
 from agentnb.agent.shortening import HEAD, TAIL, shortened
 from agentnb.core.messages import Image, Message, Text, ToolResult
 from agentnb.core.request import Request
@@ -159,3 +160,19 @@ def test_no_tool_of_the_persons_own_can_have_its_name_while_results_are_shortene
     with pytest.raises(InvalidTool, match=r'history="full"'):
         Agent(ScriptedModel([]), tools=[read_tool_result])
     Agent(ScriptedModel([]), tools=[read_tool_result], history="full")
+
+
+@pytest.mark.req("R0.76")
+def test_a_tool_of_that_name_of_the_persons_own_is_offered_and_run_where_nothing_is_shortened() -> None:
+    def read_tool_result(n: int = 0) -> str:
+        """Mine."""
+        return f"mine {n}"
+
+    script = [ToolCall("big"), ToolCall(READ_TOOL, {"n": 1}), "Done."]
+    for tools, told in (([big, read_tool_result], ["big", READ_TOOL]), ([read_tool_result, big], [READ_TOOL, "big"])):
+        model = ScriptedModel(script)
+        run = bare(model, tools, history="full").run_sync("go")
+        assert [names(request) for request in model.requests] == [told] * 3
+        assert model.requests[0].tools == run.tools
+        assert run.rounds[1].results[0].text == "mine 1"
+        assert [seen.request.tools for _, seen in requests_of(run)] == [run.tools] * 3

@@ -137,7 +137,9 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     e.QuestionAnswered: _of_kind(
         e.QuestionAnswered, question_id=names, answer=json_values, declined=st.booleans(), withdrawn=st.booleans()
     ),
-    e.RoundFinished: _of_kind(e.RoundFinished, index=counts, status=st.sampled_from(["success", "error"]), seconds=seconds),
+    e.RoundFinished: _of_kind(
+        e.RoundFinished, spent_inside=seconds, index=counts, status=st.sampled_from(["success", "error"]), seconds=seconds
+    ),
     e.LoopDetected: _of_kind(
         e.LoopDetected,
         rule=words,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from some_events import NOON, Story
 
 from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, ToolCall, user
-from agentnb.core.rounds import Retry, WorkflowRound
+from agentnb.core.rounds import FINAL_ANSWER, Retry, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
@@ -268,3 +269,42 @@ def test_views_of_a_run_grow_with_it() -> None:
 def test_a_run_shows_itself_in_a_line() -> None:
     assert repr(folded(two_rounds())) == "<Run run-1 completed, natural, 2 rounds>"
     assert repr(folded(Story().round(0))) == "<Run run-1 running, 1 round>"
+
+
+def at_a_limit(*last: Any, status: e.RoundStatus = "success", reason: str = FINAL_ANSWER) -> Story:
+    """A run that reached a limit after its first round, and whose last words were asked for."""
+    story = Story().round(0, ONE).answered(ONE, "3").round_over(0).add(e.LimitReached, limit="max_rounds", value=1)
+    return story.round(1, *last, reason=reason).round_over(1, status).over("limited", "max_rounds")
+
+
+def with_a_call_at_last() -> Story:
+    """The last words ask for a tool all the same."""
+    story = Story().round(0, ONE).answered(ONE, "3").round_over(0).add(e.LimitReached, limit="max_rounds", value=1)
+    story.round(1, Text("I count on."), TWO, reason=FINAL_ANSWER).answered(TWO, "no", is_error=True, error_code="cancelled")
+    return story.round_over(1).over("limited", "max_rounds")
+
+
+@pytest.mark.req("K2.2")
+def test_a_run_is_answered_by_words_alone_at_its_end_or_when_they_were_asked_for_at_a_limit() -> None:
+    assert folded(two_rounds()).is_answered
+    assert folded(at_a_limit(Text("This is what I have."))).is_answered
+
+
+@pytest.mark.req("K2.2")
+@pytest.mark.parametrize(
+    "story",
+    [
+        lambda: at_a_limit(Text("I go on."), reason="tool_results"),
+        lambda: at_a_limit(Text(" \n ")),
+        lambda: at_a_limit(),
+        with_a_call_at_last,
+        lambda: Story().round(0, Text("Let me see."), ONE).answered(ONE).round_over(0).over("limited", "max_rounds"),
+        lambda: Story().round(0, Text("Half an ans")).round_over(0).over("cancelled", "cancelled"),
+        lambda: Story().round(0, Text("Half an ans")).round_over(0, "error").over("failed", "error"),
+        lambda: Story().round(0, Text("Again.")).round_over(0).over("stopped", "loop_detected"),
+        lambda: Story().round(0, Text("So far.")),
+        Story,
+    ],
+)
+def test_a_run_that_was_cut_short_is_not_answered(story: Callable[[], Story]) -> None:
+    assert not folded(story()).is_answered

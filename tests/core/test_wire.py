@@ -174,3 +174,26 @@ def test_a_log_of_this_or_an_older_schema_is_read(schema: int) -> None:
 def test_a_field_of_a_later_version_within_the_same_schema_is_passed_over() -> None:
     line = WHOLE[0].replace(b'{"kind":"run_started"', b'{"kind":"run_started","weather":"fine"')
     assert decode_lines(lines_of(line), "run.jsonl") == a_run()[:1]
+
+
+NEWER = (
+    f"run.jsonl was written by a newer agentnb (schema {e.SCHEMA + 1}, this version reads up to {e.SCHEMA}). "
+    "Upgrade with: pip install --upgrade agentnb"
+)
+GONE_ON = encode(e.RunRecovered(seq=3, at=a_run()[0].at, run_id="run-1", schema=e.SCHEMA + 1))
+UNKNOWN = b'{"kind":"weather_turned","seq":4,"sky":"clear"}\n'
+
+
+@pytest.mark.req("KX.10")
+@pytest.mark.parametrize("rest", [b"", UNKNOWN, UNKNOWN + WHOLE[-1], UNKNOWN[:-9], WHOLE[3]], ids=repr)
+@pytest.mark.parametrize("before", [1, 3])
+def test_a_log_on_which_a_newer_version_wrote_on_is_refused_with_what_to_do(before: int, rest: bytes) -> None:
+    with pytest.raises(TraceError) as caught:
+        decode_lines(lines_of(b"".join(WHOLE[:before]) + GONE_ON + rest), "run.jsonl")
+    assert str(caught.value) == NEWER
+
+
+@pytest.mark.parametrize("schema", range(1, e.SCHEMA + 1))
+def test_a_log_on_which_this_or_an_older_version_wrote_on_is_read(schema: int) -> None:
+    events = [*a_run()[:3], e.RunRecovered(seq=3, at=a_run()[0].at, run_id="run-1", schema=schema)]
+    assert decode_lines(lines_of(b"".join(map(encode, events))), "run.jsonl") == events

@@ -15,11 +15,22 @@ import pytest
 from msgspec.structs import replace
 from quick_models import FORMATS, NEVER, PATIENCE, QUICK, REQUEST, WIRES, items_of, quick, reply_of
 
+from agentnb import Agent
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import ToolCall
 from agentnb.core.usage import Usage
-from agentnb.errors import BrokenReply, ContextOverflow, KeyRefused, ModelError, ProviderTrouble, RateLimited, RequestRefused
+from agentnb.errors import (
+    BrokenReply,
+    ContextOverflow,
+    KeyRefused,
+    ModelError,
+    ProviderTrouble,
+    RateLimited,
+    RequestRefused,
+    SettingsError,
+)
 from agentnb.models import RemoteModel, Reply, Retry
+from agentnb.models.estimate import tokens_of_message, tokens_of_request
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE, endpoint_of
 from agentnb.models.remote import MOST_TURNS, models_of
@@ -32,6 +43,7 @@ from agentnb.testing import (
     ErrorInStream,
     LoopbackServer,
     NotJson,
+    Sloppy,
     Stall,
     Status,
     overflow,
@@ -39,6 +51,8 @@ from agentnb.testing import (
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 each_format = pytest.mark.parametrize("wire", FORMATS)
+CARELESS = ("openai", "compatible", "ollama")
+"""Those of whose servers some report no usage."""
 streamed_or_whole = pytest.mark.parametrize("stream", ["yes", "no"])
 
 
@@ -488,3 +502,55 @@ def test_the_name_of_the_model_is_sent_as_it_was_written(wire: str) -> None:
         name = server.model(wire).replace(":loopback?", ":hf.co/some/model:Q4#main?")
         asyncio.run(reply_of(quick(name)))
     assert server.requests[0].body["model"] == "hf.co/some/model:Q4#main"
+
+
+# What it costs where the server counts nothing
+
+
+@pytest.mark.parametrize("wire", CARELESS)
+@streamed_or_whole
+@pytest.mark.req("KX.2", "KX.9")
+def test_where_a_server_counts_nothing_a_price_makes_the_cost_about_right_and_says_that_it_is_a_guess(
+    wire: str, stream: str
+) -> None:
+    with LoopbackServer([Sloppy("x" * 3_500)]) as server:
+        reply = ask(server, wire, stream=stream, price="1000/2000")[-1]
+    used = reply.usage
+    assert used.estimated
+    assert used.input == tokens_of_request(REQUEST) > 0
+    assert used.output == tokens_of_message(reply.message) and 1_000 <= used.output < 1_100
+    assert used.cost == pytest.approx((used.input * 1_000 + used.output * 2_000) / 1e6)
+
+
+@pytest.mark.parametrize("wire", CARELESS)
+@streamed_or_whole
+def test_without_a_price_what_nobody_counted_stays_unknown(wire: str, stream: str) -> None:
+    with LoopbackServer([Sloppy("x" * 3_500)]) as server:
+        used = ask(server, wire, stream=stream)[-1].usage
+    assert (used.input, used.output, used.estimated) == (None, None, False)
+    assert used.cost is None
+
+
+@every_wire
+def test_what_the_server_counted_is_not_guessed_though_there_is_a_price(wire: str) -> None:
+    with LoopbackServer([Answer(["Here."], usage=Usage(700, 30))]) as server:
+        used = ask(server, wire, price="1000/2000")[-1].usage
+    assert (used.input, used.output, used.estimated) == (700, 30, False)
+    assert used.cost == pytest.approx((700 * 1_000 + 30 * 2_000) / 1e6)
+
+
+@pytest.mark.parametrize("wire", CARELESS)
+@pytest.mark.req("KX.2")
+def test_a_budget_holds_with_a_price_though_the_server_counts_nothing(wire: str) -> None:
+    def look(n: int = 0) -> str:
+        return f"seen {n}"
+
+    with LoopbackServer([Sloppy(["x" * 3_500, ToolCall("look", {"n": n})]) for n in range(9)]) as server:
+        agent = Agent(server.model(wire, price="0/1000"), tools=[look], todos=False, guidance="off", budget=2.5)
+        run = agent.run_sync("Go.")
+        assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "budget", 3)
+        assert len(server.requests) == 3
+        assert run.cost is not None and 2.5 <= run.cost < 4 and all(one.usage.estimated for one in run.rounds if one.usage)
+        with pytest.raises(SettingsError, match="budget cannot hold"):
+            Agent(server.model(wire), tools=[look], budget=2.5).run_sync("Go.")
+        assert len(server.requests) == 3

@@ -163,12 +163,14 @@ def test_a_limit_that_is_to_raise_is_one_line_and_the_run_is_kept(clean: Any) ->
 
 
 @pytest.mark.req("K2.2")
-def test_at_a_limit_the_model_may_answer_once_more(clean: Any) -> None:
+def test_at_a_limit_the_model_may_answer_once_more_and_that_is_the_result_of_the_cell(clean: Any) -> None:
     clean.run("model = ScriptedModel([ToolCall('add', {'a': 1}), 'As far as I came: 3.'])")
     cell = clean.run("%%agent -m model -t add --max-rounds 1 --on-limit final_answer\nAdd.")
-    assert cell.status == "ok" and cell.result == {} and cell.printed == ""
-    assert clean.value("run.status, run.text") == "('limited', 'As far as I came: 3.')"
-    assert "As far as I came: 3." in cell.shown
+    assert cell.status == "ok" and cell.printed == ""
+    assert cell.result["text/plain"] == "As far as I came: 3."
+    assert clean.value("run.status, run.is_answered, run.text") == "('limited', True, 'As far as I came: 3.')"
+    assert clean.value("Out[max(Out)] == run.text, type(Out[max(Out)]).__name__") == "(True, 'Answer')"
+    assert "answered with what it had" in cell.shown and "As far as I came" not in cell.shown, "it stands below, once"
 
 
 def test_a_budget_is_refused_where_nobody_knows_the_price_unless_told_otherwise(clean: Any) -> None:
@@ -218,3 +220,21 @@ def test_dry_tells_of_limits_that_were_set_and_else_of_none(clean: Any) -> None:
 def test_the_help_names_each_option(clean: Any) -> None:
     told = AgentMagics.agent_cell.__doc__ or ""
     assert [name for name in OPTIONS if name not in told] == []
+
+
+LAST_WORDS = """
+from agentnb import ToolCall
+from agentnb.models import ScriptedModel
+adds = [ToolCall('add', {'a': 1})]
+blank = ScriptedModel([adds, ' '])
+cut, talks = ScriptedModel([['I add.', *adds], 'Never.']), ScriptedModel([adds, ['I add on.', *adds]])
+"""
+
+
+@pytest.mark.req("K2.2")
+@pytest.mark.parametrize(("model", "on_limit"), [("cut", "stop"), ("blank", "final_answer"), ("talks", "final_answer")])
+def test_what_was_cut_short_at_a_limit_is_no_result(clean: Any, model: str, on_limit: str) -> None:
+    assert clean.run(LAST_WORDS).status == "ok"
+    cell = clean.run(f"%%agent -t add -m {model} --max-rounds 1 --on-limit {on_limit}\nGo.")
+    assert (cell.status, cell.result) == ("ok", {})
+    assert clean.value("run.status, run.is_answered") == "('limited', False)"

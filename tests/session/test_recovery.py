@@ -17,12 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from killed_runs import Following, run_in, tools_in
 
-from agentnb import Run, Store, load_trace, recover
+from agentnb import Agent, Run, Store, ToolCall, load_trace, recover, tool
 from agentnb.agent.past_requests import requests_of
 from agentnb.core import events as e
 from agentnb.core.request import Request
 from agentnb.core.rounds import INTERRUPTED
 from agentnb.core.wire import encode
+from agentnb.models import ScriptedModel
 
 CUTS = 60
 each_scene = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
@@ -140,3 +141,48 @@ def test_whatever_a_run_did_it_can_be_gone_on_with_after_any_event_and_again(pla
             run = _recovered(replace(plan, died=len(died)), run, store)
             assert_whole(store.path(run.id), run, died)
             assert run.times_recovered == before + 1
+
+
+ORDERS: dict[str, tuple[list[str], int, list[str | None], list[int]]] = {
+    "in the second of three": (["one"] * 3, 1, [None, INTERRUPTED, None], [2]),
+    "before the first was over": (["one"] * 3, 0, [INTERRUPTED, None, None], [1, 2]),
+    "in the last": (["one"] * 3, 2, [None, None, INTERRUPTED], []),
+    "in the only one that waits for the person, before those that were asked for before it": (
+        ["one", "waits", "one"],
+        0,
+        [None, INTERRUPTED, None],
+        [0, 2],
+    ),
+    "after it": (["one", "waits", "one"], 1, [INTERRUPTED, None, None], [2]),
+    "in one that was to run before those side by side": (["beside", "one", "beside"], 0, [None, INTERRUPTED, None], [0, 2]),
+    "in those side by side": (["beside", "one", "beside"], 1, [INTERRUPTED, None, INTERRUPTED], []),
+}
+"""The tools of one reply, how many of its calls had ended when the process died, how each was answered, which were run then."""
+
+
+@pytest.mark.req("KX.11", "KX.12")
+@pytest.mark.parametrize("where", ORDERS)
+def test_of_the_calls_of_one_reply_only_those_that_were_running_are_told_as_interrupted(where: str, tmp_path: Path) -> None:
+    ran: list[int] = []
+
+    async def one(n: int) -> str:
+        ran.append(n)
+        return f"made {n}"
+
+    async def waits(n: int) -> str:
+        return await one(n)
+
+    async def beside(n: int) -> str:
+        return await one(n)
+
+    tools = [one, tool(blocking=True)(waits), tool(parallel_safe=True)(beside)]
+    kinds, ended, codes, run_then = ORDERS[where]
+    calls = [ToolCall(name, {"n": n}) for n, name in enumerate(kinds)]
+    whole = Agent(ScriptedModel([calls, "Done."]), tools=tools, todos=False).run_sync("Go.")
+    finished = [place for place, event in enumerate(whole.events) if isinstance(event, e.ToolFinished)]
+    path = cut(whole.events[: finished[ended]], tmp_path)
+    ran.clear()
+    run = asyncio.run(recover(path, tools=tools, model=ScriptedModel(["Done."])))
+    assert_whole(path, run, whole.events[: finished[ended]])
+    assert (run.status, [result.error_code for result in run.rounds[0].results]) == ("completed", codes)
+    assert sorted(ran) == run_then

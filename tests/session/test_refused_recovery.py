@@ -62,6 +62,24 @@ def test_a_log_of_a_newer_schema_is_refused(died: Path) -> None:
     assert_refused(died, TraceError, "written by a newer agentnb .*pip install --upgrade agentnb")
 
 
+@pytest.mark.parametrize("rest", [b"", b'{"kind":"weather_turned","seq":9,"sky":"clear"}\n', b'{"kind":"weather'], ids=repr)
+def test_a_log_on_which_a_newer_version_has_gone_on_is_refused(died: Path, rest: bytes) -> None:
+    events = load_trace(died).events
+    newer = e.RunRecovered(seq=len(events), at=events[-1].at, run_id=events[0].run_id, schema=e.SCHEMA + 1)
+    died.write_bytes(died.read_bytes() + encode(newer) + rest)
+    assert_refused(died, TraceError, "written by a newer agentnb .*pip install --upgrade agentnb")
+
+
+@pytest.mark.parametrize("given", [None, 7, [], {}], ids=repr)
+def test_what_is_no_run_is_refused(given: Any) -> None:
+    with pytest.raises(SettingsError, match=r"is no run. Give a run, its id, or the path of its log"):
+        again(given)
+
+
+def test_what_is_no_agent_is_refused(died: Path) -> None:
+    assert_refused(died, SettingsError, "is no Agent", agent="scripted:script")
+
+
 def test_a_log_without_a_whole_event_and_what_is_no_log_are_refused(died: Path) -> None:
     first = died.read_bytes().splitlines()[0]
     for data, said in (

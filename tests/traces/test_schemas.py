@@ -10,6 +10,7 @@ import pytest
 
 from agentnb import Agent, Run, Store, load_trace, load_traces, save_trace, tables
 from agentnb.core import events as e
+from agentnb.core.wire import encode
 from agentnb.display.html import run_html
 from agentnb.errors import TraceError
 from agentnb.models import ScriptedModel
@@ -99,3 +100,25 @@ def test_among_other_logs_one_of_a_later_version_is_left_out_and_said_so(newer: 
         with pytest.warns(UserWarning, match=r"Left out: .*written by a newer agentnb .*pip install --upgrade agentnb"):
             assert load_traces(source) == [run]
     assert [one.id for one in store.summaries()] == [run.id]
+
+
+@pytest.fixture
+def gone_on_by_newer(tmp_path: Path) -> Path:
+    """A log of this version, on which a later one has gone on after a crash."""
+    begun = Agent(ScriptedModel(["Done."])).run_sync("Go").events[:3]
+    taken_up = e.RunRecovered(seq=3, at=begun[-1].at, run_id=begun[0].run_id, schema=e.SCHEMA + 1)
+    rest = {"kind": "weather_turned", "seq": 4, "sky": "clear"}
+    path = tmp_path / f"{begun[0].run_id}.jsonl"
+    path.write_bytes(b"".join(map(encode, [*begun, taken_up])) + json.dumps(rest).encode() + b"\n")
+    return path
+
+
+def test_a_log_on_which_a_later_version_has_gone_on_is_refused_with_what_to_do_and_stays_as_it_is(
+    gone_on_by_newer: Path,
+) -> None:
+    path = gone_on_by_newer
+    before = path.read_bytes()
+    for load in (lambda: load_trace(path), lambda: load_traces(path), lambda: Store(path.parent).load(path.stem)):
+        with pytest.raises(TraceError, match=r"written by a newer agentnb \(schema .*pip install --upgrade agentnb"):
+            load()
+    assert path.read_bytes() == before
