@@ -122,13 +122,15 @@ def key(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[KEY=VALUE ...]: what cells get that do not say otherwise"""
+    """[KEY=VALUE ...]: what cells get that do not say otherwise; alone it shows all"""
+    changed = []
     for word in _words(rest):
         key, equals, value = word.partition("=")
         if not equals:
             raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
         session.set_default(key, value)
-    print("\n".join(default_lines(session)))
+        changed.append(key)
+    print("\n".join(default_lines(session, changed or session.defaults)))
 
 
 def history(session: Session, shell: InteractiveShell, rest: str) -> None:

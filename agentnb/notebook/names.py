@@ -7,6 +7,7 @@ import keyword
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 from agentnb.agent import history
@@ -16,11 +17,10 @@ from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model
 from agentnb.session.recovery import names_of_tools
-from agentnb.tools.ask_person import ask_person
 from agentnb.tools.function import as_tool
 
-BUILT_IN_TOOLS = (ask_person,)
-"""Tools that a run may have had although this notebook has not imported them yet."""
+BUILT_IN_TOOLS = {"ask_person": "agentnb.tools.ask_person"}
+"""Tools that a run may have had although this notebook has not imported them yet, and where they are."""
 
 
 def words_of(groups: Iterable[Iterable[str]] | None) -> list[str]:
@@ -88,8 +88,14 @@ def tools_again(run: Run, given: Iterable[Any], variables: Mapping[str, Any]) ->
 
 def _may_be_called(name: str, variables: Mapping[str, Any]) -> Iterator[Any]:
     known = dict(variables)
-    values = [known.get(name), *(known[one] for one in tool_names(known)), BUILT_IN_TOOLS]
+    values = [known.get(name), *(known[one] for one in tool_names(known)), *_built_in(name)]
     return (one for value in values for one in _flat(value))
+
+
+def _built_in(name: str) -> Iterator[Any]:
+    """The tool of agentnb's own that is called so: loaded when it is asked for, for reading its docstring takes a library."""
+    if name in BUILT_IN_TOOLS:
+        yield getattr(import_module(BUILT_IN_TOOLS[name]), name)
 
 
 def _flat(value: Any) -> Iterator[Any]:

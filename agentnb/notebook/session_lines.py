@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import islice
 
 from agentnb.display.text import run_text
@@ -21,9 +22,9 @@ def status_lines(session: Session) -> list[str]:
     return lines
 
 
-def default_lines(session: Session) -> list[str]:
-    """Each default as it is set, and what of the session's budget is spent."""
-    return [f"{key}={value}{_explained(session, key, value)}" for key, value in session.defaults.items()]
+def default_lines(session: Session, keys: Collection[str]) -> list[str]:
+    """Each of these defaults as it is set; of the session's budget also what of it is spent."""
+    return [f"{key}={value}{_explained(session, key, value)}" for key, value in session.defaults.items() if key in keys]
 
 
 def _left_behind(session: Session) -> list[str]:

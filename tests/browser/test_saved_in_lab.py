@@ -58,7 +58,10 @@ def test_somebody_without_a_kernel_reads_all_of_it(lab: Any, saved: Path) -> Non
     lab.open_untrusted(saved.name)
     lab._end_kernels()
     assert not lab.trusts(FIRST_RUN)
+    lab.output(FIRST_RUN).scroll_into_view_if_needed()  # what is far away, JupyterLab hides
     run = lab.output(FIRST_RUN).locator(".agentnb-run")
+    shown = "chip => chip.innerText !== ''"
+    lab.page.wait_for_function(shown, arg=run.locator(".agentnb-chip").element_handle())
     assert run.locator(".agentnb-chip").inner_text() == "✓ Done"
     told = run.locator(".agentnb-head").inner_text()
     assert "6 rounds" in told and "tokens" in told and "simulated:disciplined" in told
