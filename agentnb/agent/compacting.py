@@ -49,28 +49,26 @@ class Compacting:
         self._log = log
         self._spared = spared
 
-    async def before_request(self) -> None:
-        """Compact the conversation if the request of the open round would be too long."""
+    def why_due(self) -> WhyCompacted | None:
+        """Why the conversation has to be compacted before the request of the open round is made, if it has to be."""
         history, run = self._history, self._log.run
         if not history.compacts:
-            return
+            return None
         window = history.window or (traits_of(self._calls.model).context_window if history.share is not None else None)
         if window is None and history.compact_above is None:
-            return
+            return None
         self._conversation.take_in(run)
         tokens = self._conversation.tokens(run) if window is not None else None
-        why = why_due(history, len(self._conversation.messages), tokens, window)
-        if why is not None:
-            await self._compact(why)
+        return why_due(history, len(self._conversation.messages), tokens, window)
 
     async def after_overflow(self) -> bool:
         """The provider refused the request as too long: compact what there is. False if that cannot make it shorter."""
         if not self._history.compacts or any(one.why == "overflow" for one in self._log.run.last_round.compactions):
             return False
-        return await self._compact("overflow")
+        return await self.compact("overflow")
 
-    async def _compact(self, why: WhyCompacted) -> bool:
-        """Whether there was something to replace."""
+    async def compact(self, why: WhyCompacted) -> bool:
+        """Have a summary written and sent from now on. False if there is nothing to replace."""
         conversation, run = self._conversation, self._log.run
         messages = conversation.messages
         start = start_of_recent(messages, self._history.keep_recent, recent_tokens(messages) if why != "messages" else None)

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, islice
 from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
@@ -230,8 +229,9 @@ class Loop:
 
     async def _heard(self, may_call: bool) -> Message:
         run = self._log.run
-        await self._compacting.before_request()
-        self._purse.settle(run.spent)
+        if (why := self._compacting.why_due()) is not None:
+            await self._compacting.compact(why)
+            self._purse.settle(run.spent)
         try:
             return await self._calls.reply(self._conversation.request(run, said_in_passing(run), may_call=may_call))
         except ContextOverflow:
@@ -245,9 +245,12 @@ class Loop:
 
         ``given``: how much of it stands in the log already.
         """
-        run = self._log.run
-        said = chain(first, filter(None, (guide(run) for guide in self._rules.guides)))
-        for guidance in islice(said, given, None):
+        run, said = self._log.run, [*first]
+        for guide in self._rules.guides:
+            guidance = guide(run)
+            if guidance is not None:
+                said.append(guidance)
+        for guidance in said[given:]:
             self._log.emit(e.GuidanceGiven, guidance=guidance)
 
     def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
@@ -428,7 +431,8 @@ class Loop:
         index = self._log.run.last_round.index
         run, seconds = self._log.run, perf_counter() - self._round_started
         self._purse.settle(run.spent)
-        inside = round(self._purse.by_others() - run.tallies.spent_inside, 9)
+        others = self._purse.by_others()
+        inside = round(others - run.tallies.spent_inside, 9) if others > 0.0 else 0.0
         self._log.emit(e.RoundFinished, index=index, status=status, seconds=seconds, spent_inside=max(0.0, inside))
 
     def _finish_run(self, status: e.Status, stop_reason: str) -> None:

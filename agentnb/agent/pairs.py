@@ -14,11 +14,12 @@ def answers(calls: Sequence[ToolCall], message: Message | None) -> Message:
     lost, and those that are of no call, or the second of one, are left out.
     """
     parts = () if message is None else message.parts
-    if len(parts) == len(calls) and all(
-        type(part) is ToolResult and part.call_id == call.id for part, call in zip(parts, calls, strict=True)
-    ):
-        assert message is not None
-        return message
+    if message is not None and len(parts) == len(calls):
+        for part, call in zip(parts, calls, strict=True):  # in plain steps: this is done in every round
+            if type(part) is not ToolResult or part.call_id != call.id:
+                break
+        else:
+            return message
     found = {part.call_id: part for part in reversed(parts) if isinstance(part, ToolResult)}
     results = [found.get(call.id) or _lost(call) for call in calls]
     others = [part for part in parts if not isinstance(part, ToolResult)]

@@ -51,13 +51,22 @@ def repo_root(folder: Path) -> Path:
     All links on the way are followed first.
     """
     # Of os, for these raise nothing: neither without permission nor in links that go round.
-    here = Path(os.path.realpath(folder))
-    return next((root for root in (here, *here.parents) if os.access(root / ".git", os.F_OK)), here)
+    here = found = os.path.realpath(folder)
+    # As text, not as paths: this is done at the beginning of every run.
+    while not os.access(f"{found}/.git", os.F_OK):
+        above, _ = os.path.split(found)
+        if above == found:
+            return Path(here)
+        found = above
+    return Path(found)
 
 
 def _text(root: Path, file: str) -> str:
     """The instructions in this file; empty if it has none for us."""
-    path = Path(os.path.realpath(root / file))
+    name = f"{root}/{file}"
+    if not os.access(name, os.F_OK):
+        return ""
+    path = Path(os.path.realpath(name))
     try:
         # Only a plain file: to open a pipe would wait for whoever writes to it.
         if not (path.is_relative_to(root) and path.is_file()):

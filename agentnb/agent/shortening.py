@@ -16,13 +16,22 @@ def shortened(message: Message, most: int) -> Message:
 
     The very message if there is none.
     """
-    if not any(_is_long(part, most) for part in message.parts):
+    for part in message.parts:  # in plain steps: this is done in every round
+        if _is_long(part, most):
+            break
+    else:
         return message
     return Message(message.role, tuple([_shortened(part, most) if _is_long(part, most) else part for part in message.parts]))
 
 
 def _is_long(part: AnyPart, most: int) -> bool:
-    return type(part) is ToolResult and sum([len(one.text) for one in part.parts if type(one) is Text]) > most
+    if type(part) is not ToolResult:
+        return False
+    length = 0
+    for one in part.parts:
+        if type(one) is Text:
+            length += len(one.text)
+    return length > most
 
 
 def _shortened(result: AnyPart, most: int) -> ToolResult:

@@ -18,7 +18,7 @@ from agentnb.agent.clock import Clock, seconds_taken
 from agentnb.agent.conversation import Conversation, said_in_passing
 from agentnb.agent.dispatch import Dispatch
 from agentnb.agent.failures import cancelled
-from agentnb.agent.history import as_sent_then
+from agentnb.agent.history import History, as_sent_then
 from agentnb.agent.loop import Loop
 from agentnb.agent.policies.limits import WithinBudget
 from agentnb.agent.prompts import prompt as prompt_file
@@ -127,7 +127,7 @@ def begin(
         rules = rules._replace(policies=(*rules.policies, WithinBudget(purse)))
     loop = Loop(
         model=model,
-        conversation=conversation_of(first) if isinstance(first, RunStarted) else conversation_so_far(log.run),
+        conversation=conversation_of(first, agent.sends) if isinstance(first, RunStarted) else conversation_so_far(log.run),
         dispatch=Dispatch(toolbox, log, folder_of(agent, task), call_sync, rules.gates, todos, keys, asking),
         rules=rules,
         log=log,
@@ -144,10 +144,10 @@ def begin(
     return loop, loop.run(first, open_log)
 
 
-def conversation_of(started: RunStarted) -> Conversation:
-    """What prepares the requests of this run."""
+def conversation_of(started: RunStarted, sends: History | None = None) -> Conversation:
+    """What prepares the requests of this run; ``sends``: its history, where that need not be read from the log."""
     drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
-    history = as_sent_then(started.settings.get("history"))
+    history = as_sent_then(started.settings.get("history")) if sends is None else sends
     tools = started.tools
     if history.result_characters is not None and tools:
         tools = (*tools, READ_SPEC)
@@ -315,10 +315,16 @@ def system_prompt(agent: Agent, toolbox: Toolbox, folder: Path) -> str:
     """
     parts: Iterable[str] = (
         prompt_file("system") if agent.system is None else agent.system.strip(),
-        settings.without_secrets(repo_instructions(folder).section, settings.secrets()) if agent.instructions else "",
+        _instructions(folder) if agent.instructions else "",
         "" if len(toolbox) else prompt_file("no_tools"),
     )
     return encodable("\n\n".join(part for part in parts if part))
+
+
+def _instructions(folder: Path) -> str:
+    """What the repository says, without keys that stand in it."""
+    section = repo_instructions(folder).section
+    return settings.without_secrets(section, settings.secrets()) if section else ""
 
 
 def as_prompt(prompt: str | Message) -> Message:

@@ -66,9 +66,11 @@ class Tallies:
 
     def conduct(self, one: WorkflowRound, repeats: bool) -> Conduct:
         """What a round that is about to be over did, also beside the last. ``repeats``: whether its answer was given before."""
-        return one.conduct._replace(
-            repeats=repeats, made_again=self.failures.made_again(one), failed_again=self.failures.failed_again(one)
-        )
+        conduct, failures = one.conduct, self.failures
+        if failures.tools:
+            again = {"made_again": failures.made_again(one), "failed_again": failures.failed_again(one)}
+            return conduct._replace(repeats=repeats, **again)
+        return conduct._replace(repeats=repeats) if repeats else conduct  # as nearly always
 
     def ended(self, one: WorkflowRound, same_batch: bool) -> None:
         """A round is over."""

@@ -39,7 +39,9 @@ class ToolFailures:
 
     def ended(self, one: WorkflowRound) -> None:
         """A round is over."""
-        failed = [record for record in one.records if is_failure(record)]
+        failed = [
+            record for record in one.records if record.result is not None and record.result.is_error and is_failure(record)
+        ]
         if not failed and not self.tools and not self.in_a_row:
             return  # as nearly always
         self.rounds += bool(failed)
