@@ -325,7 +325,9 @@ print("done")
 def test_a_script_ends_without_a_word_of_warning(wire: str) -> None:
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT.replace("WIRE", wire)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
+    # Of steps that took long asyncio tells in this mode: importing a library on a busy machine is one.
+    told = [line for line in done.stderr.splitlines() if not line.startswith("Executing <Task")]
+    assert (done.stdout, told, done.returncode) == ("done\n", [], 0)
 
 
 def test_providers_that_share_a_key_share_a_limiter() -> None:
