@@ -101,7 +101,7 @@ class Conversation:
         self._taken = len(stored)
         if self._failed:
             self._leave_out_failed(run)
-        if run.compacted is not self._compacted:
+        if run.compacted is not None and run.compacted is not self._compacted:
             self._begin_anew(run, run.compacted)
 
     def request(self, run: Run, said_in_passing: str = "", *, may_call: bool = True) -> Request:
@@ -221,15 +221,12 @@ class Conversation:
             message = self._messages[-1] = merged(last, message)
         self._open = message.calls if message.role == "assistant" else ()
 
-    def _begin_anew(self, run: Run, compacted: Compacted | None) -> None:
+    def _begin_anew(self, run: Run, compacted: Compacted) -> None:
         """Prepare what was taken in already once more, now that a summary stands in the place of its middle."""
         self._compacted = compacted
         self._messages, self._origins, self._kept, self._sent, self._open = [], [], {}, 0, ()
         self._estimate.keep(0)
         taken = self._taken
-        if compacted is None:
-            self._take_again(run, 0, taken)
-            return
         self._failed = [index for index in self._failed if index >= compacted.kept]
         self._take_again(run, 0, compacted.first)
         if compacted.text:

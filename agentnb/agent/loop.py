@@ -428,12 +428,13 @@ class Loop:
         self._log.close()
 
     def _finish_round(self, status: e.RoundStatus) -> None:
-        index = self._log.run.last_round.index
         run, seconds = self._log.run, perf_counter() - self._round_started
         self._purse.settle(run.spent)
         others = self._purse.by_others()
         inside = round(others - run.tallies.spent_inside, 9) if others > 0.0 else 0.0
-        self._log.emit(e.RoundFinished, index=index, status=status, seconds=seconds, spent_inside=max(0.0, inside))
+        self._log.emit(
+            e.RoundFinished, index=run.last_round.index, status=status, seconds=seconds, spent_inside=max(0.0, inside)
+        )
 
     def _finish_run(self, status: e.Status, stop_reason: str) -> None:
         while self._take_command() is not None:
