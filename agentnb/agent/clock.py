@@ -6,22 +6,18 @@ import asyncio
 from collections.abc import Callable, Iterable
 from time import perf_counter
 
-from agentnb.core.events import AnyEvent, CommandReceived, QuestionAnswered, QuestionAsked, RunRecovered
+from agentnb.core.events import AnyEvent, RunRecovered
+from agentnb.core.waits import Waits
 
 
 def seconds_taken(events: Iterable[AnyEvent]) -> float:
     """What a run has taken until its last event, as a clock would have counted it, in all the processes that made it."""
-    taken, waits, before = 0.0, 0, None
+    taken, waits, before = 0.0, Waits(), None
     for event in events:
         if before is not None and not waits and not isinstance(event, RunRecovered):
             taken += (event.at - before).total_seconds()
         before = event.at
-        if isinstance(event, QuestionAsked) or (isinstance(event, CommandReceived) and event.command == "pause"):
-            waits += 1
-        elif isinstance(event, QuestionAnswered) or (isinstance(event, CommandReceived) and event.command == "resume"):
-            waits = max(0, waits - 1)
-        elif isinstance(event, RunRecovered):
-            waits = 0  # whoever waited has died
+        waits.take(event)
     return taken
 
 

@@ -73,7 +73,7 @@ class Compacting:
         messages = conversation.messages
         start = start_of_recent(messages, self._history.keep_recent, recent_tokens(messages) if why != "messages" else None)
         before = run.compacted
-        if start is None or start - 1 <= _is_summary(messages[1], before):
+        if start is None or start - 1 <= conversation.is_summary(messages[1]):
             return False
         if why == "share" and self._was_just_done() and not is_worth_it(messages, start, conversation.tokens(run)):
             return False
@@ -117,8 +117,3 @@ class Compacting:
             return "", used, self._spared(encodable(f"{type(error).__name__}: {error}"))
         words = "" if reply is None else reply.message.text
         return (words, used, "") if words.strip() else ("", used, NO_WORDS)
-
-
-def _is_summary(message: Message, before: Compacted | None) -> bool:
-    """Whether the message is the summary of the last time, and nothing more."""
-    return before is not None and bool(before.text) and message.text.startswith(before.text)

@@ -25,7 +25,7 @@ from agentnb.core.request import Request, Sent
 from agentnb.core.run import Run
 from agentnb.core.todos import has_open, headed
 from agentnb.core.tool_spec import ToolSpec
-from agentnb.models.estimate import RunningEstimate, tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
+from agentnb.models.estimate import RunningEstimate, tokens_of_message, tokens_of_request
 from agentnb.tools.read_result import SPEC as READ_SPEC
 
 WhyLeftOut: TypeAlias = Literal["workflow_mode", "failed_round"]
@@ -69,7 +69,7 @@ class Conversation:
         """What was said in passing at the end of the last request."""
         self.truncated_by = 0
         """How many messages the last request left out because there were too many."""
-        self._estimate = RunningEstimate(tokens_of_text(system) + tokens_of_tools(self._first_tools))
+        self._estimate = RunningEstimate(system, self._first_tools)
 
     @property
     def messages(self) -> list[Message]:
@@ -91,14 +91,12 @@ class Conversation:
 
         In this order also where both come at once: what was seen of messages must not depend on how often this is called.
         """
-        stored = run.messages
-        for index in range(self._taken, len(stored)):
-            message = stored[index]
-            if self._leaves_out(message, run):
+        for index, message in enumerate(run.messages[self._taken :], start=self._taken):
+            if self._drops_text and self._leaves_out(message, run):
                 self._left_out[index] = "workflow_mode"
             else:
                 self._take(index, message)
-        self._taken = len(stored)
+            self._taken = index + 1
         if self._failed:
             self._leave_out_failed(run)
         if run.compacted is not None and run.compacted is not self._compacted:
@@ -114,12 +112,12 @@ class Conversation:
         tools, settings = self._tools if self._shortens else self._first_tools, self._settings
         if not may_call and tools:
             settings = {**settings, "tool_choice": "none"}
-        self.passing = said_in_passing
-        messages = self._as_sent(said_in_passing)
+        items, kept = self._as_sent()
         if self.truncated_by and has_open(run.todos):  # the calls that wrote the list may be among what is left out
-            self.passing = "\n\n".join([headed(run.todos), *([said_in_passing] if said_in_passing else [])])
-            messages = self._as_sent(self.passing)
-        return Request(self._system, messages, tools, settings)
+            said_in_passing = "\n\n".join([headed(run.todos), *([said_in_passing] if said_in_passing else [])])
+        self.passing = said_in_passing
+        last = _with(items[-1], said_in_passing) if said_in_passing else None
+        return Request(self._system, Sent(items, len(items), last, kept), tools, settings)
 
     def tokens(self, run: Run) -> int:
         """About how many tokens the next request is: as the provider counted the last one, and what has come since."""
@@ -147,7 +145,8 @@ class Conversation:
         """The place in the stored conversation of a prepared message."""
         return self._origins[prepared] if prepared < len(self._origins) else self._taken
 
-    def _as_sent(self, said_in_passing: str) -> Sent:
+    def _as_sent(self) -> tuple[list[Message], dict[Any, Any]]:
+        """The messages of the next request but for what is said in passing, and what was made of them before."""
         items, kept = self._messages, self._kept
         if self._open:  # somebody else's history: calls at its end, and no results
             items, kept = [*items, answers(self._open, None)], {}
@@ -156,12 +155,11 @@ class Conversation:
         if most is not None and len(items) > most and (fewer := self._fewer(items, most)) is not None:
             items, kept = fewer, {}
         self._sent = max(self._sent, len(self._messages))
-        last = _with(items[-1], said_in_passing) if said_in_passing else None
-        return Sent(items, len(items), last, kept)
+        return items, kept
 
     def _fewer(self, items: list[Message], most: int) -> list[Message] | None:
         """The first message, a summary behind it, and the newest; None if that would break a pair of call and result."""
-        summary = items[1] if self._is_summary(items[1]) else None
+        summary = items[1] if self.is_summary(items[1]) else None
         plain = items if summary is None else [items[0], *items[2:]]
         cut = truncated(plain, most if summary is None else max(2, most - 1))
         if cut is plain or not are_whole(cut):
@@ -169,14 +167,14 @@ class Conversation:
         self.truncated_by = len(plain) - len(cut)
         return _alternating(cut, summary)
 
-    def _is_summary(self, message: Message) -> bool:
+    def is_summary(self, message: Message) -> bool:
         """Whether it is the summary of the conversation, and nothing more."""
         compacted = self._compacted
         return compacted is not None and message.role == "assistant" and message.parts == (Text(compacted.text),)
 
     def _leaves_out(self, message: Message, run: Run) -> bool:
         """Whether these are words that workflow mode went on from, and that are not to be sent again."""
-        if not self._drops_text or message.role != "assistant" or message.calls:
+        if message.role != "assistant" or message.calls:
             return False
         return run.open_round is not None and run.open_round.reason == "workflow_mode"
 
@@ -195,31 +193,29 @@ class Conversation:
 
         Of replies in a row the calls are answered together, behind the last.
         """
-        parts = tuple([part for part in message.parts if not is_empty(part)])
-        if not parts or (
-            type(parts[0]) is Thinking and all(type(part) is Thinking for part in parts)
-        ):  # thoughts that nothing follows are no message
-            self._empty[index] = message
-            return
-        if len(parts) < len(message.parts):
-            self._empty[index] = Message(message.role, tuple(filter(is_empty, message.parts)))
-            message = Message(message.role, parts)
+        told = _without_empty(message)
+        if told is not message or not told.parts:
+            self._empty[index] = Message(message.role, tuple(filter(is_empty, message.parts))) if told.parts else message
+            if not told.parts:
+                return
+            message = told
         if message.role != "assistant" and (self._open or message.role == "tool"):
             message = answers(self._open, message)
         if message.parts:
             self._put(index, message)
 
     def _put(self, index: int, message: Message) -> None:
-        last = self._messages[-1] if self._messages else None
-        if last is None or (last.role == "assistant") != (message.role == "assistant"):
-            self._messages.append(message)
+        by_model = message.role == "assistant"
+        messages = self._messages
+        if not messages or (messages[-1].role == "assistant") != by_model:
+            messages.append(message)
             self._origins.append(index)
         else:
-            if self._sent == len(self._messages):
+            if self._sent == len(messages):
                 # Requests already sent are views of this list: what they show must not change.
-                self._messages = self._messages.copy()
-            message = self._messages[-1] = merged(last, message)
-        self._open = message.calls if message.role == "assistant" else ()
+                self._messages = messages = messages.copy()
+            message = messages[-1] = merged(messages[-1], message)
+        self._open = message.calls if by_model else ()
 
     def _begin_anew(self, run: Run, compacted: Compacted) -> None:
         """Prepare what was taken in already once more, now that a summary stands in the place of its middle."""
@@ -270,6 +266,20 @@ class Conversation:
 def _with(last: Message, said_in_passing: str) -> Message:
     """The last message of a request, which is never the assistant's, with the reminder as a part of its own."""
     return Message(last.role, (*last.parts, Text(system_reminder(said_in_passing))))
+
+
+def _without_empty(message: Message) -> Message:
+    """What of it there is to send; the very message where that is all of it."""
+    for part in message.parts:  # in plain steps: this is done in every round
+        kind = type(part)
+        if kind is Thinking or (kind is Text and is_empty(part)):
+            break
+    else:
+        return message
+    parts = tuple([part for part in message.parts if not is_empty(part)])
+    if all(type(part) is Thinking for part in parts):  # thoughts that nothing follows are no message
+        parts = ()
+    return message if len(parts) == len(message.parts) else Message(message.role, parts)
 
 
 def _all_failed(message: Message) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -55,12 +55,12 @@ class Dispatch:
         self._asking = asking or Asking(log, can_ask=False)
         self._unanswered: set[str] = set()
 
-    async def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
+    def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> Awaitable[None]:
         """Admit all calls in order, then run them: those that wait for the person, then one by one, then side by side.
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
-        await self._run_admitted([call for call in calls if self._admit(call)], check_stop)
+        return self._run_admitted([call for call in calls if self._admit(call)], check_stop)
 
     async def _run_admitted(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         together: list[tuple[ToolCall, Tool]] = []
@@ -72,11 +72,9 @@ class Dispatch:
             else:
                 await self._run_one(call, tool)
                 check_stop()
-        if len(together) == 1:
-            await self._run_one(*together[0])
-        elif together:
-            await self._run_together(together)
-        check_stop()
+        if together:
+            await (self._run_together(together) if len(together) > 1 else self._run_one(*together[0]))
+            check_stop()
 
     async def go_on(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer these calls of the open round, which another process has left open when it died.
@@ -172,7 +170,10 @@ class Dispatch:
         traceback = ""
         started = perf_counter()
         try:
-            outcome = await _within(tool.timeout, tool, call, context, asker)
+            if tool.timeout is None:
+                outcome = await tool.run(call.arguments, context)
+            else:
+                outcome = await _within(tool.timeout, tool, call, context, asker)
         except NotAnswered as error:
             outcome = failures.not_answered(error)
         except asyncio.CancelledError as error:
@@ -219,9 +220,7 @@ def _without_secrets(result: ToolResult, secrets: Sequence[str]) -> ToolResult:
     return msgspec.structs.replace(result, parts=parts)
 
 
-async def _within(seconds: float | None, tool: Tool, call: ToolCall, context: ToolContext, asker: CallAsker) -> ToolOutcome:
-    if seconds is None:
-        return await tool.run(call.arguments, context)
+async def _within(seconds: float, tool: Tool, call: ToolCall, context: ToolContext, asker: CallAsker) -> ToolOutcome:
     try:
         async with asyncio.timeout(seconds) as limit:
             time_limit.set(limit)  # a plain tool that waits for its thread stops this clock

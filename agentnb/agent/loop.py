@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
 from agentnb.agent.clock import Clock
+from agentnb.agent.closing import check_within_limits, described, note_stop
 from agentnb.agent.compacting import Compacting
 from agentnb.agent.conversation import Conversation, said_in_passing
 from agentnb.agent.dispatch import PATIENCE, Dispatch
@@ -22,6 +23,7 @@ from agentnb.agent.policies import Continue, Rules, Stop, Verdict, decide
 from agentnb.agent.policies.ending import ASKED_FOR_TOOLS
 from agentnb.agent.prompts import prompt
 from agentnb.agent.purse import Purse, current_purse
+from agentnb.agent.taking_up import guidance_of, verdict_again
 from agentnb.agent.todo_check import TodoCheck
 from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
@@ -30,14 +32,12 @@ from agentnb.core.log import EventLog, Writer
 from agentnb.core.messages import Message, encodable
 from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
 from agentnb.core.run import Run
-from agentnb.errors import AgentnbError, ContextOverflow, ModelError, RunLimited, StoreError
+from agentnb.errors import AgentnbError, ContextOverflow, ModelError, StoreError
 from agentnb.models.model import Model
 from agentnb.settings import without_secrets
 
 OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]
 """What happens at a limit: the run ends, the model answers once more without tools, or a `RunLimited` is raised."""
-OF_THE_REPLY = "reply"
-"""Where an error lies that is a verdict on the reply: it is reached again from the same rounds."""
 
 
 class Loop:
@@ -144,7 +144,7 @@ class Loop:
         if run.open_round is not None:
             await self._go_on(run.open_round)
             self._todos.look()
-        return self._verdict_again() if run.rounds else Continue("prompt")
+        return verdict_again(self._rules.policies, run) if run.rounds else Continue("prompt")
 
     async def _go_on(self, current: WorkflowRound) -> None:
         """Bring the round to its end in the middle of which another process died."""
@@ -154,7 +154,8 @@ class Loop:
         elif current.reply is None and is_last:
             await self._answer_at_last(self._reply(may_call=False))
         elif current.reply is None:
-            self._guide(self._guidance_of(current), given=len(current.guidance))
+            first = guidance_of(self._rules.policies, self._log.run, current)
+            self._guide(first, given=len(current.guidance))
             await self._reply(may_call=True)
         elif is_last:
             self._end_round("success")
@@ -163,35 +164,13 @@ class Loop:
             await self._dispatch.go_on(open_calls, self._check_stop)
             self._finish_round(self._status_of_reply(bool(current.records)))
 
-    def _guidance_of(self, current: WorkflowRound) -> Sequence[Guidance]:
-        """What the policy wanted said in this round when it was begun."""
-        events = self._log.run.events
-        start = max(place for place, event in enumerate(events) if isinstance(event, e.RoundStarted))
-        before = Run.from_events(events[:start])
-        why = decide(self._rules.policies, before) if before.rounds else Continue("prompt")
-        return why.guidance if isinstance(why, Continue) and why.reason == current.reason else ()
-
-    def _verdict_again(self) -> Verdict:
-        """What to do after the last round of a run that another process had died over. What had ended it, ends it."""
-        run = self._log.run
-        if run.limit is not None:
-            return Stop(run.limit.limit, "limited", limit=run.limit.value)
-        failed = next((event for event in reversed(run.events) if isinstance(event, e.ErrorRaised)), None)
-        if failed is not None and failed.where != OF_THE_REPLY:
-            return Stop("error", "failed")
-        if run.pending or (run.last_round.reply is not None and run.last_round.stop_reason != "broken_off"):
-            return decide(self._rules.policies, run)
-        # Of a reply that is not whole nothing can be said but that it was the last there may be.
-        verdicts = (policy(run) for policy in self._rules.policies)
-        limits = (one for one in verdicts if isinstance(one, Stop) and one.limit is not None)
-        return next(limits, Continue("recovered"))
-
     async def _until_over(self, verdict: Verdict) -> Stop:
+        self._todos.look()  # it may have waited for its place in the store
         while isinstance(verdict, Continue):
             if self._inbox.has_news:
                 await self._read_inbox()
+                self._todos.look()  # it may have waited for the person
             self._check_stop()  # a tool may have swallowed that the time is up
-            self._todos.look()  # it may have waited, for the person or for its place in the store
             await self._round(verdict)
             if self._inbox.has_news:
                 await self._read_inbox()
@@ -218,8 +197,10 @@ class Loop:
 
     async def _reply(self, *, may_call: bool) -> None:
         """The model's reply in the open round, and what it asks for."""
-        calls = (await self._heard(may_call)).calls
-        self._purse.settle(self._log.run.spent)  # before its tools spend of it
+        try:
+            calls = (await self._heard(may_call)).calls
+        finally:
+            self._purse.settle(self._log.run.spent)  # before its tools spend of it, and whatever came of the reply
         self._check_stop()
         if calls and may_call:
             await self._dispatch.run(calls, self._check_stop)
@@ -339,7 +320,7 @@ class Loop:
     async def _conclude(self, verdict: Stop) -> None:
         self._time_up = None
         self._clock.stop()
-        self._note_stop(verdict)
+        note_stop(self._log, verdict)
         run = self._log.run
         if verdict.limit is not None and self._on_limit == FINAL_ANSWER and not run.last_round.is_final:
             words = prompt(FINAL_ANSWER).replace("{{ limit }}", f"{verdict.stop_reason}, {verdict.limit:g}")
@@ -354,25 +335,10 @@ class Loop:
             self._end_round("error")
             self._log.emit(e.Warned, message=f"The final answer did not come: {self._spared(encodable(str(error)))}")
 
-    def _note_stop(self, verdict: Stop) -> None:
-        """Write down why; a process that died before its last event has written some of it already."""
-        run, loop = self._log.run, verdict.loop
-        if loop is not None and not any((one.rule, one.last) == (loop.rule, loop.last) for one in run.loops):
-            self._log.emit(e.LoopDetected, **loop._asdict())
-        if verdict.warning and verdict.warning not in run.warnings:
-            self._log.emit(e.Warned, message=verdict.warning)
-        if verdict.limit is not None and run.limit is None:
-            self._log.emit(e.LimitReached, limit=verdict.stop_reason, value=verdict.limit)
-        if verdict.problem and run.error is None:
-            error = e.RunError(verdict.stop_reason, verdict.problem, verdict.hint)
-            self._log.emit(e.ErrorRaised, error=error, where=OF_THE_REPLY)
-
     def raise_limit(self) -> None:
         """Raise `RunLimited` if the run has ended at a limit, and is to raise then."""
-        run = self._log.run
-        if run.status == "limited" and self._on_limit == "raise" and run.limit is not None:
-            what = f"The run reached its limit: {run.limit.limit}, {run.limit.value:g}"
-            raise RunLimited(what, "What it did is in error.run; go on from there: continue_from=error.run", run=run)
+        if self._on_limit == "raise":
+            check_within_limits(self._log.run)
 
     def _fail(self, error: BaseException, where: str) -> None:
         """Write down the failure, as far as the log still can; the run in memory takes it in anyhow."""
@@ -388,7 +354,7 @@ class Loop:
     def _write_failure(self, error: BaseException, where: str) -> None:
         run = self._log.run
         if run.events and run.error is None and run.should_continue:
-            self._log.emit(e.ErrorRaised, error=_described(error, self._spared), where=where)
+            self._log.emit(e.ErrorRaised, error=described(error, self._spared), where=where)
         self._close("failed", "error", round_status="error")
 
     def _close(self, status: e.Status, stop_reason: str, round_status: e.RoundStatus = "cancelled") -> None:
@@ -412,7 +378,7 @@ class Loop:
             try:
                 if self._time_up is not None:
                     self._end_round("cancelled")
-                    self._note_stop(self._time_up)
+                    note_stop(self._log, self._time_up)
                     if self._on_limit == FINAL_ANSWER:
                         self._log.emit(e.Warned, message="There is no final answer: a tool could not be stopped")
                     self._finish_run("limited", "max_seconds")
@@ -429,12 +395,9 @@ class Loop:
 
     def _finish_round(self, status: e.RoundStatus) -> None:
         run, seconds = self._log.run, perf_counter() - self._round_started
-        self._purse.settle(run.spent)
         others = self._purse.by_others()
-        inside = round(others - run.tallies.spent_inside, 9) if others > 0.0 else 0.0
-        self._log.emit(
-            e.RoundFinished, index=run.last_round.index, status=status, seconds=seconds, spent_inside=max(0.0, inside)
-        )
+        inside = max(0.0, round(others - run.tallies.spent_inside, 9)) if others > 0.0 else 0.0
+        self._log.emit(e.RoundFinished, index=run.last_round.index, status=status, seconds=seconds, spent_inside=inside)
 
     def _finish_run(self, status: e.Status, stop_reason: str) -> None:
         while self._take_command() is not None:
@@ -442,9 +405,3 @@ class Loop:
         self._purse.settle(self._log.run.spent)
         seconds = perf_counter() - self._started + self._before
         self._log.emit(e.RunFinished, status=status, stop_reason=stop_reason, seconds=seconds)
-
-
-def _described(error: BaseException, spared: Callable[[str], str]) -> e.RunError:
-    if isinstance(error, AgentnbError):
-        return e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint))
-    return e.RunError(type(error).__name__, spared(encodable(str(error))) or type(error).__name__)

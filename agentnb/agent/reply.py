@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Message, Text, ToolCall, encodable
+from agentnb.core.messages import Message, Text, ToolCall, encodable
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
@@ -44,34 +44,27 @@ def settled(reply: Reply, run: Run) -> Reply:
 def _is_plain(reply: Reply) -> bool:
     """Whether JSON would give it back as it is: words and nothing odd."""
     cost = reply.usage.cost
-    return (
-        not reply.metadata
-        and reply.stop_reason.isascii()
-        and (cost is None or math.isfinite(cost))
-        and all(map(_is_plain_part, reply.message.parts))
-    )
-
-
-def _is_plain_part(part: AnyPart) -> bool:
-    if isinstance(part, Text):
-        return part.provider_metadata is None and part.text.isascii()
-    if isinstance(part, ToolCall):
-        given = part.arguments
-        return (
-            part.provider_metadata is None
-            and part.name.isascii()
-            and part.id.isascii()
-            and type(given) is dict
-            and all(map(_is_plain_argument, given.items()))
-        )
-    return False
-
-
-def _is_plain_argument(item: tuple[Any, Any]) -> bool:
-    name, value = item
-    if type(name) is not str or not name.isascii():
+    if reply.metadata or not reply.stop_reason.isascii() or not (cost is None or math.isfinite(cost)):
         return False
-    return type(value) in _PLAIN or (type(value) is str and value.isascii())
+    for part in reply.message.parts:  # in plain steps: this is done in every round
+        if type(part) is Text:
+            if part.provider_metadata is not None or not part.text.isascii():
+                return False
+        elif type(part) is not ToolCall or not _is_plain_call(part):
+            return False
+    return True
+
+
+def _is_plain_call(call: ToolCall) -> bool:
+    given = call.arguments
+    if call.provider_metadata is not None or not (call.name.isascii() and call.id.isascii()) or type(given) is not dict:
+        return False
+    for name, value in given.items():
+        if type(name) is not str or not name.isascii():
+            return False
+        if type(value) not in _PLAIN and not (type(value) is str and value.isascii()):
+            return False
+    return True
 
 
 def _through_json(kept: _Kept) -> _Kept:
@@ -98,11 +91,11 @@ def _with_ids(message: Message, run: Run) -> Message:
     changed = False
     for index, part in enumerate(parts):
         if isinstance(part, ToolCall):
-            taken = not part.id or part.id in used or run.has_call_id(part.id)
-            call = replace(part, id=_fresh_id(run, used)) if taken else part
+            call = part
+            if not part.id or part.id in used or run.has_call_id(part.id):
+                call = parts[index] = replace(part, id=_fresh_id(run, used))
+                changed = True
             used.add(call.id)
-            parts[index] = call
-            changed = changed or taken
     return Message(message.role, tuple(parts)) if changed else message
 
 

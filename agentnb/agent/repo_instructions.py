@@ -35,10 +35,11 @@ class RepoInstructions:
 def repo_instructions(folder: Path) -> RepoInstructions:
     """The instructions of the repository that this folder is in; without a repository those of the folder itself.
 
+    ``folder``: absolute, all links on the way followed: this is done at the beginning of every run, and it is known there.
     What cannot be read as text in UTF-8 counts as not there, and so does a link that leads out of the repository: a file
     from elsewhere is not for the model. Text above `MOST_CHARACTERS` is cut, which its last line says.
     """
-    root = repo_root(folder)
+    root = _root(folder)
     for file in FILES:
         if text := _text(root, file):
             return RepoInstructions(file, text)
@@ -48,20 +49,23 @@ def repo_instructions(folder: Path) -> RepoInstructions:
 def repo_root(folder: Path) -> Path:
     """The nearest folder upward that holds ``.git``, which is a file in worktrees and submodules; else the folder itself.
 
-    All links on the way are followed first.
+    ``folder``: as above.
     """
-    # Of os, for these raise nothing: neither without permission nor in links that go round.
-    here = found = os.path.realpath(folder)
-    # As text, not as paths: this is done at the beginning of every run.
+    return Path(_root(folder))
+
+
+def _root(folder: Path) -> str:
+    here = found = str(folder)  # as text: paths take ten times as long
+    # Of os, for it raises nothing: neither without permission nor in links that go round.
     while not os.access(f"{found}/.git", os.F_OK):
         above, _ = os.path.split(found)
         if above == found:
-            return Path(here)
+            return here
         found = above
-    return Path(found)
+    return found
 
 
-def _text(root: Path, file: str) -> str:
+def _text(root: str, file: str) -> str:
     """The instructions in this file; empty if it has none for us."""
     name = f"{root}/{file}"
     if not os.access(name, os.F_OK):

@@ -78,8 +78,8 @@ class Task:
 
 def new_run_id() -> str:
     """A name for a run: the time (UTC) to the millisecond, so that names sort by age, and eight random hex digits."""
-    now = time.time()
-    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + f"{int(now * 1000) % 1000:03d}{secrets.token_hex(4)}"
+    seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
+    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(seconds)) + f"{milliseconds:03d}{secrets.token_hex(4)}"
 
 
 class Reopened:
@@ -116,7 +116,8 @@ def begin(
     """The loop of a run, and the run it will make when it is awaited; see `Loop.run` for what is raised."""
     purse, run = purse_of(agent, task), task.recovered
     purse.run_id, purse.detached = log.id, task.detached
-    first: RunStarted | RunRecovered = opening(agent, task, log.id) if run is None else taking_up(run)
+    folder = folder_of(agent, task)
+    first: RunStarted | RunRecovered = opening(agent, task, log.id, folder) if run is None else taking_up(run)
     todos = TodoCheck(task.board, log)
     keys = settings.secrets()  # the model has asked for its own by now
     clock = Clock(agent.max_seconds, before=0.0 if run is None else seconds_taken(run.events))
@@ -128,7 +129,7 @@ def begin(
     loop = Loop(
         model=model,
         conversation=conversation_of(first, agent.sends) if isinstance(first, RunStarted) else conversation_so_far(log.run),
-        dispatch=Dispatch(toolbox, log, folder_of(agent, task), call_sync, rules.gates, todos, keys, asking),
+        dispatch=Dispatch(toolbox, log, folder, call_sync, rules.gates, todos, keys, asking),
         rules=rules,
         log=log,
         inbox=inbox,
@@ -227,8 +228,8 @@ def taking_up(run: Run) -> RunRecovered:
     return RunRecovered(seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA)
 
 
-def opening(agent: Agent, task: Task, run_id: str) -> RunStarted:
-    """The first event of the run."""
+def opening(agent: Agent, task: Task, run_id: str, folder: Path) -> RunStarted:
+    """The first event of the run, whose tools work in this folder."""
     before = task.continue_from
     return RunStarted(
         seq=0,
@@ -239,7 +240,7 @@ def opening(agent: Agent, task: Task, run_id: str) -> RunStarted:
         prompt=task.prompt,
         agent=encodable(agent.name),
         model=encodable(agent.model_name),
-        system=system_prompt(agent, task.toolbox, folder_of(agent, task)),
+        system=system_prompt(agent, task.toolbox, folder),
         tools=task.toolbox.specs,
         settings=agent.settings,
         continued_from=before.id if before is not None else None,
@@ -300,7 +301,7 @@ def folder_of(agent: Agent, task: Task) -> Path:
 
 def first_request(agent: Agent, task: Task) -> Request:
     """The request that would be sent first. Nothing is sent or kept."""
-    started = opening(agent, task, new_run_id())
+    started = opening(agent, task, new_run_id(), folder_of(agent, task))
     run = Run.from_events([started])
     common = {"at": started.at, "run_id": started.run_id}
     run.apply(RoundStarted(seq=1, index=0, reason="prompt", note=agent.rules.note(run), **common))  # type: ignore[arg-type]  # see above

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -37,7 +37,7 @@ def _as_json_numbers(value: Any) -> Any:
     return [_as_json_numbers(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-class Executed(NamedTuple):
+class Executed(msgspec.Struct, frozen=True, gc=False):
     """A call that was run."""
 
     key: tuple[str, bytes]

@@ -18,7 +18,7 @@ from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
-from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage
 from agentnb.errors import sentences
 
 SCHEMA = 3
@@ -146,7 +146,7 @@ class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=Fal
     """
 
     message: Message
-    usage: Usage = Usage()
+    usage: Usage = UNKNOWN
     stop_reason: str = ""
     seconds: float = 0.0
     metadata: dict[str, Any] = {}

@@ -111,33 +111,30 @@ def _used(run: Run, usage: Usage) -> None:
 
 def _model_replied(run: Run, event: e.ModelReplied) -> None:
     message = event.message
-    calls = message.calls
     run._todos_unseen = False
     run._messages.append(message)
-    for call in calls:
-        run._results[call.id] = None
+    records = tuple([CallRecord(part) for part in message.parts if type(part) is ToolCall])
+    for record in records:
+        run._results[record.call.id] = None
     _used(run, event.usage)
-    goes_on = run._rounds[-1].reason == "reply_cut"  # with the words that were cut off
-    run._text = run._text + message.text if goes_on else message.text or run._text
+    current, text = run._rounds[-1], message.text
+    goes_on = current.reason == "reply_cut"  # with the words that were cut off
+    run._text = run._text + text if goes_on else text or run._text
     run._rounds[-1] = replace(
-        run._rounds[-1],
+        current,
         reply=message,
         stop_reason=event.stop_reason,
         usage=event.usage,
         model_seconds=event.seconds,
         metadata=event.metadata,
         signals=event.signals,
-        records=tuple([CallRecord(call) for call in calls]),
+        records=records,
     )
 
 
 def _put_record(run: Run, call_id: str, **changes: Any) -> None:
     current = run._rounds[-1]
-    records = current.records
-    if len(records) == 1 and records[0].call.id == call_id:  # as a rule
-        records = (replace(records[0], **changes),)
-    else:
-        records = tuple([replace(record, **changes) if record.call.id == call_id else record for record in records])
+    records = tuple([replace(one, **changes) if one.call.id == call_id else one for one in current.records])
     run._rounds[-1] = replace(current, records=records)
 
 
@@ -156,9 +153,13 @@ def _put_started(run: Run, call: ToolCall) -> None:
 
 
 def _tool_finished(run: Run, event: e.ToolFinished) -> None:
-    result = event.result
-    answer = {"result": result, "seconds": event.seconds, "traceback": event.traceback, "display": event.display}
-    _put_record(run, result.call_id, **answer)
+    result, current = event.result, run._rounds[-1]
+    records = current.records
+    for place, one in enumerate(records):
+        if one.call.id == result.call_id:
+            done = CallRecord(one.call, result, event.seconds, event.traceback, event.display, one.rule)
+            run._rounds[-1] = replace(current, records=(*records[:place], done, *records[place + 1 :]))
+            break
     run._results[result.call_id] = result
     run._calls.finished(result)
     if run._todos or run._todos_before:
@@ -220,10 +221,12 @@ def _model_changed_todos(run: Run, event: e.TodosChanged) -> None:
 
 def _round_finished(run: Run, event: e.RoundFinished) -> None:
     current = run._rounds[-1]
+    records, said_before = current.records, None
     run._tallies.spent_inside += event.spent_inside
-    if current.records:
+    if records:
         run._messages.append(Message("tool", current.results))
-    said_before = run._answers.add(current.index, current.text) if current.is_text_only else None
+    elif current.reply is not None:
+        said_before = run._answers.add(current.index, current.text)
     conduct = run._tallies.conduct(current, said_before is not None) if current.guidance else None
     run._rounds[-1] = current = replace(
         current,
@@ -235,7 +238,7 @@ def _round_finished(run: Run, event: e.RoundFinished) -> None:
         said_before=said_before,
     )
     # One call alone is the business of the call window.
-    batch = sorted([call_key(record.call) for record in current.records]) if len(current.records) > 1 else []
+    batch = sorted([call_key(record.call) for record in records]) if len(records) > 1 else []
     run._tallies.ended(current, bool(batch) and batch == run._batch)
     run._batch = batch
 

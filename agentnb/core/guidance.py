@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 CELLS = ("todos_tools", "todos_text", "tools", "text")
@@ -36,14 +34,14 @@ class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The content hash of the set."""
 
 
-class Followed(NamedTuple):
+class Followed(msgspec.Struct, frozen=True, gc=False):
     """Whether the reply to some guidance did what it asked; None where that cannot be known."""
 
     followed: bool | None
     why: str
 
 
-class Conduct(NamedTuple):
+class Conduct(msgspec.Struct, frozen=True, gc=False):
     """What a round did, as far as guidance is concerned with it."""
 
     replied: bool

@@ -60,8 +60,11 @@ class EventLog:
 
     def emit(self, kind: type[Event], **fields: Any) -> None:
         """Make an event of this kind and append it."""
-        now = datetime.now(UTC)
-        self.append(kind(seq=self._seq, at=now, run_id=self.id, parent_id=self._parent_id, **fields))  # type: ignore[arg-type]  # a kind with its own fields is one of AnyEvent
+        # Into the one dict that there is: this is done many times a round.
+        fields["seq"], fields["at"], fields["run_id"] = self._seq, datetime.now(UTC), self.id
+        if self._parent_id is not None:
+            fields["parent_id"] = self._parent_id
+        self.append(kind(**fields))  # type: ignore[arg-type]  # a kind with its own fields is one of AnyEvent
 
     def append(self, event: AnyEvent) -> None:
         """Store, fold, tell. If it cannot be stored, the run in memory still takes it in, nothing more is stored, and

@@ -76,12 +76,12 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def text(self) -> str:
         """The words of the message, without thinking and tool results."""
-        return "".join(part.text for part in self.parts if type(part) is Text)
+        return "".join([part.text for part in self.parts if type(part) is Text])
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tools it asks for, in order."""
-        return tuple(part for part in self.parts if type(part) is ToolCall)
+        return tuple([part for part in self.parts if type(part) is ToolCall])
 
 
 def user(text: str) -> Message:

@@ -62,7 +62,7 @@ class Sent(View[Message]):
         return found[1]
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """One call of a model.
 
     ``messages`` begins with a message of the person, and messages of the assistant and of others alternate strictly.

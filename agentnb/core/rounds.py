@@ -101,7 +101,7 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     """What had come of its reply."""
 
 
-class WorkflowRound(msgspec.Struct, frozen=True):
+class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     """One turn of the loop: a call of the model and the tools it asked for."""
 
     index: int
@@ -202,12 +202,12 @@ class WorkflowRound(msgspec.Struct, frozen=True):
     @property
     def conduct(self) -> Conduct:
         """What it did, as far as guidance is concerned."""
-        whole = self.reply is not None and self.stop_reason != "broken_off"
+        called = bool(self.records)
         return Conduct(
-            replied=whole,
-            called=bool(self.records),
-            answered=self.is_text_only and bool(self.text.strip()),
-            worked=self.worked,
+            replied=self.reply is not None and self.stop_reason != "broken_off",
+            called=called,
+            answered=not called and bool(self.text.strip()),
+            worked=called and self.worked,
             completed=bool(self.completed),
             blocked=bool(self.blocked),
             complete="complete" in self.signals,

@@ -355,6 +355,12 @@ class Run:
         return rounds[-2] if len(rounds) > 1 else None
 
     @property
+    def round_number(self) -> int:
+        """The number of the open round, counted from 1; between rounds that of the next."""
+        rounds = self._rounds
+        return len(rounds) + (not rounds or rounds[-1].status != "running")
+
+    @property
     def last_round_had_tool_results(self) -> bool:
         """Whether the round before the open one (or the last, between rounds) ran tools."""
         last = self.last_finished_round

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from msgspec.structs import replace
+
 from agentnb.core.guidance import CELLS, Conduct
 from agentnb.core.rounds import WorkflowRound, is_blocked
 from agentnb.core.tool_failures import ToolFailures
@@ -69,8 +71,8 @@ class Tallies:
         conduct, failures = one.conduct, self.failures
         if failures.tools:
             again = {"made_again": failures.made_again(one), "failed_again": failures.failed_again(one)}
-            return conduct._replace(repeats=repeats, **again)
-        return conduct._replace(repeats=repeats) if repeats else conduct  # as nearly always
+            return replace(conduct, repeats=repeats, **again)
+        return replace(conduct, repeats=repeats) if repeats else conduct  # as nearly always
 
     def ended(self, one: WorkflowRound, same_batch: bool) -> None:
         """A round is over."""
@@ -81,8 +83,8 @@ class Tallies:
             self.attempts = 0
         if one.said_before is not None:
             self.repeated += 1
-        for position, verdict in enumerate(one.followed):
-            if verdict.followed is not None and one.guidance[position].cell in CELLS:
+        for guidance, verdict in zip(one.guidance, one.followed, strict=True):
+            if verdict.followed is not None and guidance.cell in CELLS:
                 self.ignored = 0 if verdict.followed else self.ignored + 1
 
     def _called(self, one: WorkflowRound, same_batch: bool) -> None:

@@ -66,7 +66,7 @@ def open_todos(todos: Iterable[Todo]) -> Todos:
 
 def has_open(todos: Sequence[Todo]) -> bool:
     """Whether any is not completed."""
-    return any(map(is_open, todos))
+    return bool(todos) and any(map(is_open, todos))
 
 
 def has_one_in_progress(todos: Sequence[Todo]) -> bool:

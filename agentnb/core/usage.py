@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -22,6 +23,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     def __add__(self, other: Usage) -> Usage:
         """The sum of what is known: tokens add where both or one are known, a cost only where both are."""
+        if other is UNKNOWN:  # of models that report nothing, and so in every one of their rounds
+            return self if self.cost is None else replace(self, cost=None)
         return Usage(
             _known(self.input, other.input),
             _known(self.output, other.output),
@@ -33,6 +36,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         )
 
 
+UNKNOWN = Usage()
+"""The usage of a call of which nobody has said anything."""
 NOTHING_USED = Usage(input=0, output=0, cost=0.0)
 """The usage of a run that has called no model yet."""
 

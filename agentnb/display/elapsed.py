@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from agentnb.core.events import (
-    AnyEvent,
-    CommandReceived,
-    QuestionAnswered,
-    QuestionAsked,
-    RoundFinished,
-    RunFinished,
-    RunRecovered,
-    RunStarted,
-)
+from agentnb.core.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunStarted
+from agentnb.core.waits import Waits
 
 
 class Elapsed:
@@ -28,39 +20,25 @@ class Elapsed:
         self._since: datetime | None = None
         self._rounds = 0.0
         self._holds = False
-        self._held_by: set[str] = set()
+        self._waits = Waits()
         self._held_at: datetime | None = None
         for event in events:
             self.take(event)
 
     def take(self, event: AnyEvent) -> None:
         """Take in what has happened."""
+        self._waits.take(event)
         if isinstance(event, RunStarted):
             self._since = event.at
             self._holds = "max_seconds" in event.settings
         elif isinstance(event, RunRecovered):
             self._since, self._held_at = event.at - timedelta(seconds=self._rounds), None
-            self._held_by.clear()
         elif isinstance(event, RoundFinished):
             self._rounds += event.seconds
-        elif isinstance(event, RunFinished):
+        elif isinstance(event, RunFinished) or (self._holds and not self._waits):
             self._release(event.at)
-        elif self._holds:
-            self._hold(event)
-
-    def _hold(self, event: AnyEvent) -> None:
-        if isinstance(event, QuestionAsked):
-            self._held_by.add(event.question.id)
-        elif isinstance(event, QuestionAnswered):
-            self._held_by.discard(event.question_id)
-        elif isinstance(event, CommandReceived) and event.command == "pause":
-            self._held_by.add("")
-        elif isinstance(event, CommandReceived) and event.command in ("resume", "stop"):
-            self._held_by.discard("")
-        if self._held_by and self._held_at is None:
+        elif self._holds and self._held_at is None:
             self._held_at = event.at
-        elif not self._held_by:
-            self._release(event.at)
 
     def _release(self, at: datetime) -> None:
         if self._held_at is not None and self._since is not None:

@@ -46,9 +46,11 @@ def tokens_of_tools(tools: tuple[ToolSpec, ...]) -> int:
 class RunningEstimate:
     """About how many tokens a request is whose messages grow in number: those behind which another stands are counted once."""
 
-    def __init__(self, before: int) -> None:
-        """``before``: tokens of what stands before the messages."""
-        self._sums = [before]
+    def __init__(self, system: str, tools: tuple[ToolSpec, ...]) -> None:
+        """``system`` and ``tools``: what stands before the messages."""
+        self._before = system, tools
+        self._sums: list[int] = []
+        """Of what stands before each message; nothing until somebody asks, which most runs never do."""
 
     def keep(self, count: int) -> None:
         """Only so many messages at the start are still the same."""
@@ -57,6 +59,9 @@ class RunningEstimate:
     def of(self, messages: Sequence[Message]) -> int:
         """The request with these messages, which begin as those of the last time did."""
         sums = self._sums
+        if not sums:
+            system, tools = self._before
+            sums.append(tokens_of_text(system) + tokens_of_tools(tools))
         while len(sums) < len(messages):
             sums.append(sums[-1] + tokens_of_message(messages[len(sums) - 1]))
         return sums[max(0, len(messages) - 1)] + (tokens_of_message(messages[-1]) if messages else 0)

@@ -10,14 +10,14 @@ import msgspec
 from agentnb.core.events import Delta
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
-from agentnb.core.usage import Usage
+from agentnb.core.usage import UNKNOWN, Usage
 
 
 class Reply(msgspec.Struct, frozen=True):
     """A whole reply. The deltas before it, joined, are its text; without any delta it is just as good."""
 
     message: Message
-    usage: Usage = Usage()
+    usage: Usage = UNKNOWN
     stop_reason: str = ""
     """In the provider's words. Whether the loop goes on depends on the calls in the message, not on this."""
     metadata: dict[str, Any] = {}

@@ -82,9 +82,15 @@ class FunctionTool:
             found = await asyncio.to_thread(problems, arguments, self.signature.schema)
             return _refused(self.spec.name, found or [str(refused)])
         if self._is_async:
-            return await _shown(await self.function(*positional, **keywords))
-        value = await context.call_sync(partial(self._call, positional, keywords), self.parallel_safe)
-        return value if isinstance(value, ToolOutcome) else await _shown(await value)
+            value = await self.function(*positional, **keywords)
+        else:
+            done = await context.call_sync(partial(self._call, positional, keywords), self.parallel_safe)
+            if isinstance(done, ToolOutcome):
+                return done
+            value = await done
+        if isinstance(value, SHOWN_AT_ONCE):
+            return success(value)
+        return await asyncio.to_thread(success, value)  # to draw a figure, or to write out a table, takes its time
 
     def _call(self, positional: list[Any], keywords: dict[str, Any]) -> ToolOutcome | Awaitable[Any]:
         """Call a plain function, and turn its value into words here, where that may take its time.
@@ -96,11 +102,6 @@ class FunctionTool:
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
-
-
-async def _shown(value: Any) -> ToolOutcome:
-    """The value as the model reads it. To draw a figure, or to write out a table, would hold up the event loop."""
-    return success(value) if isinstance(value, SHOWN_AT_ONCE) else await asyncio.to_thread(success, value)
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -20,6 +20,8 @@ MOST_ITEMS = 100
 """Items of a list that are looked at one by one for pictures."""
 PLAIN = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
 """What is no picture, as most of what stands in lists."""
+WORDS = frozenset({str, int, float, bool, dict, type(None)})
+"""Values that are told in words, and hold nothing that is shown."""
 MOST_PICTURES = 20
 """Pictures of one result; of more only the words are told."""
 
@@ -28,6 +30,8 @@ def success(value: Any) -> ToolOutcome:
     """The outcome of a tool that returned ``value``."""
     if isinstance(value, ToolOutcome):
         return value
+    if type(value) in WORDS:  # neither a picture nor a table
+        return ToolOutcome(True, (Text(encodable(as_text(value))),), value)
     return ToolOutcome(True, parts_of(value), value, display=_table(value))
 
 
@@ -49,12 +53,13 @@ def as_text(value: Any) -> str:
         return value
     if value is None:
         return "(no value)"
-    try:
-        special = _special(value)
-    except Exception:  # an odd table or figure is no reason for a tool to have failed
-        return _repr(value)
-    if special is not None:
-        return special
+    if type(value) not in PLAIN:
+        try:
+            special = _special(value)
+        except Exception:  # an odd table or figure is no reason for a tool to have failed
+            return _repr(value)
+        if special is not None:
+            return special
     try:
         return _as_json(value)
     except (TypeError, ValueError, RecursionError, OverflowError):
@@ -119,7 +124,7 @@ def _repr(value: Any) -> str:
 
 
 def _as_json(value: Any) -> str:
-    text = msgspec.json.encode(value, enc_hook=_plain).decode()
+    text = _encoder.encode(value).decode()
     if "null" in text:  # perhaps a number that JSON has not, which a model should not take for a missing value
         return json.dumps(msgspec.to_builtins(value, enc_hook=_plain), ensure_ascii=False, separators=(",", ":"))
     return text
@@ -146,3 +151,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item") and callable(value.item):
         return value.item()
     return _repr(value)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)

@@ -49,10 +49,12 @@ class Signature:
             values = msgspec.convert(arguments, self.struct, dec_hook=_as_path)
         except msgspec.ValidationError as error:
             raise ArgumentsRefused(str(error)) from error
-        keywords = {name: getattr(values, name) for name in arguments}
+        keywords = msgspec.structs.asdict(values)
+        if len(arguments) < len(keywords):  # what was not given has the function's own default
+            keywords = {name: keywords[name] for name in arguments}
         if self.context_name is not None:
             keywords[self.context_name] = context
-        return self._positional(keywords), keywords
+        return self._positional(keywords) if self.positional else [], keywords
 
     def _positional(self, keywords: dict[str, Any]) -> list[Any]:
         """Take out what can only be given by position, up to the last that was given; gaps get their default."""

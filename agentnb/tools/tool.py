@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -33,8 +32,7 @@ class Asker(Protocol):
         """Ask and block the calling thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(msgspec.Struct, frozen=True):
     """Where and for whom a tool runs. A function tool with a parameter of this type gets it."""
 
     run_id: str

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentnb.agent.agent import Agent
 from agentnb.agent.repo_instructions import (
     FILES,
     HEADING,
@@ -17,6 +18,7 @@ from agentnb.agent.repo_instructions import (
     repo_instructions,
     repo_root,
 )
+from agentnb.models.scripted import ScriptedModel
 
 NOTHING = RepoInstructions()
 
@@ -94,15 +96,24 @@ def test_without_a_repository_it_is_the_folder_itself(tmp_path: Path) -> None:
 def test_a_relative_folder_and_one_that_is_not_there_have_a_root_too(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (repo / "CLAUDE.md").write_text("Here.")
     monkeypatch.chdir(repo / "a")
-    assert repo_instructions(Path("b")).text == "Here."
-    assert repo_instructions(Path("never") / "made").text == "Here."
+    assert told_in(Path("b")) == told_in(Path("never") / "made") == "Here."
 
 
-def test_a_folder_reached_by_a_link_has_the_repository_that_it_is_in(repo: Path, tmp_path: Path) -> None:
+def test_a_folder_reached_by_a_link_has_the_repository_that_it_is_in(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (repo / "CLAUDE.md").write_text("Where it is.")
     (tmp_path / "link").symlink_to(repo / "a")
     (tmp_path / "CLAUDE.md").write_text("Where the link is.")
-    assert repo_instructions(tmp_path / "link").text == "Where it is."
+    assert told_in(tmp_path / "link") == "Where it is."
+    monkeypatch.chdir(tmp_path / "link")
+    assert told_in(None) == "Where it is."
+
+
+def told_in(folder: Path | None) -> str:
+    """The instructions that an agent is told that works there."""
+    system = Agent(ScriptedModel([]), work_dir=folder).first_request("go").system
+    return system.partition(f"{HEADING}\n\n")[2].partition("\n\n")[0]
 
 
 # What is not read

@@ -6,14 +6,16 @@ from itertools import product
 
 import pytest
 from longer_stories import Tale, guided, todo
+from msgspec.structs import replace
 
 from agentnb.core import events as e
-from agentnb.core.guidance import CELLS, Conduct, judged
+from agentnb.core.guidance import CELLS, Conduct, Followed, judged
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
 
 DOING, DONE = "in-progress", "completed"
+FACTS = Conduct.__struct_fields__
 ALL = (*CELLS, "intervention", "workflow", "already_said", "tool_failed", "failure_loop", "a cell of somebody else")
 RULES = {
     "todos_tools": lambda it: it.called and not it.undisciplined,
@@ -31,28 +33,28 @@ RULES = {
 @pytest.mark.parametrize("cell", ALL)
 def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(cell: str) -> None:
     rule = RULES.get(cell, lambda it: it.called)
-    for facts in product([False, True], repeat=len(Conduct._fields) - 1):
+    for facts in product([False, True], repeat=len(FACTS) - 1):
         conduct = Conduct(True, *facts)
         assert judged(cell, conduct).followed is rule(conduct), conduct
 
 
 @pytest.mark.parametrize("cell", ALL)
 def test_without_a_reply_nothing_is_known(cell: str) -> None:
-    verdict = judged(cell, Conduct(False, *[True] * (len(Conduct._fields) - 1)))
-    assert verdict == (None, "no reply came")
+    verdict = judged(cell, Conduct(False, *[True] * (len(FACTS) - 1)))
+    assert verdict == Followed(None, "no reply came")
 
 
 @pytest.mark.parametrize("cell", ALL)
 def test_every_verdict_has_its_reason(cell: str) -> None:
-    for facts in product([False, True], repeat=len(Conduct._fields)):
+    for facts in product([False, True], repeat=len(FACTS)):
         assert judged(cell, Conduct(*facts)).why
 
 
 def test_the_reason_names_the_fault() -> None:
-    idle = Conduct(*[False] * len(Conduct._fields))._replace(replied=True, answered=True)
+    idle = Conduct(*[name in ("replied", "answered") for name in FACTS])
     assert judged("todos_text", idle).why == "no tool was called"
     assert judged("intervention", idle).why == "no work tool ran and no todo was completed"
-    assert judged("todos_tools", idle._replace(called=True, undisciplined=True)).why == (
+    assert judged("todos_tools", replace(idle, called=True, undisciplined=True)).why == (
         "a work tool ran while no todo was in progress"
     )
 
@@ -139,7 +141,7 @@ def test_the_same_call_that_was_blocked_was_made_again_all_the_same() -> None:
     tale = Tale().called("look", **FAILED).begun(guided("tool_failed"))
     call = tale.call("look")
     tale.replied(call).blocked(call).ended()
-    assert tale.last.followed == ((False, "the call that had failed was made again, unchanged"),)
+    assert tale.last.followed == (Followed(False, "the call that had failed was made again, unchanged"),)
 
 
 @pytest.mark.req("R0.75")
@@ -154,7 +156,7 @@ def test_a_failure_loop_is_broken_by_another_tool_by_success_or_in_words() -> No
         call = tale.call("look", at="the other file")
         return tale.replied(call).ran(call, **how).ended()
 
-    assert again(**FAILED).last.followed == ((False, "the tool that keeps failing was called again, and nothing else"),)
+    assert again(**FAILED).last.followed == (Followed(False, "the tool that keeps failing was called again, and nothing else"),)
     assert followed(again()) == [True]
     assert followed(looping().called("look", "see", guidance=(cell,), **FAILED)) == [True]
     assert followed(looping().said("It cannot be done.", cell)) == [True]

@@ -8,21 +8,22 @@ from hypothesis import strategies as st
 
 from agentnb.core.messages import Message, user
 from agentnb.models import estimate
-from agentnb.models.estimate import RunningEstimate, tokens_of_message
+from agentnb.models.estimate import RunningEstimate, tokens_of_message, tokens_of_text
 
 
 @pytest.mark.req("R2.36")
 @given(st.lists(st.text(max_size=40), max_size=12), st.lists(st.integers(0, 12), max_size=6))
 def test_it_is_the_sum_of_all_messages_however_often_it_is_asked(texts: list[str], asked: list[int]) -> None:
     messages = [user(text) for text in texts]
-    running = RunningEstimate(7)
+    running = RunningEstimate("a system prompt of many words", ())
+    before = tokens_of_text("a system prompt of many words")
     for count in sorted(min(one, len(messages)) for one in asked):
-        assert running.of(messages[:count]) == 7 + sum(map(tokens_of_message, messages[:count]))
+        assert running.of(messages[:count]) == before + sum(map(tokens_of_message, messages[:count]))
 
 
 @pytest.mark.req("R2.36")
 def test_the_last_message_may_still_change_and_so_may_those_that_are_not_kept() -> None:
-    running = RunningEstimate(0)
+    running = RunningEstimate("", ())
     assert running.of([user("a" * 70)]) < running.of([user("a" * 700)])
     long, short = user("a" * 700), user("a")
     running.of([long, long, long, user("b")])
@@ -41,7 +42,7 @@ def test_a_message_behind_which_another_stands_is_counted_once(monkeypatch: pyte
         return 1
 
     monkeypatch.setattr(estimate, "tokens_of_message", count)
-    running, messages = RunningEstimate(0), [user(str(number)) for number in range(50)]
+    running, messages = RunningEstimate("", ()), [user(str(number)) for number in range(50)]
     for length in range(1, 51):
         assert running.of(messages[:length]) == length
     assert len(counted) == 50 + 49

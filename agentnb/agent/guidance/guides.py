@@ -51,7 +51,8 @@ class FourCells:
 
     def __call__(self, run: Run) -> Guidance | None:
         """The text of the cell, as strong as it has become; nothing where the model is to go on in the middle of a sentence."""
-        if not run.last_round.index or not run.tools or run.last_round.reason in HALF_SAID:
+        current = run.last_round
+        if not current.index or not run.tools or current.reason in HALF_SAID:
             return None
         cell = cell_of(run)
         text = self.words.parts[cell]
@@ -60,7 +61,7 @@ class FourCells:
         level = min(1 + run.tallies.ignored // IGNORED_A_LEVEL, len(LEVELS))
         if level > 1:
             text = f"{self.words.parts[STRONGER[level - 2]]}\n\n{text}".strip()
-        return _said(self.words, cell, text, level, run.last_round.reason, run)
+        return _said(self.words, cell, text, level, current.reason, run)
 
 
 @dataclass(frozen=True, slots=True)

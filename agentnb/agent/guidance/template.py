@@ -26,10 +26,6 @@ _NEARLY = re.compile(r"(\{\{ *([A-Za-z_]\w*) *\}*)")
 """What somebody may have meant as a variable."""
 
 
-def _round(run: Run) -> str:
-    return str(len(run.rounds) if run.open_round is not None else len(run.rounds) + 1)
-
-
 def _next(run: Run) -> str:
     todo = next_todo(run.todos)
     return (
@@ -72,7 +68,7 @@ def failed_rounds(run: Run) -> str:
 
 
 VARIABLES: dict[str, Callable[[Run], str]] = {
-    "round": _round,
+    "round": lambda run: str(run.round_number),
     "max_rounds": lambda run: str(run.max_rounds or "?"),
     "open_todos": _open,
     "todos": lambda run: headed(run.todos) or NO_TODO,

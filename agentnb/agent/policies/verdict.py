@@ -18,7 +18,7 @@ MOST_LISTED = 40
 """Open todos that a warning lists."""
 
 
-class Continue(msgspec.Struct, frozen=True):
+class Continue(msgspec.Struct, frozen=True, gc=False):
     """Another round, for this reason. ``message`` is what the model is told if nothing else asks it to go on, by default
     the built-in prompt ``continue``; ``guidance`` is said with the next request, before that of the guides.
     Every limit caps it.

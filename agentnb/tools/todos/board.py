@@ -158,6 +158,8 @@ class TodoBoard(Board):
 
 def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
     """The first list of a board. What has no id gets one more than the largest before it."""
+    if given == ():
+        return ()
     refusal = "These todos cannot go on a board"
     if isinstance(given, str | dict | Todo) or not isinstance(given, Iterable):
         raise SettingsError(f"{refusal}: they are no list", 'TodoBoard(["Load the data", "Describe it"])')

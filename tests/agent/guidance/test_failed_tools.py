@@ -8,7 +8,7 @@ from todo_runs import MATRIX, OFF, TAG, begun, cells, do, in_passing, made, own_
 
 from agentnb.agent.guidance import FailedTools, GuidanceSet
 from agentnb.agent.guidance.template import LONGEST_NAME, rendered
-from agentnb.core.guidance import Guidance
+from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import ToolCall
 from agentnb.core.run import Run
 
@@ -177,5 +177,5 @@ def test_one_failure_beside_calls_of_the_tool_that_went_well_is_told() -> None:
     both = [ToolCall("reads", {"path": "/a"}), ToolCall("reads", {"path": "b"})]
     run, model = scripted(both, "The second is missing.", tools=[reads])
     assert told(run) == [[], [("tool_failed", 1)]]
-    assert run.rounds[1].followed[0] == (True, "answered in words")
+    assert run.rounds[1].followed[0] == Followed(True, "answered in words")
     assert "reads did not do what you asked" in in_passing(model.requests[1])
