@@ -17,18 +17,21 @@ from agentnb.agent.compaction import (
 from agentnb.agent.conversation import Conversation
 from agentnb.agent.history import History
 from agentnb.agent.model_calls import ModelCalls
+from agentnb.agent.policies.ending import CUT
 from agentnb.core import events as e
 from agentnb.core.compaction import Compacted, WhyCompacted
 from agentnb.core.log import EventLog
-from agentnb.core.messages import Message, encodable
+from agentnb.core.messages import Message, Text, encodable
+from agentnb.core.request import Request
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import StoreError
 from agentnb.models.model import Reply
-from agentnb.models.traits import traits_of
+from agentnb.models.traits import traits_of, used_until_cut
 
 ROUNDS_BETWEEN = 6
 """For so many rounds the length of a conversation alone does not have it compacted again, unless there is much to replace."""
 NO_WORDS = "the model gave no summary"
+CUT_OFF = "\n\n[The summary was cut off here.]"
 
 
 class Compacting:
@@ -104,16 +107,24 @@ class Compacting:
         """The summary, what it used, and if there is none, why."""
         if not traits_of(self._calls.model).language_model:
             return plain_summary(messages, self._log.run.prompt), NOTHING_USED, ""
-        used, reply = NOTHING_USED, None
+        request = summary_request(messages, earlier)
+        heard: list[str] = []
+        reply: Reply | None = None
         try:
-            async for item in self._calls.besides(summary_request(messages, earlier)):
+            async for item in self._calls.besides(request):
                 if isinstance(item, Reply):
-                    reply, used = item, item.usage
+                    reply = item
                 else:
-                    used = Usage()  # it has begun to cost, and if it breaks off nobody says how much
+                    heard.append(item.text)
         except BaseException as error:  # whatever it is: the conversation goes on without a summary
             if isinstance(error, StoreError | KeyboardInterrupt | GeneratorExit) or self._calls.is_cancelled(error):
                 raise
-            return "", used, self._spared(encodable(f"{type(error).__name__}: {error}"))
-        words = "" if reply is None else reply.message.text
-        return (words, used, "") if words.strip() else ("", used, NO_WORDS)
+            return "", self._used_until_cut(request, heard), self._spared(encodable(f"{type(error).__name__}: {error}"))
+        if reply is None or not reply.message.text.strip():
+            return "", self._used_until_cut(request, heard) if reply is None else reply.usage, NO_WORDS
+        return reply.message.text + (CUT_OFF if reply.stop_reason in CUT else ""), reply.usage, ""
+
+    def _used_until_cut(self, request: Request, heard: Sequence[str]) -> Usage:
+        if not heard:
+            return NOTHING_USED  # it was refused, as far as anybody can say
+        return used_until_cut(self._calls.model, request, Message("assistant", (Text("".join(heard)),)))

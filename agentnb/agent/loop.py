@@ -170,7 +170,6 @@ class Loop:
             if self._inbox.has_news:
                 await self._read_inbox()
                 self._todos.look()  # it may have waited for the person
-            self._check_stop()  # a tool may have swallowed that the time is up
             await self._round(verdict)
             if self._inbox.has_news:
                 await self._read_inbox()

@@ -17,6 +17,7 @@ from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.model import Model, Reply, Retry, StreamItem
+from agentnb.models.traits import used_until_cut
 
 
 class ModelCalls:
@@ -55,7 +56,7 @@ class ModelCalls:
                 else:
                     hearing.take(item)
         except BaseException as error:
-            self._keep_broken_off(hearing, perf_counter() - started)
+            self._keep_broken_off(request, hearing, perf_counter() - started)
             if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self.is_cancelled(error):
                 raise
             said = encodable(f"{type(error).__name__}: {error}")
@@ -63,7 +64,7 @@ class ModelCalls:
             cause = error if words == said else None  # whose traceback would show it
             raise ModelError(f"{self.model.name} failed: {words}", run=self._log.run) from cause
         if reply is None:
-            self._keep_broken_off(hearing, perf_counter() - started)
+            self._keep_broken_off(request, hearing, perf_counter() - started)
             raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
         hearing.end()
         reply = self._settled(reply)
@@ -98,10 +99,12 @@ class ModelCalls:
     def _without_markers(self, message: Message) -> tuple[Message, tuple[str, ...]]:
         return without_markers(message) if self._markers else (message, ())
 
-    def _keep_broken_off(self, hearing: Hearing, seconds: float) -> None:
+    def _keep_broken_off(self, request: Request, hearing: Hearing, seconds: float) -> None:
         if text := hearing.end():
-            message, _ = self._without_markers(Message("assistant", (Text(text),)))
-            self._log.emit(e.ModelReplied, message=message, stop_reason="broken_off", seconds=seconds)
+            heard = Message("assistant", (Text(text),))
+            usage = used_until_cut(self.model, request, heard)
+            message, _ = self._without_markers(heard)
+            self._log.emit(e.ModelReplied, message=message, usage=usage, stop_reason="broken_off", seconds=seconds)
 
     async def besides(self, request: Request) -> AsyncGenerator[Delta | Reply]:
         """What comes for a request besides the conversation. Its retries are written down, nothing else is."""

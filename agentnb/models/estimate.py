@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from agentnb.core.messages import AnyPart, Image, Message, ToolResult
 from agentnb.core.request import Request
 from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.usage import Usage
 
 CHARACTERS_A_TOKEN = 3.5
 """A rule of thumb for English and JSON; good to about a fifth."""
@@ -41,6 +42,11 @@ def tokens_of_tools(tools: tuple[ToolSpec, ...]) -> int:
     """About how many tokens the descriptions of the tools are."""
     told = [replace(tool, effects=()) if tool.effects else tool for tool in tools]  # no model is sent those
     return round(len(_encode(told)) / CHARACTERS_A_TOKEN) if told else 0
+
+
+def about(request: Request, message: Message) -> Usage:
+    """About what a call with this reply uses."""
+    return Usage(tokens_of_request(request), tokens_of_message(message), estimated=True)
 
 
 class RunningEstimate:

@@ -22,7 +22,7 @@ from agentnb.core.usage import Usage
 from agentnb.errors import BrokenReply, ProviderTrouble, RequestRefused
 from agentnb.models import prices
 from agentnb.models.connections import Endpoint, client_of, limiter_of
-from agentnb.models.estimate import tokens_of_message, tokens_of_request
+from agentnb.models.estimate import about
 from agentnb.models.failure import Failure, Refusal, broken_connection, failure, readable, words_of
 from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.models.options import Options, named
@@ -101,6 +101,13 @@ class RemoteModel:
         window, priced = prices.known_of(self._provider.name, self.model, self._endpoint.url)
         return Traits(context_window=window, has_price=priced or self.options.price is not None)
 
+    def used_until_cut(self, request: Request, heard: Message) -> Usage:
+        """About what a call used of whose reply this came before it broke off."""
+        used = about(request, heard)
+        if self.options.price is None and not prices.loaded():
+            return used  # to read the table now would hold up the event loop
+        return self._priced(Reply(heard, used), request)
+
     def body(self, request: Request) -> bytes:
         """The request as JSON, as it would be sent."""
         return self._provider.body(self.model, request, self._sent_options)
@@ -150,7 +157,7 @@ class RemoteModel:
         at, options, used = datetime.now(UTC), self.options, reply.usage
         if options.price is not None and used.input is None and used.output is None:
             # Somebody counts on a cost: about how much is better than nothing.
-            used = Usage(tokens_of_request(request), tokens_of_message(reply.message), estimated=True)
+            used = about(request, reply.message)
         url, long_cache = self._endpoint.url, options.cache == "1h"
         for model in (self.model, reply.metadata.get("model")):
             if isinstance(model, str):

@@ -21,7 +21,7 @@ from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import UnknownModel
-from agentnb.models.estimate import tokens_of_message, tokens_of_request
+from agentnb.models.estimate import about
 from agentnb.models.faults import COMMIT
 from agentnb.models.model import Reply, StreamItem
 from agentnb.models.moves import Move, next_move
@@ -70,6 +70,11 @@ class SimulatedModel:
         """It writes no summaries, and costs what it says."""
         return NO_LANGUAGE_MODEL
 
+    def used_until_cut(self, request: Request, heard: Message) -> Usage:
+        """About what a call used of whose reply this came."""
+        used = about(request, heard)
+        return replace(used, cost=self.price.cost(used))
+
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """The next step of the plan in the request, or the answer after the last."""
         move, metadata = _decide(self._character, Sight(request))
@@ -78,8 +83,7 @@ class SimulatedModel:
             if self.delay:
                 await asyncio.sleep(self.delay)
             yield TextDelta(word)
-        used = Usage(tokens_of_request(request), tokens_of_message(message), estimated=True)
-        usage = replace(used, cost=self.price.cost(used))
+        usage = self.used_until_cut(request, message)
         yield Reply(message, usage, stop_reason="tool_use" if message.calls else "end_turn", metadata=metadata)
 
 

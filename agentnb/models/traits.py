@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from agentnb.core.messages import Message
+from agentnb.core.request import Request
+from agentnb.core.usage import UNKNOWN, Usage
+
 
 @dataclass(frozen=True, slots=True)
 class Traits:
@@ -20,6 +24,18 @@ class Traits:
 
 ASSUMED = Traits()
 NO_LANGUAGE_MODEL = Traits(language_model=False, has_price=True)
+
+
+def used_until_cut(model: Any, request: Request, heard: Message) -> Usage:
+    """About what a call used whose reply broke off, as the model reckons with its method ``used_until_cut(request, heard)``:
+    no provider says that of such a call, and asks to be paid all the same. Unknown if the model has no such method.
+    """
+    reckon = getattr(model, "used_until_cut", None)
+    try:
+        found = reckon(request, heard) if callable(reckon) else None
+    except Exception:  # it is asked while another error is on its way
+        return UNKNOWN
+    return found if isinstance(found, Usage) else UNKNOWN
 
 
 def traits_of(model: Any) -> Traits:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from made_histories import orphans
 from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare
@@ -312,6 +313,33 @@ def test_of_a_summary_that_broke_off_nobody_knows_the_cost_but_a_refusal_cost_no
     assert run.cost is None and run.status == "completed"
     run, _ = running(3, summaries=[ModelError("no")])
     assert run.cost == 0.0
+
+
+@pytest.mark.req("KX.9", "KX.2")
+def test_of_a_summary_that_broke_off_what_the_model_reckons_counts() -> None:
+    class Reckons(Summarising):
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            if request.system == SUMMARY:
+                yield TextDelta("It was ")
+                yield TextDelta("good")
+                raise ModelError("gone")
+            async for item in super().stream(request):
+                yield item
+
+        def used_until_cut(self, request: Request, heard: Message) -> Usage:
+            assert request.system == SUMMARY
+            return Usage(10, len(heard.text), cost=0.25, estimated=True)
+
+    run = bare(Reckons([do(1), do(2), do(3), "Done."]), [work], history=SMALL).run_sync("go")
+    (done,) = {event.usage for event in run.events if isinstance(event, ContextCompacted)}
+    assert (done.output, done.cost, run.cost, run.usage.estimated) == (11, 0.25, 0.25, True)
+
+
+@pytest.mark.req("R2.33")
+def test_a_summary_that_was_cut_off_by_its_limit_of_tokens_says_so() -> None:
+    cut = msgspec.structs.replace(priced("First part. Second pa", cost=0.0), stop_reason="max_tokens")
+    run, _ = running(3, summaries=[cut])
+    assert run.compacted is not None and "Second pa\n\n[The summary was cut off here.]" in run.compacted.text
 
 
 @pytest.mark.req("R2.35", "KX.2")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 from runs_by_hand import Breaking, assert_closed, assert_every_call_has_one_result, bare, kinds, reply, results
 
 from agentnb.agent.agent import Agent
-from agentnb.core.events import ErrorRaised
+from agentnb.agent.live import LiveRun
+from agentnb.agent.purse import Purse
+from agentnb.core.events import AnyEvent, Delta, ErrorRaised, TextDelta
 from agentnb.core.messages import ToolCall
 from agentnb.errors import MissingKey, ModelError, ScriptEnded
+from agentnb.models import RemoteModel, make_model
 from agentnb.models.model import Reply
+from agentnb.models.retry import RetryPolicy
 from agentnb.models.scripted import ScriptedModel
+from agentnb.testing import ErrorInStream, LoopbackServer
 from agentnb.traces.store import Store
 
 
@@ -152,3 +158,40 @@ def test_a_model_that_is_written_wrongly_is_told_how_to_write_it(kind: str) -> N
 
     with pytest.raises(ModelError, match=r"yield TextDeltas|Write Reply\("):
         Agent(Wrong() if kind == "a coroutine" else Words()).run_sync("go")  # type: ignore[arg-type]
+
+
+@pytest.mark.req("KX.2", "KX.9")
+def test_a_reply_that_is_stopped_in_the_middle_is_paid_for_as_its_model_reckons() -> None:
+    purse, runs = Purse(5.0, name="session_budget"), list[LiveRun]()
+    begun = threading.Event()
+
+    def stop(item: AnyEvent | Delta) -> None:
+        if isinstance(item, TextDelta):
+            begun.wait(20)
+            runs[0].stop("enough")
+
+    agent = Agent("simulated:disciplined?delay=0.02&price=1000/2000")
+    runs.append(agent.start("Count the words, one by one.", watch=stop, purse=purse))
+    begun.set()
+    run = runs[0].result(20)
+    assert (run.status, run.rounds[0].stop_reason) == ("cancelled", "broken_off")
+    usage = run.usage
+    assert usage.estimated and usage.input and usage.output and run.text
+    assert run.cost == pytest.approx((usage.input * 1_000 + usage.output * 2_000) / 1e6)
+    assert purse.spent == pytest.approx(run.cost)
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
+@pytest.mark.req("KX.9")
+def test_a_stream_that_breaks_off_is_paid_for_as_far_as_the_price_is_known(wire: str) -> None:
+    for price, known in (("1000/2000", True), (None, False)):
+        with LoopbackServer([ErrorInStream(line="One two three four", after=6)] * 5) as server:
+            model = make_model(server.model(wire, **({"price": price} if price else {})))
+            assert isinstance(model, RemoteModel)
+            model.retries = RetryPolicy(trouble_first=0.001)
+            with pytest.raises(ModelError) as caught:
+                Agent(model).run_sync("go")
+        run = caught.value.run
+        assert run is not None and run.rounds[0].stop_reason == "broken_off"
+        assert run.usage.estimated and (run.usage.output or 0) > 0
+        assert (run.cost is not None and run.cost > 0) == known

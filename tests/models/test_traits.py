@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from agentnb.core.messages import Message, Text, user
+from agentnb.core.request import Request
+from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.models import ScriptedModel, SimulatedModel, make_model, prices
-from agentnb.models.traits import Traits, traits_of
+from agentnb.models.estimate import about
+from agentnb.models.traits import Traits, traits_of, used_until_cut
 from agentnb.testing import LoopbackServer
 
 
@@ -67,3 +71,47 @@ def test_the_table_is_not_read_just_to_know(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(prices, "known_of", lambda *_: pytest.fail("it was read"))
     assert traits_of(make_model("anthropic:claude-sonnet-4-5")) == Traits()
     assert traits_of(make_model("anthropic:claude-sonnet-4-5?price=3/15")) == Traits(has_price=True)
+
+
+# What a reply that broke off has used
+
+REQUEST = Request("You count.", (user("Count to a thousand, please."),))
+HEARD = Message("assistant", (Text("One, two, three, " * 40),))
+
+
+class Reckons:
+    name = "mine:reckons"
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def used_until_cut(self, request: Request, heard: Message) -> Any:
+        if isinstance(self._found, Exception):
+            raise self._found
+        assert (request, heard) == (REQUEST, HEARD)
+        return self._found
+
+
+@pytest.mark.req("KX.9")
+def test_a_model_object_may_say_what_a_reply_that_broke_off_has_used() -> None:
+    said = Usage(10, 20, cost=0.5, estimated=True)
+    assert used_until_cut(Reckons(said), REQUEST, HEARD) is said
+
+
+@pytest.mark.parametrize("model", [object(), Reckons(None), Reckons(3), Reckons(ValueError("no idea")), ScriptedModel([])])
+def test_else_it_is_unknown_and_no_failure(model: Any) -> None:
+    assert used_until_cut(model, REQUEST, HEARD) == UNKNOWN
+
+
+def test_a_providers_model_says_about_how_much_and_what_that_costs_where_there_is_a_price() -> None:
+    guess = about(REQUEST, HEARD)
+    assert guess.input and guess.output and guess.estimated and guess.cost is None
+    with LoopbackServer([]) as server:
+        found = used_until_cut(make_model(server.model("anthropic", price="1000/2000")), REQUEST, HEARD)
+        assert found.cost == pytest.approx((guess.input * 1_000 + guess.output * 2_000) / 1e6)
+        assert (found.input, found.output, found.estimated) == (guess.input, guess.output, True)
+        assert used_until_cut(make_model(server.model("openai")), REQUEST, HEARD) == guess
+
+
+def test_a_simulated_model_counts_what_it_was_stopped_in_the_middle_of() -> None:
+    assert used_until_cut(make_model("simulated:disciplined?price=1000/2000"), REQUEST, HEARD).cost
