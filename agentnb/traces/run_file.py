@@ -20,6 +20,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # it is a module or None
 
 _sync = getattr(os, "fdatasync", os.fsync)
+ENDS = frozenset({RoundFinished, RunFinished})
 ATTEMPTS, PAUSE = 50, 0.005
 """How often, and after how many seconds, a log is tried to be locked that others are looking at."""
 
@@ -130,13 +131,20 @@ class RunFile:
         try:
             while done < len(data):
                 done += os.write(self._descriptor, data[done:] if done else data)
-            if self._sync_rounds and isinstance(event, RoundFinished | RunFinished):
-                _sync(self._descriptor)
+            if type(event) in ENDS:
+                self._settle()
         except OSError:
             if done:
                 os.ftruncate(self._descriptor, self._size)
             raise
         self._size += done
+
+    def _settle(self) -> None:
+        """At the end of a round: see that the file is still there, and force it to the disk if that is wanted."""
+        if not os.fstat(self._descriptor).st_nlink:  # it could be written on without an error, and never read
+            raise FileNotFoundError(errno.ENOENT, "it was deleted", str(self.path))
+        if self._sync_rounds:
+            _sync(self._descriptor)
 
     def close(self) -> None:
         """Close the file; a second time does nothing."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from killed_runs import Fault, Outcome, happens, run_in
 
-from agentnb import Run, Store
+from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core import events as e
 from agentnb.core.wire import decode, encode
 from agentnb.errors import StoreError, TraceError
+from agentnb.models.scripted import ScriptedModel
 from agentnb.traces.store import load_file
 
 
@@ -133,3 +135,24 @@ def test_the_conversation_goes_on_from_the_run_in_memory(tmp_path: Path) -> None
             run_in(tmp_path / "a", full.watch)
     again = run_in(tmp_path / "b", prompt="And now?", continue_from=caught.value.run)
     assert again.status == "completed" and Store(tmp_path / "b").load(again.id) == again
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file be deleted")
+@pytest.mark.parametrize("when", ["in the middle", "in the last round"])
+def test_a_log_that_somebody_deletes_stops_the_run_instead_of_being_written_for_nobody(when: str, tmp_path: Path) -> None:
+    store, model = Store(tmp_path / "runs"), ScriptedModel([ToolCall("clean_up"), ToolCall("clean_up"), "Done."])
+
+    def clean_up() -> str:
+        """Delete what is in the way."""
+        if len(model.requests) == (1 if when == "in the middle" else 2):
+            shutil.rmtree(tmp_path / "runs")
+        return "clean"
+
+    with pytest.raises(StoreError, match="it was deleted") as caught:
+        Agent(model, tools=[clean_up], todos=False).run_sync("go", store=store)
+    run = caught.value.run
+    assert run is not None and run.status == "failed"
+    assert [record.result.text for one in run.rounds for record in one.records if record.result] == ["clean"] * len(run.rounds)
+    assert len(run.rounds) == len(model.requests) == (1 if when == "in the middle" else 2)
+    again = Agent(ScriptedModel(["Well."])).run_sync("go", store=store)
+    assert store.load(again.id).text == "Well."
