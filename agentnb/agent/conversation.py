@@ -22,6 +22,7 @@ from agentnb.agent.truncation import truncated
 from agentnb.core.compaction import Compacted
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, Sent
+from agentnb.core.rounds import CONTEXT_TOKENS
 from agentnb.core.run import Run
 from agentnb.core.todos import has_open, headed
 from agentnb.core.tool_spec import ToolSpec
@@ -123,9 +124,12 @@ class Conversation:
         """About how many tokens the next request is: as the provider counted the last one, and what has come since."""
         before = run.last_finished_round
         usage = None if before is None else before.usage
-        if usage is None or usage.estimated or not usage.input or run.last_round.compactions:
+        if before is None or usage is None or usage.estimated or not usage.input or run.last_round.compactions:
             return self._estimate.of(self._messages)
-        return usage.input + (usage.output or 0) + sum(map(tokens_of_message, self._messages[-1:]))
+        with_reply = before.metadata.get(CONTEXT_TOKENS)
+        if not isinstance(with_reply, int):  # one call made it, as a rule
+            with_reply = usage.input + (usage.output or 0)
+        return with_reply + sum(map(tokens_of_message, self._messages[-1:]))
 
     def estimated_tokens(self, request: Request) -> int:
         """About how many tokens this last request is, as nobody has counted them."""

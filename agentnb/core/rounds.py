@@ -31,6 +31,9 @@ FINAL_ANSWER = "final_answer"
 """The reason of a round without tools at a limit."""
 BY_SCHEMA = "by_schema"
 """The key of a reply's metadata that says that its text was to keep to a JSON Schema."""
+CONTEXT_TOKENS = "context_tokens"
+"""The key of a reply's metadata that says how many tokens the conversation has with it, where several calls have made it: its
+usage is the sum of all."""
 
 
 class CallRecord(msgspec.Struct, frozen=True, gc=False):

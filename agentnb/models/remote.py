@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from agentnb.core.events import Delta, TextDelta
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
-from agentnb.core.rounds import BY_SCHEMA
+from agentnb.core.rounds import BY_SCHEMA, CONTEXT_TOKENS
 from agentnb.core.usage import Usage
 from agentnb.errors import BrokenReply, ProviderTrouble, RequestRefused
 from agentnb.models import prices
@@ -299,9 +299,7 @@ def _is_called(error: BaseException, *names: str) -> bool:
 
 def _joined(first: Reply, second: Reply) -> Reply:
     message = Message("assistant", first.message.parts + second.message.parts)
-    return replace(
-        second,
-        message=message,
-        usage=first.usage + second.usage,
-        metadata={**first.metadata, **second.metadata},
-    )
+    metadata, used = {**first.metadata, **second.metadata}, second.usage
+    if used.input is not None:
+        metadata[CONTEXT_TOKENS] = used.input + (used.output or 0)
+    return replace(second, message=message, usage=first.usage + used, metadata=metadata)

@@ -32,6 +32,7 @@ from agentnb.agent.pairs import are_whole
 from agentnb.core.events import CompactionStarted, ContextCompacted, LimitReached, RetryScheduled, TextDelta, Warned
 from agentnb.core.messages import Message, Text, ToolResult
 from agentnb.core.request import Request
+from agentnb.core.rounds import CONTEXT_TOKENS
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.errors import ContextOverflow, ModelError
@@ -370,6 +371,17 @@ def test_it_is_compacted_before_the_request_that_would_fill_more_than_its_share_
     assert event.why == "share"
     run, model = talking(10_000, [1_000, 4_000, 7_000, 7_900])
     assert compactions(run) == [] and model.asked == []
+
+
+@pytest.mark.req("R2.36")
+def test_a_reply_that_several_calls_have_made_counts_as_long_as_it_is_and_not_as_what_it_used() -> None:
+    first = [priced(do(number), tokens=(100, 10)) for number in range(3)]
+    for context, compacted in ((3_000, False), (9_000, True), ("many", True)):
+        paused = msgspec.structs.replace(priced(do(3), tokens=(9_000, 500)), metadata={CONTEXT_TOKENS: context})
+        model = Summarising([*first, paused, "Done."], window=10_000)
+        run = bare(model, [work]).run_sync("Make all.")
+        assert bool(run.last_round.compactions) == compacted
+        assert_made_again(run, model.requests)
 
 
 @pytest.mark.req("R2.36")

@@ -18,6 +18,7 @@ from quick_models import FORMATS, NEVER, PATIENCE, QUICK, REQUEST, WIRES, items_
 from agentnb import Agent
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import ToolCall
+from agentnb.core.rounds import CONTEXT_TOKENS
 from agentnb.core.usage import Usage
 from agentnb.errors import (
     BrokenReply,
@@ -455,6 +456,7 @@ def test_a_reply_that_was_paused_goes_on_and_is_one(stream: str) -> None:
     assert [type(item) for item in told].count(Reply) == 1
     assert reply.message.text == "First half, First half, second half." and reply.stop_reason == "end_turn"
     assert (reply.usage.input, reply.usage.output) == (400, 40)
+    assert reply.metadata[CONTEXT_TOKENS] == 220  # of the last turn alone: the others are in it
     assert "".join(item.text for item in told if isinstance(item, TextDelta)) == reply.message.text
     sent = [[message["role"] for message in one.body["messages"]] for one in server.requests]
     assert sent == [["user"], ["user", "assistant"], ["user", "assistant", "assistant"]]
@@ -466,7 +468,7 @@ def test_a_reply_that_was_paused_with_calls_is_the_reply_for_they_must_be_answer
     paused = Answer(["So", ToolCall("add", {"a": 1}, "t1")], "pause_turn", Usage(100, 10))
     with LoopbackServer([paused, REST]) as server:
         reply = ask(server, "anthropic")[-1]
-    assert len(server.requests) == 1 and reply.usage.output == 10
+    assert len(server.requests) == 1 and reply.usage.output == 10 and CONTEXT_TOKENS not in reply.metadata
     assert reply.message.text == "So" and [call.arguments for call in reply.message.calls] == [{"a": 1}]
 
 
