@@ -210,7 +210,9 @@ class Agent:
         """
         if not run.should_continue:
             raise SettingsError(f"Run {run.id} has ended ({run.status})", "Go on with its conversation: %%agent --continue")
-        task = self._task(user(run.prompt), None, None, watch, work_dir, board=TodoBoard(run.todos))
+        task = self._task(
+            user(run.prompt), None, None, watch, work_dir, board=board_of(self, run) or TodoBoard(run.conversation_todos)
+        )
         opened = None if writer is None else Reopened(writer)
         task = replace(task, can_ask=can_ask, purse=purse, recovered=run, parent_id=run.parent_id, store=opened)
         return self._begin(task, thread, foreground)

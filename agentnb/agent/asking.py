@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import Any
 
 from agentnb.agent.clock import Clock
-from agentnb.agent.threads import TICK
+from agentnb.agent.threads import TICK, running_loop
 from agentnb.core.events import Event, QuestionAnswered, QuestionAsked
 from agentnb.core.log import EventLog
 from agentnb.core.messages import encodable
 from agentnb.core.questions import KINDS, TEXT, Answer, QuestionKind, WaitingOnUser, checked_schema
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError, near
+from agentnb.settings import without_secrets
 
 
 class Asking:
     """The questions of one run and the futures of their answers. Used on the run's event loop."""
 
-    def __init__(self, log: EventLog, *, can_ask: bool, clock: Clock | None = None) -> None:
+    def __init__(self, log: EventLog, *, can_ask: bool, clock: Clock | None = None, secrets: Sequence[str] = ()) -> None:
         """``can_ask``: whether somebody holds a handle with which the run's questions can be answered; ``clock``: of the run,
-        which stands still while a question is open.
+        which stands still while a question is open; ``secrets``: texts that no question and no answer in the log may hold.
         """
         self._log = log
         self._can_ask = can_ask
         self._clock = clock or Clock()
+        self._secrets = secrets
         # A run that is gone on with has asked before.
         self._count = sum(isinstance(event, QuestionAsked) for event in log.run.events)
         self._open: dict[str, asyncio.Future[Answer]] = {}
@@ -51,7 +53,7 @@ class Asking:
     def open(self, kind: QuestionKind, message: str, schema: dict[str, Any], call_id: str) -> str:
         """Ask, and give the question's id."""
         self._count += 1
-        question = WaitingOnUser(kind, message, schema, f"q{self._count}", call_id)
+        question = WaitingOnUser(kind, without_secrets(message, self._secrets), schema, f"q{self._count}", call_id)
         self._emit(QuestionAsked, question=question)
         self._open[question.id] = asyncio.get_running_loop().create_future()
         self._clock.hold()
@@ -73,7 +75,8 @@ class Asking:
         del self._open[answer.question_id]
         self._clock.release()
         with suppress(StoreError):  # kept for who waits, who is to stop
-            self._emit(QuestionAnswered, question_id=answer.question_id, answer=answer.value, declined=answer.declined)
+            logged = without_secrets(answer.value, self._secrets) if isinstance(answer.value, str) else answer.value
+            self._emit(QuestionAnswered, question_id=answer.question_id, answer=logged, declined=answer.declined)
         future.set_result(answer)
 
     def withdraw(self, question_id: str) -> None:
@@ -121,7 +124,7 @@ class CallAsker:
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
         """Ask and block this thread, which an interrupt or the end of the call frees."""
-        if _running_loop() is self._loop:
+        if running_loop() is self._loop:
             raise SettingsError("ask_sync would hold up the event loop that brings the answer", "Write: await context.ask(...)")
         asked = self._submit(message, schema, kind)
         try:
@@ -193,10 +196,3 @@ class CallAsker:
         if self.limit is not None:
             with suppress(RuntimeError):  # it has run out, or the call has just ended
                 self.limit.reschedule(when)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

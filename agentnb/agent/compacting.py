@@ -25,7 +25,7 @@ from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import StoreError
-from agentnb.models.model import Reply
+from agentnb.models.model import Reply, Retry
 from agentnb.models.traits import traits_of, used_until_cut
 
 ROUNDS_BETWEEN = 6
@@ -87,8 +87,9 @@ class Compacting:
         self._log.emit(e.CompactionStarted, why=why, messages=count)
         started = perf_counter()
         summary, usage, problem = await self._summary(replaced, before.text if before is not None else "")
-        if problem:
-            self._log.emit(e.Warned, message=f"{count} messages were left out without a summary of them: {problem}")
+        warning = f"{count} messages were left out without a summary of them: {problem}"
+        if problem and warning not in run.warnings:  # as a process has done that died right after it
+            self._log.emit(e.Warned, message=warning)
         self._log.emit(
             e.ContextCompacted,
             why=why,
@@ -100,7 +101,7 @@ class Compacting:
         return True
 
     def _was_just_done(self) -> bool:
-        """Whether one of the last rounds has compacted it: then what does not get shorter are the prompt and the tools."""
+        """Whether one of the last rounds has compacted it: then what does not get shorter is the prompt, or what is kept."""
         return any(one.compacted is not None for past in self._log.run.rounds[-ROUNDS_BETWEEN:] for one in past.compactions)
 
     async def _summary(self, messages: Sequence[Message], earlier: str) -> tuple[str, Usage, str]:
@@ -114,12 +115,19 @@ class Compacting:
             async for item in self._calls.besides(request):
                 if isinstance(item, Reply):
                     reply = item
+                elif isinstance(item, Retry):
+                    heard.clear()
                 else:
                     heard.append(item.text)
+        except StoreError:
+            raise
         except BaseException as error:  # whatever it is: the conversation goes on without a summary
-            if isinstance(error, StoreError | KeyboardInterrupt | GeneratorExit) or self._calls.is_cancelled(error):
+            used = reply.usage if reply is not None else self._used_until_cut(request, heard)
+            if isinstance(error, KeyboardInterrupt | GeneratorExit) or self._calls.is_cancelled(error):
+                if used != NOTHING_USED:
+                    self._log.emit(e.SpentBesides, usage=used)
                 raise
-            return "", self._used_until_cut(request, heard), self._spared(encodable(f"{type(error).__name__}: {error}"))
+            return "", used, self._spared(encodable(f"{type(error).__name__}: {error}"))
         if reply is None or not reply.message.text.strip():
             return "", self._used_until_cut(request, heard) if reply is None else reply.usage, NO_WORDS
         return reply.message.text + (CUT_OFF if reply.stop_reason in CUT else ""), reply.usage, ""

@@ -114,8 +114,9 @@ class Conversation:
         if not may_call and tools:
             settings = {**settings, "tool_choice": "none"}
         items, kept = self._as_sent()
-        if self.truncated_by and has_open(run.todos):  # the calls that wrote the list may be among what is left out
-            said_in_passing = "\n\n".join([headed(run.todos), *([said_in_passing] if said_in_passing else [])])
+        todos = run.conversation_todos
+        if self.truncated_by and has_open(todos):  # the calls that wrote the list may be among what is left out
+            said_in_passing = "\n\n".join([headed(todos), *([said_in_passing] if said_in_passing else [])])
         self.passing = said_in_passing
         last = _with(items[-1], said_in_passing) if said_in_passing else None
         return Request(self._system, Sent(items, len(items), last, kept), tools, settings)
@@ -186,7 +187,7 @@ class Conversation:
         if message.role == "tool":
             if self._history.result_characters is not None:
                 whole = message
-                message = shortened(whole, self._history.result_characters)
+                message = shortened(whole, self._history.result_characters, can_read_on=bool(self._tools))
                 self._shortens = self._shortens or message is not whole
             if self._history.failed_rounds_above is not None and _all_failed(message):
                 self._failed.append(index)

@@ -6,23 +6,25 @@ from collections.abc import Callable
 
 from agentnb.agent.markers import MarkerFilter
 from agentnb.core.events import Delta, TextDelta
-from agentnb.core.messages import encodable
+from agentnb.core.messages import AnyPart, Message, Text, Thinking, encodable
 
 
 class Hearing:
     """Takes the deltas of one reply and tells them on, without lines that are markers if these are read."""
 
-    __slots__ = ("_filter", "_heard", "_markers", "_tell")
+    __slots__ = ("_filter", "_heard", "_markers", "_tell", "_thoughts")
 
     def __init__(self, tell: Callable[[Delta], None], *, markers: bool) -> None:
         self._tell = tell
         self._heard: list[str] = []
+        self._thoughts: list[str] = []
         self._markers = markers
         self._filter: MarkerFilter | None = None
 
     def take(self, item: Delta) -> None:
         """Tell of it, as far as it may be shown already."""
         if not isinstance(item, TextDelta):
+            self._thoughts.append(item.text)
             self._tell(item)
             return
         if not self._heard and self._markers:
@@ -33,6 +35,13 @@ class Hearing:
             self._tell(item)
         elif shown:
             self._tell(TextDelta(shown))
+
+    def all_that_came(self) -> Message | None:
+        """As one message, thoughts too; None if nothing did."""
+        thoughts, words = "".join(self._thoughts), "".join(self._heard)
+        parts: tuple[AnyPart, ...] = (Thinking(thoughts),) if thoughts else ()
+        parts = (*parts, Text(words)) if words else parts
+        return Message("assistant", parts) if parts else None
 
     def end(self) -> str:
         """Tell of what was held back; returns all that was heard."""

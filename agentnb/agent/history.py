@@ -64,10 +64,14 @@ FULL = History(result_characters=None)
 
 
 def documented() -> History:
-    """The documented numbers, 40, 30 and 10 messages, or those of the environment."""
+    """The documented numbers, 40, 30 and 10 messages, or those of the environment.
+
+    Of these, so many are kept at most that not every other round pays for a summary.
+    """
+    above = settings.compact_threshold()
     return History(
-        compact_above=settings.compact_threshold() if settings.compact_enabled() else None,
-        keep_recent=min(settings.compact_keep_recent(), settings.compact_threshold() - 1),
+        compact_above=above if settings.compact_enabled() else None,
+        keep_recent=min(settings.compact_keep_recent(), max(1, above // 3)),
         max_messages=settings.max_messages(),
     )
 

@@ -24,6 +24,7 @@ from agentnb.agent.policies.ending import ASKED_FOR_TOOLS
 from agentnb.agent.prompts import prompt
 from agentnb.agent.purse import Purse, current_purse
 from agentnb.agent.taking_up import guidance_of, verdict_again
+from agentnb.agent.threads import running_loop
 from agentnb.agent.todo_check import TodoCheck
 from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
@@ -78,6 +79,8 @@ class Loop:
         """The verdict when the time is up, until it is heeded."""
         self._abandoning: asyncio.TimerHandle | None = None
         self._woken = asyncio.Event()
+        self._failure: StoreError | None = None
+        """Of the log, where it could not be raised."""
         self._own_cancellations = 0
         self._over = False
         self.abandoned = asyncio.Event()
@@ -211,7 +214,6 @@ class Loop:
         run = self._log.run
         if (why := self._compacting.why_due()) is not None:
             await self._compacting.compact(why)
-            self._purse.settle(run.spent)
         try:
             return await self._calls.reply(self._conversation.request(run, said_in_passing(run), may_call=may_call))
         except ContextOverflow:
@@ -255,7 +257,14 @@ class Loop:
             if not self._over:
                 loop.call_soon_threadsafe(heard, command)
 
+        def paid_inside() -> None:
+            if not self._over and running_loop() is loop:
+                self._note_spent_inside()  # at once: what has just paid may be the end of the process
+            elif not self._over:
+                loop.call_soon_threadsafe(self._note_spent_inside)
+
         self._inbox.on_put(wake)
+        self._purse.on_paid_inside = paid_inside
         self._task = task
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
@@ -299,6 +308,8 @@ class Loop:
         )
 
     def _check_stop(self) -> None:
+        if self._failure is not None:
+            raise self._failure
         if self._inbox.stop_requested or self._time_up is not None:
             raise asyncio.CancelledError
 
@@ -393,10 +404,22 @@ class Loop:
         self._log.close()
 
     def _finish_round(self, status: e.RoundStatus) -> None:
-        run, seconds = self._log.run, perf_counter() - self._round_started
+        seconds, index, inside = perf_counter() - self._round_started, self._log.run.last_round.index, self._spent_inside()
+        self._log.emit(e.RoundFinished, index=index, status=status, seconds=seconds, spent_inside=inside)
+
+    def _spent_inside(self) -> float:
+        """What runs that its tools began have spent, and the log does not know yet."""
         others = self._purse.by_others()
-        inside = max(0.0, round(others - run.tallies.spent_inside, 9)) if others > 0.0 else 0.0
-        self._log.emit(e.RoundFinished, index=run.last_round.index, status=status, seconds=seconds, spent_inside=inside)
+        return max(0.0, round(others - self._log.run.tallies.spent_inside, 9)) if others > 0.0 else 0.0
+
+    def _note_spent_inside(self) -> None:
+        """Write that down at once: if the process dies in the middle of the round, it was spent all the same."""
+        inside = self._spent_inside()
+        if inside and not self._over:
+            try:
+                self._log.emit(e.SpentBesides, inside=inside)
+            except StoreError as error:  # not the failure of the run that has just paid
+                self._failure = error
 
     def _finish_run(self, status: e.Status, stop_reason: str) -> None:
         while self._take_command() is not None:

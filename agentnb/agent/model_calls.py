@@ -11,10 +11,10 @@ from agentnb.agent.hearing import Hearing
 from agentnb.agent.markers import without_markers
 from agentnb.agent.reply import settled
 from agentnb.core import events as e
-from agentnb.core.events import Delta
 from agentnb.core.log import EventLog
 from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
+from agentnb.core.usage import UNKNOWN, checked
 from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.model import Model, Reply, Retry, StreamItem
 from agentnb.models.traits import used_until_cut
@@ -56,7 +56,7 @@ class ModelCalls:
                 else:
                     hearing.take(item)
         except BaseException as error:
-            self._keep_broken_off(request, hearing, perf_counter() - started)
+            self._keep_broken_off(request, hearing, reply, perf_counter() - started)
             if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self.is_cancelled(error):
                 raise
             said = encodable(f"{type(error).__name__}: {error}")
@@ -64,7 +64,7 @@ class ModelCalls:
             cause = error if words == said else None  # whose traceback would show it
             raise ModelError(f"{self.model.name} failed: {words}", run=self._log.run) from cause
         if reply is None:
-            self._keep_broken_off(request, hearing, perf_counter() - started)
+            self._keep_broken_off(request, hearing, reply, perf_counter() - started)
             raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
         hearing.end()
         reply = self._settled(reply)
@@ -99,20 +99,24 @@ class ModelCalls:
     def _without_markers(self, message: Message) -> tuple[Message, tuple[str, ...]]:
         return without_markers(message) if self._markers else (message, ())
 
-    def _keep_broken_off(self, request: Request, hearing: Hearing, seconds: float) -> None:
-        if text := hearing.end():
-            heard = Message("assistant", (Text(text),))
+    def _keep_broken_off(self, request: Request, hearing: Hearing, reply: Reply | None, seconds: float) -> None:
+        """Write down the words that came, and what they used: as the reply says, if there was one before the failure."""
+        heard, text = hearing.all_that_came(), hearing.end()
+        usage = checked(reply.usage) if reply is not None else UNKNOWN
+        if usage == UNKNOWN and heard is not None:
             usage = used_until_cut(self.model, request, heard)
-            message, _ = self._without_markers(heard)
+        if text:
+            message, _ = self._without_markers(Message("assistant", (Text(text),)))
             self._log.emit(e.ModelReplied, message=message, usage=usage, stop_reason="broken_off", seconds=seconds)
+        elif usage != UNKNOWN:
+            self._log.emit(e.SpentBesides, usage=usage)
 
-    async def besides(self, request: Request) -> AsyncGenerator[Delta | Reply]:
+    async def besides(self, request: Request) -> AsyncGenerator[StreamItem]:
         """What comes for a request besides the conversation. Its retries are written down, nothing else is."""
         async for item in _items(self.model, request):
             if isinstance(item, Retry):
                 self._note_retry(item)
-            else:
-                yield item
+            yield self._settled(item) if isinstance(item, Reply) else item
 
 
 def _items(model: Model, request: Request) -> AsyncIterator[StreamItem]:

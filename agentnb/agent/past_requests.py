@@ -23,6 +23,7 @@ from agentnb.core.events import (
     RoundStarted,
     RunRecovered,
     RunStarted,
+    SpentBesides,
     Warned,
 )
 from agentnb.core.messages import Message
@@ -33,7 +34,15 @@ from agentnb.core.view import View
 from agentnb.errors import SettingsError
 
 WhyNotSent: TypeAlias = WhyLeftOut | Literal["empty"]
-BEFORE_THE_REPLY = (GuidanceGiven, RetryScheduled, CompactionStarted, ContextCompacted, RunRecovered, Warned)
+BEFORE_THE_REPLY = (
+    GuidanceGiven,
+    RetryScheduled,
+    CompactionStarted,
+    ContextCompacted,
+    SpentBesides,
+    RunRecovered,
+    Warned,
+)
 """Events of a round that stand before its request was sent, or sent for the last time."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
 OWN = "budget"
@@ -34,6 +34,8 @@ class Purse:
         """Nobody waits for that run: it goes on when the one that began it has ended."""
         self.closed = False
         """That run is over: a run that a tool of it began, and still waits for, is waited for by nobody."""
+        self.on_paid_inside: Callable[[], None] = lambda: None
+        """Called, from whatever thread, when a run that its run began has paid for something."""
         self._settled = spent
         self._within = within
         self._lock = threading.Lock()
@@ -52,6 +54,7 @@ class Purse:
             self.spent += dollars
         if self._within is not None:
             self._within._pay(dollars)
+            self._within.on_paid_inside()
 
     def left(self) -> float | None:
         """What may still be spent; None if nothing limits it."""

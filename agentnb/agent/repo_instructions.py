@@ -73,7 +73,7 @@ def _text(root: str, file: str) -> str:
     path = Path(os.path.realpath(name))
     try:
         # Only a plain file: to open a pipe would wait for whoever writes to it.
-        if not (path.is_relative_to(root) and path.is_file()):
+        if not (path.is_relative_to(os.path.realpath(root)) and path.is_file()):
             return ""
         with path.open(encoding="utf-8-sig") as opened:
             text = opened.read(MOST_READ).strip()

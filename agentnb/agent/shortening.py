@@ -11,17 +11,19 @@ HEAD, TAIL = 3_000, 1_000
 """Characters of a long result that the model sees of its start and of its end, at most; of a low limit it is less."""
 
 
-def shortened(message: Message, most: int) -> Message:
+def shortened(message: Message, most: int, *, can_read_on: bool = True) -> Message:
     """The message with each of its results that has more than ``most`` characters cut to its start and its end.
 
-    The very message if there is none.
+    The very message if there is none. ``can_read_on``: whether the model has the tool to read on with, and is told of it.
     """
     for part in message.parts:  # in plain steps: this is done in every round
         if _is_long(part, most):
             break
     else:
         return message
-    return Message(message.role, tuple([_shortened(part, most) if _is_long(part, most) else part for part in message.parts]))
+    return Message(
+        message.role, tuple([_shortened(part, most, can_read_on) if _is_long(part, most) else part for part in message.parts])
+    )
 
 
 def _is_long(part: AnyPart, most: int) -> bool:
@@ -34,13 +36,12 @@ def _is_long(part: AnyPart, most: int) -> bool:
     return length > most
 
 
-def _shortened(result: AnyPart, most: int) -> ToolResult:
+def _shortened(result: AnyPart, most: int, can_read_on: bool) -> ToolResult:
     assert isinstance(result, ToolResult)
     text = result.text
     head, tail = min(HEAD, most // 2), min(TAIL, most // 8)
-    note = (
-        f"[{len(text):,} characters, too long to be shown whole: characters 0 to {head:,} and the last {tail:,}. "
-        f'Read on with {READ_TOOL}(handle="{result.call_id}", offset={head})]'
-    )
-    shown = Text(f"{text[:head]}\n\n{note}\n\n{text[-tail:]}")
+    note = f"{len(text):,} characters, too long to be shown whole: characters 0 to {head:,} and the last {tail:,}."
+    if can_read_on:
+        note += f' Read on with {READ_TOOL}(handle="{result.call_id}", offset={head})'
+    shown = Text(f"{text[:head]}\n\n[{note}]\n\n{text[-tail:]}")
     return replace(result, parts=(shown, *[one for one in result.parts if isinstance(one, Image)]))

@@ -118,23 +118,25 @@ def begin(
     purse.run_id, purse.detached = log.id, task.detached
     folder = folder_of(agent, task)
     first: RunStarted | RunRecovered = opening(agent, task, log.id, folder) if run is None else taking_up(run)
-    todos = TodoCheck(task.board, log)
     keys = settings.secrets()  # the model has asked for its own by now
+    todos = TodoCheck(task.board, log, keys)
     clock = Clock(agent.max_seconds, before=0.0 if run is None else seconds_taken(run.events))
-    asking = Asking(log, can_ask=task.can_ask, clock=clock)
-    toolbox = _with_reader(agent, task.toolbox, log.run)
+    asking = Asking(log, can_ask=task.can_ask, clock=clock, secrets=keys)
+    # What a run sends, it sends to its end, whatever the agent that goes on with it says.
+    sends = agent.sends if run is None else as_sent_then(run.settings.get("history"))
+    toolbox = _with_reader(sends, task.toolbox, log.run)
     rules = agent.rules
     if purse.may_run_out():
         rules = rules._replace(policies=(*rules.policies, WithinBudget(purse)))
     loop = Loop(
         model=model,
-        conversation=conversation_of(first, agent.sends) if isinstance(first, RunStarted) else conversation_so_far(log.run),
+        conversation=conversation_of(first, sends) if isinstance(first, RunStarted) else conversation_so_far(log.run),
         dispatch=Dispatch(toolbox, log, folder, call_sync, rules.gates, todos, keys, asking),
         rules=rules,
         log=log,
         inbox=inbox,
         todos=todos,
-        history=agent.sends,
+        history=sends,
         clock=clock,
         purse=purse,
         on_limit=agent.on_limit,
@@ -207,9 +209,9 @@ def _has_price(model: Model) -> bool:
     return traits_of(model).has_price
 
 
-def _with_reader(agent: Agent, toolbox: Toolbox, run: Run) -> Toolbox:
+def _with_reader(sends: History, toolbox: Toolbox, run: Run) -> Toolbox:
     """The tools and, where long results are shortened, the one with which the model reads on in them."""
-    most = agent.sends.result_characters
+    most = sends.result_characters
     if most is None or not len(toolbox):
         return toolbox
     return toolbox.knowing(ResultReader(run.result_of, most - ROOM_FOR_HEADING))

@@ -415,3 +415,11 @@ class AwakeForInterrupts:
     def __exit__(self, *_: object) -> None:
         if self._handle is not None:
             self._handle.cancel()
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop of this thread, if one is running."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

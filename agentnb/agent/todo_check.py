@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from agentnb.core.events import TodosChanged, Warned
 from agentnb.core.log import EventLog
 from agentnb.core.messages import encodable
 from agentnb.core.todos import Todo, Todos, normal_status
+from agentnb.settings import without_secrets
 from agentnb.tools.todos.board import Board
 from agentnb.tools.todos.tool import TodoChange
 from agentnb.tools.tool import ToolOutcome
@@ -22,10 +24,12 @@ _NOT_YET = object()
 class TodoCheck:
     """Reads the board, and writes down what has changed on it. The run's own reading is no tool call."""
 
-    __slots__ = ("_board", "_failed", "_log", "_seen")
+    __slots__ = ("_board", "_failed", "_log", "_secrets", "_seen")
 
-    def __init__(self, board: Board | None, log: EventLog) -> None:
+    def __init__(self, board: Board | None, log: EventLog, secrets: Sequence[str] = ()) -> None:
+        """``secrets``: texts that no warning may hold."""
         self._board = board
+        self._secrets = secrets
         self._log = log
         self._seen: object = _NOT_YET
         self._failed = False
@@ -66,7 +70,7 @@ class TodoCheck:
     def _warn(self, error: Exception) -> None:
         if not self._failed:  # once, not in every round
             self._failed = True
-            words = encodable(f"{type(error).__name__}: {error}")
+            words = without_secrets(encodable(f"{type(error).__name__}: {error}"), self._secrets)
             message = f"The todo list could not be read ({words}). The run goes on with the list as last known"
             self._log.emit(Warned, message=message)
 

@@ -21,10 +21,10 @@ from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage
 from agentnb.errors import sentences
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the log's schema; a reader refuses what is newer than itself, and reads what is older.
 
-A new kind of event is a new version: with 2 came questions, with 3 compaction and recovery.
+A new kind of event is a new version: with 2 came questions, with 3 compaction and recovery, with 4 what is spent besides.
 """
 
 Status: TypeAlias = Literal[
@@ -137,6 +137,16 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted"
     """Of the call that wrote it; nothing where no model was asked."""
     seconds: float = 0.0
     problem: str = ""
+
+
+class SpentBesides(Event, frozen=True, kw_only=True, tag="spent_besides", gc=False):
+    """Something was spent besides the replies of the rounds, and is written at once, for the process may die.
+
+    ``inside``: US dollars, by runs that a tool began; ``usage``: about what the call for a summary used that was stopped.
+    """
+
+    inside: float = 0.0
+    usage: Usage = NOTHING_USED
 
 
 class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=False):
@@ -283,6 +293,7 @@ AnyEvent: TypeAlias = (
     | RetryScheduled
     | CompactionStarted
     | ContextCompacted
+    | SpentBesides
     | ModelReplied
     | ToolStarted
     | ToolFinished

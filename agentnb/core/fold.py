@@ -14,7 +14,7 @@ from agentnb.core.guidance import judged
 from agentnb.core.messages import Message, ToolCall, ToolResult, user
 from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach, CallRecord, Retry, WorkflowRound
 from agentnb.core.todos import has_one_in_progress, has_open, is_open, newly_blocked, newly_completed
-from agentnb.core.usage import Usage
+from agentnb.core.usage import NOTHING_USED, Usage
 
 if TYPE_CHECKING:
     from agentnb.core.run import Run
@@ -98,6 +98,12 @@ def _context_compacted(run: Run, event: e.ContextCompacted) -> None:
     run._rounds[-1] = replace(current, compactions=(*_whole(current.compactions), done))
     run._compacted = event.compacted
     _used(run, event.usage)
+
+
+def _spent_besides(run: Run, event: e.SpentBesides) -> None:
+    run._tallies.spent_inside += event.inside
+    if event.usage != NOTHING_USED:
+        _used(run, event.usage)
 
 
 def _whole(compactions: tuple[Compaction, ...]) -> tuple[Compaction, ...]:
@@ -317,6 +323,7 @@ HANDLERS: dict[type[e.Event], Callable[[Run, Any], None]] = {
     e.RetryScheduled: _retry_scheduled,
     e.CompactionStarted: _compaction_started,
     e.ContextCompacted: _context_compacted,
+    e.SpentBesides: _spent_besides,
     e.ModelReplied: _model_replied,
     e.ToolStarted: _tool_started,
     e.ToolFinished: _tool_finished,

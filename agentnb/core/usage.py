@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 from msgspec.structs import replace
 
@@ -38,6 +40,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 UNKNOWN = Usage()
 """The usage of a call of which nobody has said anything."""
+_TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 NOTHING_USED = Usage(input=0, output=0, cost=0.0)
 """The usage of a run that has called no model yet."""
 
@@ -46,3 +49,13 @@ def _known(a: int | None, b: int | None) -> int | None:
     if a is None:
         return b
     return a if b is None else a + b
+
+
+def checked(found: object) -> Usage:
+    """What somebody's own code says was used, as a log can hold it: what is no number of tokens, or of dollars, is unknown."""
+    if not isinstance(found, Usage):
+        return UNKNOWN
+    said = {name: getattr(found, name) for name in _TOKENS}
+    tokens = {name: value if type(value) is int and value >= 0 else None for name, value in said.items()}
+    cost = found.cost if isinstance(found.cost, int | float) and math.isfinite(found.cost) and found.cost >= 0 else None
+    return Usage(**tokens, cost=None if cost is None else float(cost), estimated=found.estimated is True)

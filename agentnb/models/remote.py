@@ -300,6 +300,7 @@ def _is_called(error: BaseException, *names: str) -> bool:
 def _joined(first: Reply, second: Reply) -> Reply:
     message = Message("assistant", first.message.parts + second.message.parts)
     metadata, used = {**first.metadata, **second.metadata}, second.usage
+    metadata.pop(CONTEXT_TOKENS, None)
     if used.input is not None:
         metadata[CONTEXT_TOKENS] = used.input + (used.output or 0)
     return replace(second, message=message, usage=first.usage + used, metadata=metadata)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
-from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.core.usage import UNKNOWN, Usage, checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,10 @@ def used_until_cut(model: Any, request: Request, heard: Message) -> Usage:
     """
     reckon = getattr(model, "used_until_cut", None)
     try:
-        found = reckon(request, heard) if callable(reckon) else None
+        found = checked(reckon(request, heard) if callable(reckon) else None)
     except Exception:  # it is asked while another error is on its way
         return UNKNOWN
-    return found if isinstance(found, Usage) else UNKNOWN
+    return found if found == UNKNOWN else replace(found, estimated=True)
 
 
 def traits_of(model: Any) -> Traits:

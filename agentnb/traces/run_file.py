@@ -141,7 +141,8 @@ class RunFile:
 
     def _settle(self) -> None:
         """At the end of a round: see that the file is still there, and force it to the disk if that is wanted."""
-        if not os.fstat(self._descriptor).st_nlink:  # it could be written on without an error, and never read
+        # It could be written on without an error, and never read. (Not all file systems count links.)
+        if not os.fstat(self._descriptor).st_nlink and not Path(self.path).exists():
             raise FileNotFoundError(errno.ENOENT, "it was deleted", str(self.path))
         if self._sync_rounds:
             _sync(self._descriptor)

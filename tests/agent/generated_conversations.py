@@ -174,6 +174,8 @@ def _one_of(*values: Any) -> st.SearchStrategy[Any]:
 
 SOME_WORDS = _one_of("Half of ", "So far 🐟", "")
 CALLS_OF: dict[Way, st.SearchStrategy[Call]] = {
+    "tool call limit": st.builds(Call, _one_of("fine", "plain", "beside"), st.just({"x": 3})),
+    "tool call limit of a turn": st.builds(Call, _one_of("fine", "plain", "beside"), st.just({"x": 3})),
     "tool exception": st.builds(Call, _one_of("fails", "fails_beside", "quits", "ends_an_iteration", "cancels_itself")),
     "tool timeout": st.builds(Call, _one_of("hangs", "hangs_beside")),
     "tool that will not be cancelled": st.builds(Call, st.just("stubborn")),
@@ -185,10 +187,10 @@ CALLS_OF: dict[Way, st.SearchStrategy[Call]] = {
 LIMITS_OF: dict[Way, st.SearchStrategy[dict[str, Any]]] = {
     "round limit": st.fixed_dictionaries({"max_rounds": st.integers(1, 3)}),
     "tool call limit": st.fixed_dictionaries({"max_tool_calls": st.integers(1, 3)}),
-    "tool call limit of a turn": st.fixed_dictionaries({"max_tool_calls_per_turn": st.integers(1, 3)}),
-    "time limit": st.fixed_dictionaries({"max_seconds": _one_of(0.5, 4.0)}),
+    "tool call limit of a turn": st.fixed_dictionaries({"max_tool_calls_per_turn": st.integers(1, 2)}),
+    "time limit": st.fixed_dictionaries({"max_seconds": _one_of(0.5, 0.5, 4.0)}),
     "token limit": st.fixed_dictionaries({"max_tokens": _one_of(1, 1_000, 3_000)}),
-    "budget": st.fixed_dictionaries({"budget": _one_of(0.005, 0.025)}),
+    "budget": st.fixed_dictionaries({"budget": _one_of(0.005, 0.005, 0.025)}),
 }
 """The limits of an agent, low enough to be reached."""
 ON_LIMIT = _one_of("stop", "final_answer", "raise")

@@ -195,11 +195,12 @@ def test_however_a_turn_is_left_all_requests_are_valid_on_every_wire(way: Way, p
     def check(conversation: Conversation) -> None:
         for played in player.play(conversation):
             assert_never_broken(played)
-            left.append(played.turn.way == way and was_left(played))
+            if played.turn.way == way:
+                left.append(was_left(played))
 
     check()
     assert player.forgotten == []
-    assert any(left), "it was drawn, and never came about"
+    assert sum(left) * 3 >= len(left) > 0, "too few of the turns that were drawn for this way were left in it"
 
 
 @pytest.mark.req("R0.25", "KX.11")

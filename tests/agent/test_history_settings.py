@@ -97,7 +97,10 @@ def test_the_documented_numbers_are_those_of_the_environment(monkeypatch: pytest
     monkeypatch.setenv("AGENT_MAX_MESSAGES", "25")
     assert documented() == History(compact_above=20, keep_recent=5, max_messages=25)
     monkeypatch.setenv("COMPACT_KEEP_RECENT", "50")
-    assert documented().keep_recent == 19
+    assert documented().keep_recent == 6
+    monkeypatch.setenv("COMPACT_THRESHOLD", "2")
+    assert documented().keep_recent == 1
+    monkeypatch.setenv("COMPACT_THRESHOLD", "20")
     monkeypatch.setenv("COMPACT_ENABLED", "false")
     assert documented().compact_above is None and not documented().compacts
 

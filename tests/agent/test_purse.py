@@ -14,7 +14,7 @@ from summarising import Summarising, priced
 
 from agentnb import Agent, Store, ToolCall, recover
 from agentnb.agent.purse import Purse, current_purse
-from agentnb.core.events import RoundFinished
+from agentnb.core.events import RoundFinished, SpentBesides
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.core.wire import encode
@@ -316,6 +316,18 @@ def test_a_run_that_was_begun_in_the_background_outlives_the_run_of_its_tool() -
 # What runs inside have spent, when another process goes on
 
 
+def inside(run: Run) -> list[float]:
+    """For each round what runs that its tools began have spent: written at once, and what is left of it at its end."""
+    rounds = [0.0]
+    for event in run.events:
+        if isinstance(event, SpentBesides):
+            rounds[-1] += event.inside
+        elif isinstance(event, RoundFinished):
+            rounds[-1] += event.spent_inside
+            rounds.append(0.0)
+    return rounds[:-1]
+
+
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize("how", WAYS)
 def test_each_round_says_what_runs_that_its_tools_began_have_spent(how: str) -> None:
@@ -325,8 +337,7 @@ def test_each_round_says_what_runs_that_its_tools_began_have_spent(how: str) -> 
     script += [priced(ToolCall(made.__name__, {"n": 2}), cost=0.25), priced("Done.", cost=0.25)]
     run = bare(ScriptedModel(script), [made, work]).run_sync("go")
     assert ended(run) == ("completed", "natural")
-    told = [event.spent_inside for event in run.events if isinstance(event, RoundFinished)]
-    assert told == [pytest.approx(0.5), 0, pytest.approx(0.5), 0]
+    assert [pytest.approx(told) for told in inside(run)] == [0.5, 0, 0.5, 0]
     assert (run.spent, run.tallies.spent_inside) == (1.0, pytest.approx(1.0))
 
 

@@ -65,6 +65,7 @@ def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
         "retry_scheduled",
         "compaction_started",
         "context_compacted",
+        "spent_besides",
         "model_replied",
         "tool_started",
         "tool_finished",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agentnb.core.messages import Message, Text, user
 from agentnb.core.request import Request
@@ -95,7 +97,24 @@ class Reckons:
 @pytest.mark.req("KX.9")
 def test_a_model_object_may_say_what_a_reply_that_broke_off_has_used() -> None:
     said = Usage(10, 20, cost=0.5, estimated=True)
-    assert used_until_cut(Reckons(said), REQUEST, HEARD) is said
+    assert used_until_cut(Reckons(said), REQUEST, HEARD) == said
+    assert used_until_cut(Reckons(replace(said, estimated=False)), REQUEST, HEARD) == said
+
+
+@pytest.mark.parametrize(
+    ("odd", "kept"),
+    [
+        (Usage(1.5, 2), Usage(None, 2, estimated=True)),  # type: ignore[arg-type]
+        (Usage("a", -2, True), UNKNOWN),  # type: ignore[arg-type]
+        (Usage(1, 2, cost=math.nan), Usage(1, 2, estimated=True)),
+        (Usage(1, 2, cost=math.inf), Usage(1, 2, estimated=True)),
+        (Usage(1, 2, cost=-3.0), Usage(1, 2, estimated=True)),
+        (Usage(1, 2, cost="much"), Usage(1, 2, estimated=True)),  # type: ignore[arg-type]
+        (Usage(1, 2, cost=3), Usage(1, 2, cost=3.0, estimated=True)),
+    ],
+)
+def test_what_is_no_number_of_tokens_or_dollars_is_unknown(odd: Usage, kept: Usage) -> None:
+    assert used_until_cut(Reckons(odd), REQUEST, HEARD) == kept
 
 
 @pytest.mark.parametrize("model", [object(), Reckons(None), Reckons(3), Reckons(ValueError("no idea")), ScriptedModel([])])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from cut_runs import assert_whole, cut
 from killed_recoveries import Rival, recoveries
-from killed_runs import EFFECTS, MOMENTS, Fault, Following, happens, run_in, tools_in
+from killed_runs import EFFECTS, Fault, Following, faults_at, happens, run_in, tools_in
 
 from agentnb import Run, load_trace, recover
 from agentnb.core import events as e
@@ -51,10 +50,13 @@ def assert_done_once(run: Run, path: Path) -> None:
 
 @pytest.mark.req("KX.11")
 def test_a_run_that_was_killed_in_any_event_is_gone_on_with_and_no_tool_does_its_work_twice(whole: Run, tmp_path: Path) -> None:
-    last = len(whole.events) - 1  # of what is over nothing is left to do
-    faults = [Fault(MOMENTS[seq % len(MOMENTS)], seq, random.Random(seq).random()) for seq in range(1, last)]
-    faults += [Fault("after", 0), Fault("told", 0), Fault("before", last), Fault("in", last)]
-    for one in happens(faults, tmp_path / "killed"):
+    last = len(whole.events) - 1
+    faults = [fault for fault in faults_at(whole.events) if 0 < fault.seq < last]
+    faults += [Fault("after", 0), Fault("told", 0)]  # before that there is no run
+    faults += [Fault("before", last), Fault("in", last)]  # of what is over nothing is left to do
+    outcomes = happens(faults, tmp_path / "killed")
+    assert {len(load_trace(one.path).events) for one in outcomes} == set(range(1, last + 1))
+    for one in outcomes:
         died = load_trace(one.path)
         assert died.status == "interrupted" and one.told == [event.seq for event in died.events][: len(one.told)], one.fault
         run = gone_on_with(one.path)
@@ -77,10 +79,10 @@ def test_who_goes_on_may_die_in_any_event_too(whole: Run, tmp_path: Path) -> Non
     template = begun_again(whole, tmp_path / "template", DIED_AT)
     ((told, ended_by, said),) = recoveries([(template, Fault("never"))])
     assert (ended_by, said) == (0, "") and load_trace(template).status == "completed"
+    *events, _ = load_trace(template).events
     logs = []
-    for seq in range(DIED_AT, told[-1]):
-        path = begun_again(whole, tmp_path / str(seq), DIED_AT)
-        logs.append((path, Fault(MOMENTS[seq % len(MOMENTS)], seq, random.Random(seq).random())))
+    for number, fault in enumerate(faults_at(events, DIED_AT)):
+        logs.append((begun_again(whole, tmp_path / str(number), DIED_AT), fault))
     for (path, fault), (told, ended_by, _) in zip(logs, recoveries(logs), strict=True):
         assert ended_by == signal.SIGKILL, fault
         died = load_trace(path)

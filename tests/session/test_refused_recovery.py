@@ -218,5 +218,6 @@ def test_a_run_of_an_earlier_schema_that_was_cut_off_is_gone_on_with(path: Path,
         log = cut(whole.events[:count], tmp_path / str(count))
         run = again(log, tools=tools, model=ScriptedModel(["Done."] * 20))
         assert_whole(log, run, whole.events[:count])
-        assert [event.schema for event in run.events if isinstance(event, e.RunRecovered)] == [e.SCHEMA]
+        (*then, now) = [event.schema for event in run.events if isinstance(event, e.RunRecovered)]
+        assert now == e.SCHEMA and then == [event.schema for event in whole.events[:count] if isinstance(event, e.RunRecovered)]
         assert log.read_bytes().startswith(b"".join(map(encode, whole.events[:count])))

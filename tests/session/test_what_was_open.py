@@ -141,12 +141,13 @@ def test_a_call_that_may_be_repeated_is_made_again_and_counts_once(tmp_path: Pat
     assert run.rounds[1].results[0].text == "made 2"
 
 
-def test_a_call_for_the_list_that_was_cut_off_is_made_unless_it_had_changed_the_list(tmp_path: Path) -> None:
+def test_a_call_for_the_list_that_was_cut_off_is_made_or_is_done_where_it_had_changed_the_list(tmp_path: Path) -> None:
     add = ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "Look"}]})
     whole = Agent(ScriptedModel([add, *["Well."] * 9]), tools=[work]).run_sync("Go.", store=Store(tmp_path))
-    for kind, told in ((e.ToolStarted, None), (e.TodosChanged, INTERRUPTED)):
-        run, _ = again(cut(until(whole, kind), tmp_path / kind.__name__), ["Well."] * 9)
-        assert codes(run, 0) == [told]
+    for kind in (e.ToolStarted, e.TodosChanged):
+        run, model = again(cut(until(whole, kind), tmp_path / kind.__name__), ["Well."] * 9)
+        assert codes(run, 0) == [None] and "1. [not-started] Look" in run.rounds[0].results[0].text
+        assert "1. [not-started] Look" in model.requests[0].messages[-1].parts[0].text
         assert [todo.title for todo in run.todos] == ["Look"]
 
 

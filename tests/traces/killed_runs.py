@@ -1,7 +1,8 @@
 """A scripted run in processes of their own that die, or whose disk fills, at a chosen event.
 
-The run has rounds, tools side by side and one after the other, todos, guidance, a question to the person, calls of the model
-that are made again, and words that were said in passing. `happens` lets one process import everything once and fork one child
+The run has rounds, tools side by side and one after the other, todos, guidance, a question to the person, words of the person
+in between, a call that is blocked, calls of the model that are made again, words that were said in passing, and a conversation
+that is compacted, with a summary and without one. `happens` lets one process import everything once and fork one child
 for each `Fault`, so that hundreds of them take seconds. What a child told its watchers comes through a pipe.
 """
 
@@ -11,10 +12,13 @@ import asyncio
 import json
 import os
 import queue
+import random
 import signal
 import subprocess
 import sys
+import threading
 import traceback
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -22,9 +26,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from agentnb import Agent, Run, Store, ToolCall, tool
+from agentnb import Agent, History, Run, Store, ToolCall, tool
 from agentnb.agent.live import LiveRun
-from agentnb.core.events import AnyEvent, Event, QuestionAsked
+from agentnb.agent.prompts import prompt as prompt_named
+from agentnb.core.events import AnyEvent, Event, QuestionAnswered, QuestionAsked
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
@@ -41,6 +46,9 @@ MOMENTS: tuple[Moment, ...] = ("before", "in", "after", "told")
 EFFECTS = "effects.txt"
 """The file in a run's folder that has a line for each call of a tool that has done its work."""
 PROMPT = "Look at three places, and decide."
+HISTORY = History(compact_above=7, keep_recent=3)
+"""Of the run: it is compacted more than once."""
+SUMMARY = "It has gone well so far."
 PATIENCE = 60
 
 
@@ -52,6 +60,24 @@ class Fault:
     moment: Moment
     seq: int = 0
     part: float = 0.5
+
+
+def faults_at(events: Sequence[AnyEvent], first: int = 0) -> list[Fault]:
+    """Deaths from the event of this number on: right after every event, and at one more moment of each.
+
+    These take turns within each kind of event. Of a kind that is there less often than that, each event is met at all of them.
+    """
+    here = list(enumerate(events))[first:]
+    others = [moment for moment in MOMENTS if moment != "after"]
+    often, seen = Counter(type(event) for _, event in here), Counter[type[AnyEvent]]()
+    faults = []
+    for seq, event in here:
+        kind = type(event)
+        turn = seen[kind] % len(others)
+        moments = others if often[kind] < len(others) else others[turn : turn + 1]
+        faults += [Fault(moment, seq, random.Random(seq).random()) for moment in ("after", *moments)]
+        seen[kind] += 1
+    return faults
 
 
 @dataclass(frozen=True)
@@ -135,21 +161,46 @@ SCRIPT: tuple[tuple[str | ToolCall, ...], ...] = (
     ),
     (_listed("completed", "in-progress"),),
     ("I ask.", ToolCall("decide"), ToolCall("build", {"what": "a house"})),
+    ("I try.", *(ToolCall("fails", {"why": "the same again"}) for _ in range(3))),
     ("Two are still open, I think.",),
     (_listed("completed", "completed"), ToolCall("gone")),
     ("All is done.",),
 )
-RETRIED = (1, 5)
+RETRIED = (1, 6)
 """The replies of which half a sentence comes first and breaks off."""
 
 
+def _reached(messages: Sequence[Message]) -> int:
+    """How many replies of the script were given, by the last that is there: of those before, some may be in a summary."""
+    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
+    if last is None:
+        return 0
+    said = last.text, [(call.name, call.arguments) for call in last.calls]
+    return 1 + [_said(parts) for parts in SCRIPT].index(said)
+
+
+def _said(parts: Sequence[str | ToolCall]) -> tuple[str, list[tuple[str, Any]]]:
+    texts = [part for part in parts if isinstance(part, str)]
+    return "".join(texts), [(part.name, part.arguments) for part in parts if isinstance(part, ToolCall)]
+
+
 class Following:
-    """Answers by how many replies the conversation has already, so that it knows where a run that goes on has got to."""
+    """Answers by the last reply that the conversation has, so that it knows where a run that goes on has got to.
+
+    Whoever asks for a summary gets one; with ``sums_up_once``, there is none of what begins with a summary.
+    """
 
     name = "scripted:following"
 
+    def __init__(self, sums_up_once: bool = False) -> None:
+        self._sums_up_once = sums_up_once
+
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        number = sum(message.role == "assistant" for message in request.messages)
+        if request.system == prompt_named("compaction"):
+            words = "" if self._sums_up_once and SUMMARY in request.messages[0].text else SUMMARY
+            yield Reply(Message("assistant", (Text(words),)), Usage(50, 5, cost=0.001), "end_turn")
+            return
+        number = _reached(list(request.messages))
         parts = SCRIPT[min(number, len(SCRIPT) - 1)]
         if number in RETRIED:
             yield TextDelta("Half a wo")
@@ -163,21 +214,28 @@ class Following:
 
 def agent_in(folder: Path, **settings: Any) -> Agent:
     """The agent whose tools note in this folder what they do."""
-    return Agent(Following(), tools=tools_in(folder), **settings)
+    return Agent(Following(sums_up_once=True), tools=tools_in(folder), **{"history": HISTORY, **settings})
 
 
 def run_in(folder: Path, watch: Any = None, prompt: str = PROMPT, continue_from: Run | None = None) -> Run:
-    """The whole run, its log in the folder; the person says yes. Raises what the run raises."""
+    """The whole run, its log in the folder; the person says yes, and a word more. Raises what the run raises."""
     folder.mkdir(parents=True, exist_ok=True)
     asked: queue.SimpleQueue[LiveRun | None] = queue.SimpleQueue()
+    here: list[LiveRun] = []
+    is_here = threading.Event()
 
     def watching(item: Any) -> None:
         if watch is not None:
             watch(item)
         if isinstance(item, QuestionAsked):
             asked.put(None)
+        if isinstance(item, QuestionAnswered) and is_here.wait(PATIENCE):  # said here, it is heard at the same place each time
+            with suppress(SettingsError):
+                here[0].say("And mind the list.")
 
     live = agent_in(folder).start(prompt, store=Store(folder), watch=watching, continue_from=continue_from)
+    here.append(live)
+    is_here.set()
     live._future.add_done_callback(lambda _: asked.put(live))
     while asked.get(timeout=PATIENCE) is None:
         with suppress(SettingsError):  # the disk was full, and the run ended instead

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from killed_runs import MOMENTS, Fault, Outcome, happens, run_in
+from killed_runs import MOMENTS, Outcome, faults_at, happens, run_in
 
 from agentnb import Run, Store, load_trace
 from agentnb.core import events as e
@@ -18,15 +18,25 @@ from agentnb.traces.store import load_file
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 WANTED = {
+    e.RunStarted,
+    e.RoundStarted,
     e.GuidanceGiven,
     e.RetryScheduled,
+    e.CompactionStarted,
+    e.ContextCompacted,
+    e.ModelReplied,
+    e.ToolStarted,
     e.ToolFinished,
+    e.CallBlocked,
     e.TodosChanged,
     e.QuestionAsked,
     e.QuestionAnswered,
     e.RoundFinished,
+    e.CommandReceived,
+    e.Warned,
     e.RunFinished,
 }
+"""What happens in a run that comes to its end by itself. Others end at a limit, in a loop, or with an error."""
 CUTS = 300
 
 
@@ -38,15 +48,20 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def outcomes(whole: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
-    """A process killed at each event, at one moment of it, so that each kind of event is met at each moment by and by."""
-    faults = [Fault(MOMENTS[seq % len(MOMENTS)], seq, random.Random(seq).random()) for seq in range(len(whole.events))]
-    ends = [Fault(moment, seq) for seq in (0, len(whole.events) - 1) for moment in MOMENTS]
-    return happens(faults + ends, tmp_path_factory.mktemp("killed"))
+    """A process killed right after each event, and at another moment of it, so that each kind of event meets each moment."""
+    return happens(faults_at(whole.events), tmp_path_factory.mktemp("killed"))
 
 
-def test_the_run_that_is_killed_has_all_that_can_happen_in_a_run(whole: Run) -> None:
-    assert {type(event) for event in whole.events} >= WANTED and whole.status == "completed"
+def test_the_run_that_is_killed_has_each_kind_of_event_of_a_run_that_comes_to_its_end_by_itself(whole: Run) -> None:
+    assert {type(event) for event in whole.events} == WANTED and whole.status == "completed"
     assert max(len(one.calls) for one in whole.rounds) >= 5
+    assert {bool(event.problem) for event in whole.events if isinstance(event, e.ContextCompacted)} == {True, False}
+
+
+def test_it_is_killed_after_each_of_its_events_and_at_each_moment_of_each_kind(whole: Run, outcomes: list[Outcome]) -> None:
+    assert [one.fault.seq for one in outcomes if one.fault.moment == "after"] == list(range(len(whole.events)))
+    met = {(type(whole.events[one.fault.seq]), one.fault.moment) for one in outcomes}
+    assert met == {(kind, moment) for kind in WANTED for moment in MOMENTS}
 
 
 def assert_nothing_twice(run: Run) -> None:

@@ -158,7 +158,7 @@ class TodoBoard(Board):
 
 def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
     """The first list of a board. What has no id gets one more than the largest before it."""
-    if given == ():
+    if type(given) is tuple and not given:  # as at the beginning of nearly every run
         return ()
     refusal = "These todos cannot go on a board"
     if isinstance(given, str | dict | Todo) or not isinstance(given, Iterable):

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from agentnb.core.events import AnyEvent, CompactionStarted, ContextCompacted, RetryScheduled, RoundStarted, RunRecovered
+from agentnb.core.events import (
+    AnyEvent,
+    CompactionStarted,
+    ContextCompacted,
+    RetryScheduled,
+    RoundStarted,
+    RunRecovered,
+    SpentBesides,
+)
 from agentnb.core.rounds import FINAL_ANSWER, Retry, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.core.usage import NOTHING_USED, Usage
@@ -124,6 +132,8 @@ class _Summaries:
         self._round = self._tried = 0
         self._begun: CompactionStarted | None = None
         self._mine: list[Retry] = []
+        self._used = Usage()
+        """What it used that was stopped."""
         for event in run.events:
             self._take(event)
         self._end()
@@ -132,9 +142,11 @@ class _Summaries:
         if isinstance(event, RoundStarted):
             self._round, self._tried = event.index, 0
         elif isinstance(event, CompactionStarted):
-            self._begun, self._mine = event, []
+            self._begun, self._mine, self._used = event, [], Usage()
         elif isinstance(event, RetryScheduled):
             self._retried(event)
+        elif isinstance(event, SpentBesides) and event.usage != NOTHING_USED:
+            self._used = event.usage
         elif isinstance(event, RunRecovered):
             self._end("interrupted")
         elif isinstance(event, ContextCompacted):
@@ -161,7 +173,7 @@ class _Summaries:
             replied=went_well,
             failed=not went_well,
             retries=tuple(self._mine),
-            usage=Usage() if done is None else done.usage,
+            usage=self._used if done is None else done.usage,
             seconds=0.0 if done is None else done.seconds,
             stop_reason="",
             metadata={},

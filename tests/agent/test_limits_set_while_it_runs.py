@@ -1,0 +1,79 @@
+"""Limits that nobody foresaw when the run began: a budget that the session was given since, an end that a tool holds up."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from quick_loop import Here, QuickLoop
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, codes
+from summarising import priced
+
+from agentnb import ToolCall
+from agentnb.agent.purse import Purse
+from agentnb.core.events import LimitReached
+from agentnb.core.run import Run
+from agentnb.models.scripted import ScriptedModel
+
+PATIENCE = 20
+
+
+def checked(run: Run) -> Run:
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert Run.from_events(run.events) == run
+    return run
+
+
+def told_of(run: Run) -> list[tuple[str, float]]:
+    return [(event.limit, event.value) for event in run.events if isinstance(event, LimitReached)]
+
+
+@pytest.mark.req("KX.2", "K2.2")
+def test_a_budget_that_the_session_is_given_while_a_run_goes_on_ends_that_run() -> None:
+    purse = Purse(None, name="session_budget")
+
+    def limit(n: int) -> str:
+        """Gives the session a budget."""
+        purse.limit = 0.5
+        return f"limited {n}"
+
+    model = ScriptedModel([*[priced(ToolCall("limit", {"n": n}), cost=0.3) for n in range(5)], "Done."])
+    run = checked(bare(model, [limit]).start("go", purse=purse).result(PATIENCE))
+    assert (run.status, run.stop_reason, told_of(run)) == ("limited", "session_budget", [("session_budget", 0.5)])
+    assert [result.text for one in run.rounds for result in one.results] == ["limited 0", "limited 1"]
+    assert len(model.requests) == 2 and purse.spent == pytest.approx(0.6)
+
+
+@pytest.mark.req("K2.2", "KX.2", "KX.11")
+@pytest.mark.parametrize("on_limit", ["stop", "final_answer"])
+def test_who_waits_for_a_last_answer_that_a_tool_holds_up_is_told_that_there_is_none(on_limit: str) -> None:
+    model = ScriptedModel([ToolCall("stubborn"), "This is what I have."])
+    loop = QuickLoop()
+
+    async def steps() -> Run:
+        release = asyncio.Event()
+
+        async def stubborn() -> str:
+            """Does not let itself be cancelled."""
+            while not release.is_set():
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    continue
+            return "late"
+
+        agent = bare(model, [stubborn], max_seconds=5, on_limit=on_limit)
+        run = await agent.start("go", thread=Here(loop))
+        release.set()
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})  # what was left behind
+        return run
+
+    try:
+        run = checked(loop.run_until_complete(steps()))
+    finally:
+        loop.close()
+    assert (run.status, run.stop_reason, told_of(run)) == ("limited", "max_seconds", [("max_seconds", 5)])
+    assert (codes(run), len(model.requests)) == (["cancelled"], 1)
+    words = ["There is no final answer: a tool could not be stopped"] if on_limit == "final_answer" else []
+    assert list(run.warnings) == words

@@ -1,0 +1,78 @@
+"""What of a summary must not be in it, what must, and when none is asked for because words of a reply have come already."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, kinds
+from summarising import SUMMARY, Summarising, as_bytes, assert_made_again, compactions, do, last_compaction, work
+from todo_runs import complete, start, write
+
+from agentnb import Agent, History, Store
+from agentnb.core.events import ModelReplied, TextDelta
+from agentnb.core.request import Request
+from agentnb.core.wire import encode
+from agentnb.errors import ContextOverflow
+from agentnb.models.model import StreamItem
+
+SMALL = History(compact_above=6, keep_recent=2)
+SECRET = "sk-test-0123456789abcdef"
+
+
+@pytest.mark.req("R2.35")
+def test_a_key_that_the_model_writes_into_its_summary_is_neither_in_the_log_nor_in_the_next_request(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    store = Store(tmp_path / "runs")
+    model = Summarising([do(1), do(2), do(3), "Done."], [f"Call the server with {SECRET}."])
+    run = bare(model, [work], history=SMALL).run_sync("Make all.", store=store)
+    assert last_compaction(run).text.endswith("Call the server with [key].")
+    assert "Call the server with [key]." in model.requests[-1].messages[0].text
+    assert not any(SECRET.encode() in as_bytes(request) for request in model.requests)
+    assert not any(SECRET.encode() in encode(event) for event in run.events)
+    files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"[key]" in files and SECRET.encode() not in files
+    assert_made_again(store.load(run.id), model.requests)
+
+
+@pytest.mark.req("R2.35", "R0.62")
+def test_a_list_that_rests_while_a_run_has_no_tools_stands_in_the_summary_of_that_run() -> None:
+    script = [write("Read", "Count"), start(1), complete(1), do(1)]
+    before = Agent(Summarising(script), tools=[work], history="full", max_rounds=4).run_sync("Do both.")
+    model = Summarising(["A word."])
+    run = Agent(model, history=SMALL).run_sync("And?", continue_from=before)
+    assert (run.todos, [todo.status for todo in run.conversation_todos]) == ((), ["completed", "not-started"])
+    text = last_compaction(run).text
+    assert "[completed] Read" in text and "[not-started] Count" in text
+    assert text in model.requests[0].messages[0].text
+    assert_made_again(run, model.requests)
+
+
+class Overflowing(Summarising):
+    """Says some words of its fourth reply, and then that the request was too long."""
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        if request.system != SUMMARY and len(self.requests) == 3:
+            self.requests.append(request)
+            yield TextDelta("Half of an ")
+            raise ContextOverflow("Too long", "Begin anew")
+        async for item in super().stream(request):
+            yield item
+
+
+@pytest.mark.req("R2.36", "R0.12")
+def test_a_refusal_after_the_first_words_ends_the_run_with_these_and_no_summary_is_asked_for() -> None:
+    model = Overflowing([do(1), do(2), do(3), "Done."])
+    run = bare(model, [work]).run_sync("Make all.")
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert (run.status, run.stop_reason) == ("failed", "error")
+    assert run.error is not None and (run.error.type, str(run.error)) == ("ContextOverflow", "Too long. Begin anew")
+    assert (model.asked, compactions(run), len(model.requests)) == ([], [], 4)
+    assert kinds(run).count("ModelReplied") == len(run.rounds) == 4
+    (reply,) = [event for event in run.events[-4:] if isinstance(event, ModelReplied)]
+    assert (reply.message.text, reply.stop_reason) == ("Half of an ", "broken_off")
+    assert_made_again(run, model.requests)

@@ -1,0 +1,63 @@
+"""What is sent to a model is prepared in one place, and nowhere else is a `Request` made, or a changed copy of one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2] / "agentnb"
+ITS_OWN = ROOT / "core" / "request.py"
+ALLOWED = {
+    "agent/compaction.py": ["summary_request"],
+    "agent/conversation.py": ["Conversation.request"],
+    "core/request.py": ["Request.and_then"],
+    "models/anthropic.py": ["body"],
+}
+"""The functions that make one: for a summary, for a round, to go on with a reply that the provider paused, and to name the
+tools of calls that stand in the conversation of a request without tools, which one provider wants.
+"""
+
+
+def made_in(path: Path) -> list[str]:
+    """The functions of this file that make a request, once for each place; under its name, another, or that of its module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    own = path == ITS_OWN
+    names = {*_names(tree), *(("Request",) if own else ())}
+    copied = {"request", *(("self",) if own else ())}
+    return [place for place, call in _calls(tree, ()) if _is(call.func, names, "Request") or _copies(call, copied)]
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    """What `Request` is called here, wherever in the package it is imported from."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (one.asname or one.name for one in node.names if one.name == "Request")
+
+
+def _is(node: ast.expr, names: set[str], attribute: str) -> bool:
+    """Whether it is one of these names, or this attribute of anything, as of a module."""
+    return node.attr == attribute if isinstance(node, ast.Attribute) else isinstance(node, ast.Name) and node.id in names
+
+
+def _copies(call: ast.Call, names: set[str]) -> bool:
+    """Whether it replaces something in what has one of these names: that is another request."""
+    return _is(call.func, {"replace"}, "replace") and bool(call.args) and _is(call.args[0], names, "request")
+
+
+def _calls(node: ast.AST, inside: tuple[str, ...]) -> Iterator[tuple[str, ast.Call]]:
+    """Each call below the node, and the function that it stands in."""
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        inside = (*inside, node.name)
+    if isinstance(node, ast.Call):
+        yield ".".join(inside), node  # of a module's own code: no name
+    for child in ast.iter_child_nodes(node):
+        yield from _calls(child, inside)
+
+
+@pytest.mark.req("KX.7")
+def test_one_function_prepares_the_request_of_a_round_and_only_one() -> None:
+    found = {path.relative_to(ROOT).as_posix(): made_in(path) for path in sorted(ROOT.rglob("*.py"))}
+    assert {name: places for name, places in found.items() if places} == ALLOWED

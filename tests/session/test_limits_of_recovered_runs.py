@@ -1,0 +1,84 @@
+"""A run that is gone on with goes on counting: its seconds, and whether the open round was compacted already."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from cut_runs import Told, assert_whole, cut, paid
+
+from agentnb import Agent, History, Run, Store, ToolCall, load_trace, recover, tool
+from agentnb.core import events as e
+from agentnb.core.messages import Text
+from agentnb.models import ScriptedModel
+
+LIMIT = 60.0
+LEFT = 0.01
+"""Seconds that are left to a run that had taken nearly all; its tool takes longer."""
+
+
+@tool
+async def slow(n: int = 0) -> str:
+    """Takes its time, after the first call."""
+    await asyncio.sleep(20 * LEFT if n else 0)
+    return f"made {n}"
+
+
+def until(run: Run, kind: type[e.Event], number: int = 0) -> list[e.AnyEvent]:
+    """Its events, the last of them that of this kind and number."""
+    places = [event.seq for event in run.events if isinstance(event, kind)]
+    return list(run.events[: places[number] + 1])
+
+
+def later(events: list[e.AnyEvent], kind: type[e.Event], seconds: float) -> list[e.AnyEvent]:
+    """The events, from the first of this kind on so many seconds later."""
+    place = next(place for place, event in enumerate(events) if isinstance(event, kind))
+    moved = [msgspec.structs.replace(event, at=event.at + timedelta(seconds=seconds)) for event in events[place:]]
+    return events[:place] + moved
+
+
+@pytest.mark.req("KX.2", "KX.11")
+@pytest.mark.parametrize(
+    ("taken", "ends"), [(0.0, ("completed", "natural")), (LIMIT - LEFT, ("limited", "max_seconds"))], ids=["few", "nearly all"]
+)
+def test_the_seconds_that_a_run_took_before_its_process_died_count(taken: float, ends: Any, tmp_path: Path) -> None:
+    calls = [ToolCall("slow", {"n": n}) for n in range(2)]
+    agent = Agent(ScriptedModel([calls[0], "Done."]), tools=[slow], todos=False, max_seconds=LIMIT)
+    whole = agent.run_sync("Go.", store=Store(tmp_path))
+    died = later(until(whole, e.RoundFinished), e.ToolFinished, taken)
+    path = cut(died, tmp_path / "died")
+    run = asyncio.run(recover(path, tools=[slow], model=ScriptedModel([calls[1], "Done."])))
+    assert_whole(path, run, died)
+    assert (run.status, run.stop_reason) == ends
+    reached = [(event.limit, event.value) for event in run.events if isinstance(event, e.LimitReached)]
+    assert reached == ([("max_seconds", LIMIT)] if taken else [])
+    assert run.rounds[0].results[0].text == "made 0", "it keeps what it had"
+
+
+@tool
+def large(n: int = 0) -> str:
+    """Gives much."""
+    return f"{n} " + "x" * 8_000
+
+
+@pytest.mark.req("R2.35", "R2.36")
+def test_a_round_that_was_compacted_for_its_length_when_the_process_died_is_not_compacted_again(tmp_path: Path) -> None:
+    """The provider's last count is of the request that was too long, and says nothing of what is sent instead."""
+    replies = [*[paid(ToolCall("large", {"n": n}), tokens=8_100 if n == 5 else 1_000) for n in range(6)], "Done."]
+    settings: dict[str, Any] = {"tools": [large], "todos": False, "history": History(share=0.8, window=10_000)}
+    whole = Agent(Told(replies, summary="What was done."), **settings).run_sync("Go.", store=Store(tmp_path))
+    compacted = [one.compacted for one in whole.rounds[6].compactions]
+    assert [event.why for event in whole.events if isinstance(event, e.ContextCompacted)] == ["share"]
+    path = cut(died := until(whole, e.ContextCompacted), tmp_path / "died")
+    model = Told(replies, first=6, summary="Another summary.")
+    run = asyncio.run(recover(path, agent=Agent(model, **settings)))
+    assert_whole(path, run, died)
+    assert [one.compacted for one in run.rounds[6].compactions] == compacted
+    (request,) = model.requests
+    sent = [part.text for message in request.messages for part in message.parts if isinstance(part, Text)]
+    assert "What was done." in sent[0] and not any("Another summary." in text for text in sent)
+    assert (run.status, run.text, run) == ("completed", "Done.", load_trace(path))
