@@ -76,12 +76,16 @@ class Compacting:
         messages = conversation.messages
         start = start_of_recent(messages, self._history.keep_recent, recent_tokens(messages) if why != "messages" else None)
         before = run.compacted
-        if start is None or start - 1 <= conversation.is_summary(messages[1]):
+        if start is not None and before is not None:  # what is summed up already stays so
+            start = max(start, conversation.prepared_of(before.kept))
+        if start is None or start >= len(messages) or start - 1 <= conversation.is_summary(messages[1]):
             return False
         if why == "share" and self._was_just_done() and not is_worth_it(messages, start, conversation.tokens(run)):
             return False
         kept = conversation.place_of(start)
-        first = before.first if before is not None else conversation.place_of(1)
+        first = conversation.place_of(1)
+        if before is not None:  # before the summary may stand more than the first message, which other settings had left out
+            first = min(first, before.first)
         count = kept - first
         replaced = messages[0 if before is not None else 1 : start]  # an earlier summary may have joined the first message
         self._log.emit(e.CompactionStarted, why=why, messages=count)

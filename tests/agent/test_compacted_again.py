@@ -14,6 +14,7 @@ from todo_runs import complete, start, write
 
 from agentnb import Agent, History, Store, ToolCall
 from agentnb.agent.compacting import ROUNDS_BETWEEN
+from agentnb.agent.pairs import are_whole
 from agentnb.agent.past_requests import requests_of
 from agentnb.core.events import ContextCompacted, TextDelta
 from agentnb.core.request import Request
@@ -196,4 +197,29 @@ def test_whatever_a_model_raises_when_it_is_asked_for_a_summary_the_run_goes_on_
     assert len(run.warnings) == 1
     assert store.load(run.id) == run
     assert made_again(run) == made_again(store.load(run.id))
+    assert_made_again(run, model.requests)
+
+
+def fails(n: int = 0) -> str:
+    """Always fails."""
+    raise ValueError(f"no {n}")
+
+
+@pytest.mark.req("R0.77", "R2.35", "R0.27")
+@pytest.mark.parametrize("failed", [1, 2, 4, 6])
+@pytest.mark.parametrize("kept", [1, 3, 6, 9, 12])
+def test_rounds_that_come_back_before_a_summary_are_summed_up_with_it_and_nothing_is_sent_twice(failed: int, kept: int) -> None:
+    calls = [ToolCall("fails", {"n": number}) for number in range(failed)]
+    before = History(compact_above=4, keep_recent=1, failed_rounds_above=1)
+    first = bare(Summarising([*calls, do(1), do(2), do(3), "Done."]), [work, fails], history=before).run_sync("go")
+    assert first.compacted is not None
+    model = Summarising([*[do(number) for number in range(4, 10)], "Done."])
+    then = History(compact_above=kept + 3, keep_recent=kept)
+    run = bare(model, [work, fails], history=then).run_sync("And now?", continue_from=first)
+    assert run.status == "completed" and run.compacted is not None and run.compacted.count > 0
+    for request in model.requests:
+        ids = [call.id for message in request.messages for call in message.calls]
+        assert len(ids) == len(set(ids)) and are_whole(request.messages)
+        sides = [message.role == "assistant" for message in request.messages]
+        assert not sides[0] and all(one != other for one, other in pairwise(sides))
     assert_made_again(run, model.requests)

@@ -13,7 +13,7 @@ from runs_by_hand import a_round, called, opening, run_of, said
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.conversation import Conversation, merged
-from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, user
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.models.scripted import ScriptedModel
@@ -114,6 +114,7 @@ class Stored:
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.compacted = None
+        self.conversation_todos = ()
 
 
 def units(messages: Any) -> list[tuple[bool, Any]]:
@@ -183,3 +184,13 @@ def test_a_round_prepares_what_is_new_and_not_the_whole_history(monkeypatch: pyt
     run = Agent(ScriptedModel([answer] * 30 + ["Done."]), tools=[look]).run_sync("go")
     assert added[:-1] == [1] + [2] * 29
     assert run.text == "Done."
+
+
+def test_a_reply_that_ends_in_a_thought_keeps_its_words_and_one_of_thoughts_alone_is_no_message() -> None:
+    said = Message("assistant", (Text("Well."), Thinking("Or not?")))
+    thought = Message("assistant", (Thinking("Hm."), Thinking("Well?")))
+    history = (user("go"), said, user("And?"), thought)
+    conversation = Conversation("", (), {})
+    conversation.take_in(run_of(history=history))
+    assert [message.parts for message in conversation.messages[:2]] == [history[0].parts, said.parts]
+    assert thought not in conversation.messages and conversation.empty == {3: thought}

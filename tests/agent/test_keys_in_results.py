@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import traceback
 from pathlib import Path
 
@@ -12,12 +13,15 @@ import pytest
 from agentnb import settings, tables
 from agentnb.agent.agent import Agent
 from agentnb.agent.conversation import Conversation
+from agentnb.core.events import QuestionAnswered, QuestionAsked
 from agentnb.core.messages import Image, Text, ToolCall
 from agentnb.core.run import Run
+from agentnb.core.todos import Todos
 from agentnb.core.wire import encode
 from agentnb.errors import ModelError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.tools.tool import ToolOutcome
+from agentnb.tools.todos.board import TodoBoard
+from agentnb.tools.tool import ToolContext, ToolOutcome
 from agentnb.traces.store import Store
 
 SECRET = "sk-test-0123456789abcdef"
@@ -168,3 +172,38 @@ def test_a_key_in_the_instructions_of_a_repository_is_nowhere(tmp_path: Path, fi
     files = b"".join(path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file())
     assert SECRET not in events_of(run) + events_of(more) + run.system + more.system
     assert b"[key]" in files and SECRET.encode() not in files
+
+
+# Beside results
+
+
+def test_a_board_that_cannot_be_read_is_warned_of_without_a_key_in_the_words(tmp_path: Path) -> None:
+    class Broken(TodoBoard):
+        def read(self) -> Todos:
+            raise OSError(f"401 for {SECRET}")
+
+    store = Store(tmp_path)
+    run = Agent(ScriptedModel(["Done."]), todos=Broken()).run_sync("go", store=store)
+    assert len(run.warnings) == 1 and "[key]" in run.warnings[0]
+    assert SECRET not in store.path(run.id).read_text(encoding="utf-8")
+
+
+def test_questions_and_answers_stand_in_the_log_without_a_key_and_the_tool_gets_the_answer_as_it_is(tmp_path: Path) -> None:
+    got: list[str] = []
+
+    async def asks(context: ToolContext) -> str:
+        """Asks."""
+        got.append(await context.ask(f"Is it {SECRET}?"))
+        return got[0]
+
+    store, asked = Store(tmp_path), threading.Event()
+    watch = lambda item: asked.set() if isinstance(item, QuestionAsked) else None  # noqa: E731
+    live = Agent(ScriptedModel([ToolCall("asks"), "Done."]), tools=[asks]).start("go", store=store, watch=watch)
+    assert asked.wait(20)
+    live.answer(f"It is {SECRET}")
+    run = live.result(20)
+    assert got == [f"It is {SECRET}"] and run.rounds[0].results[0].text == "It is [key]"
+    (question,) = [event.question for event in run.events if isinstance(event, QuestionAsked)]
+    (answer,) = [event.answer for event in run.events if isinstance(event, QuestionAnswered)]
+    assert (question.message, answer) == ("Is it [key]?", "It is [key]")
+    assert SECRET not in store.path(run.id).read_text(encoding="utf-8")

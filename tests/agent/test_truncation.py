@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from made_histories import ANY_HISTORY, asks, orphans, results, rounds, whole_histories, words
 from runs_by_hand import a_round, called, run_of
 
+from agentnb import Agent, TodoBoard
 from agentnb.agent import conversation as conversation_module
 from agentnb.agent.conversation import Conversation
 from agentnb.agent.history import History
@@ -17,6 +18,7 @@ from agentnb.agent.pairs import are_whole
 from agentnb.agent.truncation import truncated
 from agentnb.core.messages import Message
 from agentnb.core.run import Run
+from agentnb.models import ScriptedModel
 
 
 def places(messages: list[Message], most: int) -> list[int]:
@@ -148,3 +150,13 @@ def test_if_pairs_were_broken_by_it_the_whole_history_is_sent(monkeypatch: pytes
 )
 def test_pairs_are_whole_if_each_message_answers_just_the_calls_before_it(messages: list[Message], whole: bool) -> None:
     assert are_whole(messages) is whole
+
+
+@pytest.mark.req("R2.30", "R0.62")
+def test_the_list_that_rests_over_a_run_without_tools_stands_in_its_requests_too() -> None:
+    board = TodoBoard(["Look at the data"])
+    first = Agent(ScriptedModel(["Well."] * 9), todos=board, policy="minimal").run_sync("go")
+    model = ScriptedModel(["Well."])
+    Agent(model, todos=False, history=History(max_messages=2)).run_sync("And now?", continue_from=first)
+    (request,) = model.requests
+    assert len(request.messages) < len(first.messages) and "Look at the data" in request.messages[-1].text

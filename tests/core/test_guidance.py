@@ -201,3 +201,11 @@ def test_what_was_said_in_passing_survives_the_log() -> None:
         "tool_results",
         "abc",
     )
+
+
+@pytest.mark.req("R0.70")
+def test_who_says_the_same_once_more_has_not_heeded_that_it_was_said() -> None:
+    answer = "The three species differ most in the length of their flippers, as I see it."
+    tale = Tale().said(answer).said(answer, guided("already_said"))
+    assert tale.last.followed == (Followed(False, "no tool was called"),)
+    assert followed(Tale().said(answer).said("Something else, which is new.", guided("already_said"))) == [True]

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -362,3 +364,11 @@ def test_a_copy_is_a_board_of_its_own() -> None:
     for other in (copy.copy(board), copy.deepcopy(board), pickle.loads(pickle.dumps(board))):
         other.complete(1)
         assert (board.read()[0].status, other.read()[0].status) == ("not-started", "completed")
+
+
+def test_todos_come_from_whatever_holds_them() -> None:
+    titles = ["Load the data", "Describe the data"]
+    for many in (titles, tuple(titles), iter(titles), pd.Series(titles), np.array(titles), pd.Index(titles)):
+        assert [todo.title for todo in TodoBoard(many)] == titles
+    for none in ((), [], iter(()), pd.Series([], dtype=str), np.array([])):
+        assert list(TodoBoard(none)) == []
