@@ -79,8 +79,7 @@ class Loop:
         """The verdict when the time is up, until it is heeded."""
         self._abandoning: asyncio.TimerHandle | None = None
         self._woken = asyncio.Event()
-        self._failure: StoreError | None = None
-        """Of the log, where it could not be raised."""
+        self._failure: StoreError | None = None  # of the log, where it could not be raised
         self._own_cancellations = 0
         self._over = False
         self.abandoned = asyncio.Event()
