@@ -142,7 +142,8 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted"
 class SpentBesides(Event, frozen=True, kw_only=True, tag="spent_besides", gc=False):
     """Something was spent besides the replies of the rounds, and is written at once, for the process may die.
 
-    ``inside``: US dollars, by runs that a tool began; ``usage``: about what the call for a summary used that was stopped.
+    ``inside``: US dollars, by runs that a tool began; ``usage``: about what a call of the model used of which nothing is kept,
+    for a summary that was stopped, or of a reply that broke off among its thoughts.
     """
 
     inside: float = 0.0

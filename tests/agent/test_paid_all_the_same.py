@@ -64,6 +64,7 @@ def test_thoughts_that_broke_off_are_paid_for_with_words_and_without() -> None:
     run = ended(streaming(ThinkingDelta("Well, "), ThinkingDelta("well."), gone))
     assert (run.cost, run.usage.output, run.usage.estimated, run.text) == (1.011, 11, True, "")
     assert [event.usage.output for event in run.events if isinstance(event, SpentBesides)] == [11]
+    assert tables.usage(run)[["output_tokens", "cost", "estimated"]].values.tolist() == [[11, 1.011, True]]
     run = ended(streaming(ThinkingDelta("Well."), TextDelta("Yes"), gone))
     assert (run.cost, run.text) == (2.008, "Yes") and run.rounds[0].usage == run.usage
     assert ended(streaming(gone)).cost == 0.0  # it was refused, as far as anybody can say

@@ -110,22 +110,27 @@ def usage(source: RunSource) -> pd.DataFrame:
 
 def _calls(run: Run) -> Iterator[Call]:
     """All calls of models that a run made: the one place that knows of them."""
-    summaries = _Summaries(run)
+    besides = _Besides(run)
     for one in run.rounds:
-        yield from summaries.calls.get(one.index, ())
-        theirs = summaries.retries.get(one.index, ())
+        yield from besides.calls.get(one.index, ())
+        theirs = besides.retries.get(one.index, ())
         own = tuple([retry for place, retry in enumerate(one.retries) if place not in theirs])
-        call = _of_round(run, replace(one, retries=own) if theirs else one)
-        yield call._replace(started_at=summaries.ended.get(one.index, one.started_at))
+        used = one.usage or besides.replies.get(one.index)
+        call = _of_round(run, replace(one, retries=own, usage=used))
+        yield call._replace(started_at=besides.ended.get(one.index, one.started_at))
 
 
-class _Summaries:
-    """The calls for summaries of a run's conversation, by the rounds before which they were made."""
+class _Besides:
+    """The calls for summaries of a run's conversation, by the rounds before which they were made; and what else was spent of
+    which nothing is kept.
+    """
 
     def __init__(self, run: Run) -> None:
         self.calls: dict[int, list[Call]] = {}
         self.retries: dict[int, set[int]] = {}
         """The places of the retries of a round that were of such a call."""
+        self.replies: dict[int, Usage] = {}
+        """What the reply of a round used of which nothing is kept."""
         self.ended: dict[int, datetime] = {}
         """When the last of them was there, and the call of the round itself could be made."""
         self._run = run
@@ -146,7 +151,10 @@ class _Summaries:
         elif isinstance(event, RetryScheduled):
             self._retried(event)
         elif isinstance(event, SpentBesides) and event.usage != NOTHING_USED:
-            self._used = event.usage
+            if self._begun is not None:
+                self._used = event.usage
+            else:
+                self.replies[self._round] = event.usage
         elif isinstance(event, RunRecovered):
             self._end("interrupted")
         elif isinstance(event, ContextCompacted):
