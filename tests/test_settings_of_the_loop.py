@@ -34,7 +34,7 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
 
 
-@pytest.mark.req("R2.15")
+@pytest.mark.req("R2.15", "K2.3")
 def test_without_variables_all_is_as_documented() -> None:
     assert [read() for read, *_ in NUMBERS.values()] == [50, None, 40, 30, 10]
     assert [read() for read in SWITCHES.values()] == [True, True]

@@ -29,7 +29,7 @@ HEADINGS = ["Original task", "Key decisions", "Files modified", "Current state",
 # When
 
 
-@pytest.mark.req("R2.32", "K2.3")
+@pytest.mark.req("R2.32")
 def test_by_the_documented_numbers_31_messages_are_too_many_and_30_are_not() -> None:
     history = documented()
     assert (history.compact_above, history.keep_recent, history.max_messages) == (30, 10, 40)
