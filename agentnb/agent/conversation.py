@@ -114,9 +114,8 @@ class Conversation:
         if not may_call and tools:
             settings = {**settings, "tool_choice": "none"}
         items, kept = self._as_sent()
-        todos = run.conversation_todos
-        if self.truncated_by and has_open(todos):  # the calls that wrote the list may be among what is left out
-            said_in_passing = "\n\n".join([headed(todos), *([said_in_passing] if said_in_passing else [])])
+        if self.truncated_by and has_open(run.conversation_todos):  # the calls that wrote it may be among what is left out
+            said_in_passing = "\n\n".join([headed(run.conversation_todos), *([said_in_passing] if said_in_passing else [])])
         self.passing = said_in_passing
         last = _with(items[-1], said_in_passing) if said_in_passing else None
         return Request(self._system, Sent(items, len(items), last, kept), tools, settings)
