@@ -403,7 +403,8 @@ class Loop:
         self._log.close()
 
     def _finish_round(self, status: e.RoundStatus) -> None:
-        seconds, index, inside = perf_counter() - self._round_started, self._log.run.last_round.index, self._spent_inside()
+        seconds, index = perf_counter() - self._round_started, self._log.run.last_round.index
+        inside = self._spent_inside() if self._purse.spent else 0.0
         self._log.emit(e.RoundFinished, index=index, status=status, seconds=seconds, spent_inside=inside)
 
     def _spent_inside(self) -> float:
