@@ -21,7 +21,7 @@ from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolFin
 from agentnb.core.log import EventLog
 from agentnb.core.messages import Text, ToolCall, ToolResult, encodable
 from agentnb.core.questions import Answer
-from agentnb.core.todos import TODO_TOOL, headed
+from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.errors import NotAnswered
 from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
@@ -93,7 +93,7 @@ class Dispatch:
             # The list is the log's: where there is no change of it, the call that was to make it has done nothing.
             unchanged = call.name == TODO_TOOL and call.id not in changed
             if call.id in changed:
-                self._finish(call, ToolOutcome(True, (Text(headed(self._log.run.todos) or "There are no todos."),)))
+                self._finish(call, ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),)))
             elif call.id not in running or unchanged or getattr(self._toolbox.get(call.name), "repeatable", False):
                 admitted.append(call)
             else:

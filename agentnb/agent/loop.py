@@ -409,8 +409,7 @@ class Loop:
 
     def _spent_inside(self) -> float:
         """What runs that its tools began have spent, and the log does not know yet."""
-        others = self._purse.by_others()
-        return max(0.0, round(others - self._log.run.tallies.spent_inside, 9)) if others > 0.0 else 0.0
+        return max(0.0, round(self._purse.by_others() - self._log.run.tallies.spent_inside, 9))
 
     def _note_spent_inside(self) -> None:
         """Write that down at once: if the process dies in the middle of the round, it was spent all the same."""

@@ -121,6 +121,11 @@ def headed(todos: Sequence[Todo]) -> str:
     return f"Todos ({counted(todos)}):\n{listed(todos)}" if todos else ""
 
 
+def headed_or_none(todos: Sequence[Todo]) -> str:
+    """The list as it stands, for who has asked for it: also that there is none."""
+    return headed(todos) or "There are no todos."
+
+
 def on_one_line(text: str) -> str:
     """The text without line breaks, and without characters that steer a display instead of being shown."""
     line = " ".join(text.split())

@@ -23,6 +23,7 @@ from agentnb.core.events import (
     CommandReceived,
     Event,
     GuidanceGiven,
+    LimitReached,
     ModelReplied,
     RoundFinished,
     RoundStarted,
@@ -200,3 +201,16 @@ def assert_closed(run: Run) -> None:
     assert kinds(run).count("RunFinished") == 1
     assert run.open_round is None
     assert not run.should_continue
+
+
+def checked(run: Run) -> Run:
+    """The run, which is closed, has one result a call, and is what its events make."""
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert Run.from_events(run.events) == run
+    return run
+
+
+def told_of(run: Run) -> list[tuple[str, float]]:
+    """The limits that ended it, by name and value."""
+    return [(event.limit, event.value) for event in run.events if isinstance(event, LimitReached)]

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from quick_loop import Here, QuickLoop
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, codes
+from runs_by_hand import bare, checked, codes, told_of
 from summarising import Summarising, assert_made_again, do, priced, work
 
 from agentnb import Agent, Store, ToolCall, tool
 from agentnb.agent.prompts import prompt
-from agentnb.core.events import LimitReached, TextDelta
+from agentnb.core.events import TextDelta
 from agentnb.core.messages import Text
 from agentnb.core.request import Request
 from agentnb.core.run import Run
@@ -28,17 +28,6 @@ from agentnb.tools.tool import ToolContext
 PATIENCE = 20
 SOON = 0.3
 """Seconds that a run with a time limit may take."""
-
-
-def checked(run: Run) -> Run:
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
-    assert Run.from_events(run.events) == run
-    return run
-
-
-def told_of(run: Run) -> list[tuple[str, float]]:
-    return [(event.limit, event.value) for event in run.events if isinstance(event, LimitReached)]
 
 
 def waits(seconds: float = 60) -> Any:

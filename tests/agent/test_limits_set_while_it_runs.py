@@ -6,27 +6,15 @@ import asyncio
 
 import pytest
 from quick_loop import Here, QuickLoop
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, codes
+from runs_by_hand import bare, checked, codes, told_of
 from summarising import priced
 
 from agentnb import ToolCall
 from agentnb.agent.purse import Purse
-from agentnb.core.events import LimitReached
 from agentnb.core.run import Run
 from agentnb.models.scripted import ScriptedModel
 
 PATIENCE = 20
-
-
-def checked(run: Run) -> Run:
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
-    assert Run.from_events(run.events) == run
-    return run
-
-
-def told_of(run: Run) -> list[tuple[str, float]]:
-    return [(event.limit, event.value) for event in run.events if isinstance(event, LimitReached)]
 
 
 @pytest.mark.req("KX.2", "K2.2")

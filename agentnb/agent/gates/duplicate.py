@@ -11,7 +11,7 @@ from agentnb.agent.gates.block import Block, blocked_as_duplicate
 from agentnb.core.call_window import LONGEST, CallWindow, Executed
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.run import Run
-from agentnb.core.todos import TODO_TOOL, headed
+from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.errors import SettingsError
 from agentnb.tools.function import as_tool
 
@@ -61,7 +61,7 @@ class DuplicateGuard:
         if run.has_unseen_todos:
             return None
         found = (replace(self, same_result=True) if _only_reads(call) else self)._rule(call, run.calls)
-        now = ToolResult(call.id, call.name, (Text(headed(run.todos) or "There are no todos."),))
+        now = ToolResult(call.id, call.name, (Text(headed_or_none(run.todos)),))
         return blocked_as_duplicate(call, *found, now) if found else None
 
     def _rule(self, call: ToolCall, calls: CallWindow) -> tuple[str, str] | None:
