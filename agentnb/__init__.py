@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from agentnb import errors as errors
     from agentnb.agent.agent import Agent as Agent
-    from agentnb.agent.gates.duplicate import DuplicateGuard as DuplicateGuard
-    from agentnb.agent.guidance.sets import GuidanceSet as GuidanceSet
-    from agentnb.agent.history import History as History
-    from agentnb.agent.policies.named import Matrix as Matrix
-    from agentnb.agent.policies.named import Minimal as Minimal
+    from agentnb.context.history import History as History
     from agentnb.core.guidance import Guidance as Guidance
     from agentnb.core.messages import ToolCall as ToolCall
     from agentnb.core.run import Run as Run
     from agentnb.core.todos import Todo as Todo
     from agentnb.display.save import save_trace as save_trace
+    from agentnb.guidance.sets import GuidanceSet as GuidanceSet
     from agentnb.notebook.panel import panel as panel
+    from agentnb.policies.gates.duplicate import DuplicateGuard as DuplicateGuard
+    from agentnb.policies.named import Matrix as Matrix
+    from agentnb.policies.named import Minimal as Minimal
     from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
     from agentnb.tools.function import tool as tool
@@ -38,12 +38,12 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "Agent": "agentnb.agent.agent",
-    "DuplicateGuard": "agentnb.agent.gates.duplicate",
+    "DuplicateGuard": "agentnb.policies.gates.duplicate",
     "Guidance": "agentnb.core.guidance",
-    "GuidanceSet": "agentnb.agent.guidance.sets",
-    "History": "agentnb.agent.history",
-    "Matrix": "agentnb.agent.policies.named",
-    "Minimal": "agentnb.agent.policies.named",
+    "GuidanceSet": "agentnb.guidance.sets",
+    "History": "agentnb.context.history",
+    "Matrix": "agentnb.policies.named",
+    "Minimal": "agentnb.policies.named",
     "Run": "agentnb.core.run",
     "Store": "agentnb.traces.store",
     "Todo": "agentnb.core.todos",

@@ -65,7 +65,7 @@ SHORTEST_SECRET = 8
 BEGINNING = 20
 """So much of a secret, from its start, is known as a secret that was cut off."""
 
-MOST_ITERATIONS = 1_000
+MAX_ITERATIONS = 1_000
 MOST = 1_000_000
 """What a variable may say of tokens or messages."""
 
@@ -126,7 +126,7 @@ def default_model() -> str | None:
 
 def max_iterations() -> int:
     """Rounds a run may take, by ``AGENT_MAX_ITERATIONS``; 50."""
-    return _number("AGENT_MAX_ITERATIONS", 50, 1, MOST_ITERATIONS)
+    return _number("AGENT_MAX_ITERATIONS", 50, 1, MAX_ITERATIONS)
 
 
 def max_tokens() -> int | None:

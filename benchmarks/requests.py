@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from agentnb.agent.compaction import why_due
-from agentnb.agent.conversation import Conversation
-from agentnb.agent.history import AUTO, FULL, History
+from agentnb.context.compaction import why_due
+from agentnb.context.history import AUTO, FULL, History
+from agentnb.context.request_builder import RequestBuilder
 from agentnb.core import events as e
 from agentnb.core.compaction import Compacted
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
@@ -64,7 +64,7 @@ def rounds(reported: bool, failing: bool) -> Iterator[list[Any]]:
         ]
 
 
-def prepare(conversation: Conversation, history: History, run: Run) -> None:
+def prepare(conversation: RequestBuilder, history: History, run: Run) -> None:
     """All that stands between a round's beginning and the call of the model."""
     if history.compacts:
         conversation.take_in(run)
@@ -79,7 +79,7 @@ def seconds_of_each(name: str, history: History) -> list[float]:
     """What each round of one run took to prepare."""
     parts = rounds(reported="reported" in name, failing="failed" in name)
     (started,) = next(parts)
-    run, conversation, taken = Run.from_events([started]), Conversation("Be brief.", (SPEC,), {}, history=history), []
+    run, conversation, taken = Run.from_events([started]), RequestBuilder("Be brief.", (SPEC,), {}, history=history), []
     for begun in parts:
         for event in begun:
             run.apply(event)

@@ -22,10 +22,10 @@ from typing import Any
 from tqdm import tqdm
 
 from agentnb import Agent, Matrix, Store, Todo, TodoBoard, ToolCall, tool
-from agentnb.agent.policies import Rules, natural_stop
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.models.model import Reply
+from agentnb.policies import PolicyBundle, natural_stop
 
 DONE = Reply(Message("assistant", (Text("done"),)))
 NAP = 0.1
@@ -57,10 +57,10 @@ class Calls:
     def __init__(
         self, rounds: int, name: str, arguments: Callable[[int], dict[str, Any]], beside: int = 1, *, waits: bool = False
     ):
-        self._rounds, self._tool, self._arguments, self._beside, self._waits = rounds, name, arguments, beside, waits
+        self._rounds, self._tool, self._arguments, self._beside, self._wait_state = rounds, name, arguments, beside, waits
 
     async def stream(self, request: Any) -> Any:
-        if self._waits:
+        if self._wait_state:
             await asyncio.sleep(0)
         index = (len(request.messages) - 1) // 2
         if index >= self._rounds:
@@ -130,7 +130,7 @@ def loop_of(rounds: int, store: Store | None = None, function: Any = add) -> Cal
 def bare_loop_of(rounds: int) -> Callable[[], Awaitable[Any]]:
     """The loop with nothing that guides, decides or guards but the natural stop."""
     agent = Agent(Calls(rounds, "add", lambda i: {"a": i, "b": 1}), tools=[add], todos=False)
-    object.__setattr__(agent, "rules", Rules((natural_stop,)))
+    object.__setattr__(agent, "rules", PolicyBundle((natural_stop,)))
     return lambda: agent.run("go")
 
 

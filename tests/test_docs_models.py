@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, errors, settings, testing
-from agentnb.agent.policies import ending
 from agentnb.core.usage import Usage
-from agentnb.models import anthropic, limiter, make_model, prices, remote, wire_parts
+from agentnb.models import anthropic, limiter, make_model, prices, remote, serialization
 from agentnb.models.estimate import tokens_of_request
 from agentnb.models.failure import Failure, Refusal, broken_connection, failure
 from agentnb.models.options import EFFORTS, Options, named
@@ -24,6 +23,7 @@ from agentnb.models.provider import CutOff
 from agentnb.models.registry import REMOTE, endpoint_of
 from agentnb.models.retry import RetryPolicy
 from agentnb.notebook.commands import COMMANDS
+from agentnb.policies import ending
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "models.md"
@@ -203,7 +203,7 @@ def test_the_waits_are_those_of_the_policy() -> None:
         assert len([wait for wait in waits if wait is not None]) == int(retries)
     assert f"more than {policy.longest_wait:g} seconds" in WORDS and f"more than {policy.most_waiting:g}, or" in WORDS
     assert f"more than {policy.most_seconds:g} seconds after the first" in WORDS
-    assert f"At most {limiter.MOST_AT_ONCE} calls" in WORDS and limiter.LONGEST_CLOSED == 3600  # "an hour at most"
+    assert f"At most {limiter.MAX_AT_ONCE} calls" in WORDS and limiter.LONGEST_CLOSED == 3600  # "an hour at most"
     assert f"({anthropic.MAX_TOKENS:,}, and" in WORDS
 
 
@@ -262,7 +262,7 @@ def test_thinking_by_a_number_is_for_whom_it_is_said_to_be() -> None:
 def test_the_kinds_of_pictures_are_those_that_are_sent() -> None:
     told = re.search(r"\(all but ([A-Z, a-z]+)\)", WORDS)
     assert told is not None
-    assert {f"image/{kind.lower()}" for kind in re.findall("[A-Z][A-Za-z]+", told[1])} == wire_parts.PICTURES
+    assert {f"image/{kind.lower()}" for kind in re.findall("[A-Z][A-Za-z]+", told[1])} == serialization.PICTURES
 
 
 def test_a_first_request_is_about_as_long_as_it_says() -> None:
@@ -298,7 +298,7 @@ def test_every_stop_reason_that_has_an_end_of_its_own_is_told() -> None:
     table = rows("| the reply | what follows |")
     for reasons in (ending.CUT, ending.NO_ROOM, ending.REFUSED, {ending.PAUSED}):
         assert [row[0] for row in table if quoted(row[0]) == reasons] != [], reasons
-    assert (remote.MOST_TURNS, ending.MOST_PAUSES) == (10, 3)  # in words there
+    assert (remote.MAX_TURNS, ending.MAX_PAUSES) == (10, 3)  # in words there
 
 
 def test_whatever_can_go_wrong_on_demand_is_named() -> None:

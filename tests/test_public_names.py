@@ -14,12 +14,12 @@ from agentnb.errors import NotAvailable
 
 NAMES = {
     "Agent": "agentnb.agent.agent",
-    "DuplicateGuard": "agentnb.agent.gates.duplicate",
+    "DuplicateGuard": "agentnb.policies.gates.duplicate",
     "Guidance": "agentnb.core.guidance",
-    "GuidanceSet": "agentnb.agent.guidance.sets",
-    "History": "agentnb.agent.history",
-    "Matrix": "agentnb.agent.policies.named",
-    "Minimal": "agentnb.agent.policies.named",
+    "GuidanceSet": "agentnb.guidance.sets",
+    "History": "agentnb.context.history",
+    "Matrix": "agentnb.policies.named",
+    "Minimal": "agentnb.policies.named",
     "Run": "agentnb.core.run",
     "Store": "agentnb.traces.store",
     "Todo": "agentnb.core.todos",

@@ -111,6 +111,6 @@ def test_each_of_them_is_documented_with_what_is_usual() -> None:
 
 
 def test_rounds_are_limited_as_those_of_an_agent_are() -> None:
-    assert Agent(ScriptedModel([]), max_rounds=settings.MOST_ITERATIONS).max_rounds == settings.MOST_ITERATIONS
+    assert Agent(ScriptedModel([]), max_rounds=settings.MAX_ITERATIONS).max_rounds == settings.MAX_ITERATIONS
     with pytest.raises(SettingsError):
-        Agent(ScriptedModel([]), max_rounds=settings.MOST_ITERATIONS + 1)
+        Agent(ScriptedModel([]), max_rounds=settings.MAX_ITERATIONS + 1)

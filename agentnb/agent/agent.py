@@ -10,13 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from agentnb import settings
-from agentnb.agent.guidance import GuidanceSet, find_set
-from agentnb.agent.history import History, as_logged, find_history
 from agentnb.agent.limits import check_limits, limited, limits_as_logged, limits_of
-from agentnb.agent.live import LiveRun
 from agentnb.agent.loop import OnLimit
-from agentnb.agent.policies import PolicySet, Rules, find_policy, settings_of
-from agentnb.agent.purse import Purse
 from agentnb.agent.start import (
     Reopened,
     Task,
@@ -30,7 +25,7 @@ from agentnb.agent.start import (
     run_abandonable,
     toolbox_of,
 )
-from agentnb.agent.threads import AwakeForInterrupts, Foreground, LoopThread, call_in_thread
+from agentnb.context.history import History, as_logged, find_history
 from agentnb.core.events import AnyEvent, Delta
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import RunStore, Watcher, Writer
@@ -39,8 +34,13 @@ from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import InvalidTool, SettingsError
+from agentnb.guidance import GuidanceSet, find_set
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model, make_model
+from agentnb.policies import PolicyBundle, PolicySet, find_policy, settings_of
+from agentnb.runtime.budget import Budget
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.threads import AwakeForInterrupts, Foreground, LoopThread, call_in_thread
 from agentnb.tools.read_result import READ_TOOL
 from agentnb.tools.todos.board import Board, TodoBoard, is_board
 from agentnb.tools.tool import CallSync
@@ -88,7 +88,7 @@ class Agent:
     sends: History = field(init=False, repr=False, compare=False)
     """What of a conversation is sent, as `history` says."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
-    rules: Rules = field(init=False, repr=False, compare=False)
+    rules: PolicyBundle = field(init=False, repr=False, compare=False)
     settings: dict[str, Any] = field(init=False, repr=False, compare=False)
     """What decides the course of its runs, as plain data for their logs."""
 
@@ -178,18 +178,18 @@ class Agent:
         foreground: Foreground | None = None,
         board: Board | None = None,
         can_ask: bool = True,
-        purse: Purse | None = None,
+        budget: Budget | None = None,
     ) -> LiveRun:
         """Begin a run in the background and return a handle on it at once.
 
         It runs on the event loop of ``thread``, by default one of its own; with ``foreground`` plain tools
         wait to be run there (see `LiveRun.foreground`), else they run in threads;
         ``board`` is the list to go on with, by default that of the conversation. With ``can_ask=False`` nobody answers what
-        its tools ask the person: they are told so, instead of waiting for ``live.answer(...)``. ``purse`` is what the run is
+        its tools ask the person: they are told so, instead of waiting for ``live.answer(...)``. ``budget`` is what the run is
         paid from, besides its own budget.
         """
         task = self._task(prompt, store, continue_from, watch, work_dir, board=board)
-        return self._begin(replace(task, can_ask=can_ask, purse=purse), thread, foreground)
+        return self._begin(replace(task, can_ask=can_ask, budget=budget), thread, foreground)
 
     def resume(
         self,
@@ -201,7 +201,7 @@ class Agent:
         thread: LoopThread | None = None,
         foreground: Foreground | None = None,
         can_ask: bool = True,
-        purse: Purse | None = None,
+        budget: Budget | None = None,
     ) -> LiveRun:
         """Go on with a run whose process died, from where it was cut off, and write its log on with ``writer``.
 
@@ -214,7 +214,7 @@ class Agent:
             user(run.prompt), None, None, watch, work_dir, board=board_of(self, run) or TodoBoard(run.conversation_todos)
         )
         opened = None if writer is None else Reopened(writer)
-        task = replace(task, can_ask=can_ask, purse=purse, recovered=run, parent_id=run.parent_id, store=opened)
+        task = replace(task, can_ask=can_ask, budget=budget, recovered=run, parent_id=run.parent_id, store=opened)
         return self._begin(task, thread, foreground)
 
     def _begin(self, task: Task, thread: LoopThread | None, foreground: Foreground | None) -> LiveRun:
@@ -231,7 +231,7 @@ class Agent:
         future = on.submit(lambda: run_abandonable(partial(begin, self, model, task, log, inbox, call_sync), log))
         if thread is None:
             future.add_done_callback(lambda _: on.close())
-        kept = task.resting_board if task.board is None else task.board
+        kept = task.carried_board if task.board is None else task.board
         return LiveRun(log.id, log.run, inbox, future, kept, foreground)
 
     def run_sync(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from agentnb.agent.gates.calls import CallCount
-from agentnb.agent.policies.limits import MaxRounds, MaxTokens, MaxToolCalls
-from agentnb.agent.policies.rules import Rules
-from agentnb.agent.policies.verdict import Policy
 from agentnb.errors import SettingsError
+from agentnb.policies.gates.calls import CallCount
+from agentnb.policies.limits import MaxRounds, MaxTokens, MaxToolCalls
+from agentnb.policies.rules import PolicyBundle
+from agentnb.policies.verdict import Policy
 
 if TYPE_CHECKING:
     from agentnb.agent.agent import Agent
 
-MOST_ROUNDS = 1_000
-MOST_AMOUNT = 1e12
+MAX_ROUNDS = 1_000
+MAX_AMOUNT = 1e12
 COUNTS = ("max_tool_calls", "max_tool_calls_per_turn", "max_tokens")
 AMOUNTS = {"max_seconds": "seconds", "budget": "US dollars"}
 ON_LIMIT = ("stop", "final_answer", "raise")
@@ -24,8 +24,8 @@ ON_LIMIT = ("stop", "final_answer", "raise")
 def check_limits(agent: Agent) -> None:
     """`SettingsError` for a limit that cannot be one."""
     rounds: object = agent.max_rounds
-    if not isinstance(rounds, int) or isinstance(rounds, bool) or not 1 <= rounds <= MOST_ROUNDS:
-        raise SettingsError(f"max_rounds={rounds!r} is not a whole number from 1 to {MOST_ROUNDS:,}")
+    if not isinstance(rounds, int) or isinstance(rounds, bool) or not 1 <= rounds <= MAX_ROUNDS:
+        raise SettingsError(f"max_rounds={rounds!r} is not a whole number from 1 to {MAX_ROUNDS:,}")
     for name in COUNTS:
         value = getattr(agent, name)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
@@ -33,7 +33,7 @@ def check_limits(agent: Agent) -> None:
     for name, unit in AMOUNTS.items():
         value = getattr(agent, name)
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if value is not None and not (number and 0 < value <= MOST_AMOUNT):
+        if value is not None and not (number and 0 < value <= MAX_AMOUNT):
             raise SettingsError(f"{name}={value!r} is no number of {unit} above 0", "None is no such limit")
     if agent.on_limit not in ON_LIMIT:
         raise SettingsError(f"on_limit={agent.on_limit!r} is not known", f"It is one of {', '.join(ON_LIMIT)}")
@@ -48,7 +48,7 @@ def limits_of(agent: Agent) -> Iterator[Policy]:
     yield MaxRounds(agent.max_rounds)
 
 
-def limited(rules: Rules, agent: Agent) -> Rules:
+def limited(rules: PolicyBundle, agent: Agent) -> PolicyBundle:
     """The rules, with the gate that lets no call run above the limit."""
     if agent.max_tool_calls is None and agent.max_tool_calls_per_turn is None:
         return rules

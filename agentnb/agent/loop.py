@@ -12,20 +12,9 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
-from agentnb.agent.clock import Clock
-from agentnb.agent.closing import check_within_limits, described, note_stop
-from agentnb.agent.compacting import Compacting
-from agentnb.agent.conversation import Conversation, said_in_passing
-from agentnb.agent.dispatch import PATIENCE, Dispatch
-from agentnb.agent.history import FULL, History
-from agentnb.agent.model_calls import ModelCalls
-from agentnb.agent.policies import Continue, Rules, Stop, Verdict, decide
-from agentnb.agent.policies.ending import ASKED_FOR_TOOLS
-from agentnb.agent.prompts import prompt
-from agentnb.agent.purse import Purse, current_purse
-from agentnb.agent.taking_up import guidance_of, verdict_again
-from agentnb.agent.threads import running_loop
-from agentnb.agent.todo_check import TodoCheck
+from agentnb.agent.resume import guidance_of, resume_verdict
+from agentnb.context.history import FULL, History
+from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.inbox import Command, Inbox
@@ -34,7 +23,18 @@ from agentnb.core.messages import Message, encodable
 from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.errors import AgentnbError, ContextOverflow, ModelError, StoreError
+from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
+from agentnb.policies import Continue, PolicyBundle, Stop, Verdict, decide
+from agentnb.policies.ending import ASKED_FOR_TOOLS
+from agentnb.runtime.budget import Budget, current_budget
+from agentnb.runtime.clock import Clock
+from agentnb.runtime.compactor import Compactor
+from agentnb.runtime.dispatch import PATIENCE, Dispatch
+from agentnb.runtime.model_calls import ModelCalls
+from agentnb.runtime.run_end import check_within_limits, described, log_stop
+from agentnb.runtime.threads import running_loop
+from agentnb.runtime.todo_sync import TodoSync
 from agentnb.settings import without_secrets
 
 OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]
@@ -48,31 +48,31 @@ class Loop:
         self,
         *,
         model: Model,
-        conversation: Conversation,
+        request_builder: RequestBuilder,
         dispatch: Dispatch,
-        rules: Rules,
+        rules: PolicyBundle,
         log: EventLog,
         inbox: Inbox,
-        todos: TodoCheck | None = None,
+        todos: TodoSync | None = None,
         history: History = FULL,
         clock: Clock | None = None,
-        purse: Purse | None = None,
+        budget: Budget | None = None,
         on_limit: OnLimit = "stop",
         end_tool: Callable[[], None] = lambda: None,
         secrets: Sequence[str] = (),
     ) -> None:
         """``end_tool``: ends a plain tool on the thread that waits; ``secrets``: texts that no error may hold."""
-        self._conversation = conversation
+        self._request_builder = request_builder
         self._dispatch = dispatch
         self._rules = rules
-        self._todos = todos or TodoCheck(None, log)
+        self._todos = todos or TodoSync(None, log)
         self._log = log
         self._inbox = inbox
         self._spared = partial(without_secrets, secrets=secrets)
         self._calls = ModelCalls(model, log, markers=rules.markers, is_cancelled=self._is_cancelled, spared=self._spared)
-        self._compacting = Compacting(self._calls, conversation, history, log, self._spared)
+        self._compactor = Compactor(self._calls, request_builder, history, log, self._spared)
         self._clock = clock or Clock()
-        self._purse = purse or Purse()
+        self._budget = budget or Budget()
         self._on_limit = on_limit
         self._end_tool = end_tool
         self._time_up: Stop | None = None
@@ -96,7 +96,7 @@ class Loop:
         person's own stop are raised, after the log was closed.
         """
         self._listen()
-        paying = current_purse.set(self._purse)
+        paying = current_budget.set(self._budget)
         try:
             try:
                 self._check_stop()
@@ -120,7 +120,7 @@ class Loop:
             raise
         finally:
             with suppress(ValueError):  # a run that nobody waited for is closed from elsewhere
-                current_purse.reset(paying)
+                current_budget.reset(paying)
             self._leave()
         self.raise_limit()
         return self._log.run
@@ -146,7 +146,7 @@ class Loop:
         if run.open_round is not None:
             await self._go_on(run.open_round)
             self._todos.look()
-        return verdict_again(self._rules.policies, run) if run.rounds else Continue("prompt")
+        return resume_verdict(self._rules.policies, run) if run.rounds else Continue("prompt")
 
     async def _go_on(self, current: WorkflowRound) -> None:
         """Bring the round to its end in the middle of which another process died."""
@@ -201,7 +201,7 @@ class Loop:
         try:
             calls = (await self._heard(may_call)).calls
         finally:
-            self._purse.settle(self._log.run.spent)  # before its tools spend of it, and whatever came of the reply
+            self._budget.settle(self._log.run.spent)  # before its tools spend of it, and whatever came of the reply
         self._check_stop()
         if calls and may_call:
             await self._dispatch.run(calls, self._check_stop)
@@ -211,15 +211,15 @@ class Loop:
 
     async def _heard(self, may_call: bool) -> Message:
         run = self._log.run
-        if (why := self._compacting.why_due()) is not None:
-            await self._compacting.compact(why)
+        if (why := self._compactor.why_due()) is not None:
+            await self._compactor.compact(why)
         try:
-            return await self._calls.reply(self._conversation.request(run, said_in_passing(run), may_call=may_call))
+            return await self._calls.reply(self._request_builder.request(run, ephemeral_text(run), may_call=may_call))
         except ContextOverflow:
             # Words that came before it would be in the way: they stand at the end of the conversation now.
-            if run.last_round.reply is not None or not await self._compacting.after_overflow():
+            if run.last_round.reply is not None or not await self._compactor.after_overflow():
                 raise
-        return await self._calls.reply(self._conversation.request(run, said_in_passing(run), may_call=may_call))
+        return await self._calls.reply(self._request_builder.request(run, ephemeral_text(run), may_call=may_call))
 
     def _guide(self, first: Iterable[Guidance], given: int = 0) -> None:
         """Log what is said to the model with the next request: what the policy wants said, then what the guides say.
@@ -263,7 +263,7 @@ class Loop:
                 loop.call_soon_threadsafe(self._note_spent_inside)
 
         self._inbox.on_put(wake)
-        self._purse.on_paid_inside = paid_inside
+        self._budget.on_paid_inside = paid_inside
         self._task = task
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
@@ -329,7 +329,7 @@ class Loop:
     async def _conclude(self, verdict: Stop) -> None:
         self._time_up = None
         self._clock.stop()
-        note_stop(self._log, verdict)
+        log_stop(self._log, verdict)
         run = self._log.run
         if verdict.limit is not None and self._on_limit == FINAL_ANSWER and not run.last_round.is_final:
             words = prompt(FINAL_ANSWER).replace("{{ limit }}", f"{verdict.stop_reason}, {verdict.limit:g}")
@@ -387,7 +387,7 @@ class Loop:
             try:
                 if self._time_up is not None:
                     self._end_round("cancelled")
-                    note_stop(self._log, self._time_up)
+                    log_stop(self._log, self._time_up)
                     if self._on_limit == FINAL_ANSWER:
                         self._log.emit(e.Warned, message="There is no final answer: a tool could not be stopped")
                     self._finish_run("limited", "max_seconds")
@@ -398,31 +398,31 @@ class Loop:
             self.abandoned.set()
 
     def _leave(self) -> None:
-        self._over = self._purse.closed = True
+        self._over = self._budget.closed = True
         self._clock.stop()
         self._log.close()
 
     def _finish_round(self, status: e.RoundStatus) -> None:
         seconds, index = perf_counter() - self._round_started, self._log.run.last_round.index
-        inside = self._spent_inside() if self._purse.spent else 0.0
+        inside = self._spent_inside() if self._budget.spent else 0.0
         self._log.emit(e.RoundFinished, index=index, status=status, seconds=seconds, spent_inside=inside)
 
     def _spent_inside(self) -> float:
         """What runs that its tools began have spent, and the log does not know yet."""
-        return max(0.0, round(self._purse.by_others() - self._log.run.tallies.spent_inside, 9))
+        return max(0.0, round(self._budget.by_others() - self._log.run.counters.spent_inside, 9))
 
     def _note_spent_inside(self) -> None:
         """Write that down at once: if the process dies in the middle of the round, it was spent all the same."""
         inside = self._spent_inside()
         if inside and not self._over:
             try:
-                self._log.emit(e.SpentBesides, inside=inside)
+                self._log.emit(e.ExtraUsage, inside=inside)
             except StoreError as error:  # not the failure of the run that has just paid
                 self._failure = error
 
     def _finish_run(self, status: e.Status, stop_reason: str) -> None:
         while self._take_command() is not None:
             pass  # what was said too late for a round is kept all the same
-        self._purse.settle(self._log.run.spent)
+        self._budget.settle(self._log.run.spent)
         seconds = perf_counter() - self._started + self._before
         self._log.emit(e.RunFinished, status=status, stop_reason=stop_reason, seconds=seconds)

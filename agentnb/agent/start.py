@@ -13,18 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentnb import settings
-from agentnb.agent.asking import Asking
-from agentnb.agent.clock import Clock, seconds_taken
-from agentnb.agent.conversation import Conversation, said_in_passing
-from agentnb.agent.dispatch import Dispatch
-from agentnb.agent.failures import cancelled
-from agentnb.agent.history import History, as_sent_then
 from agentnb.agent.loop import Loop
-from agentnb.agent.policies.limits import WithinBudget
-from agentnb.agent.prompts import prompt as prompt_file
-from agentnb.agent.purse import OWN, Purse, current_purse
-from agentnb.agent.repo_instructions import repo_instructions
-from agentnb.agent.todo_check import TodoCheck, todos_at_first
+from agentnb.context.history import History, as_sent_then
+from agentnb.context.repo_instructions import repo_instructions
+from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunRecovered, RunStarted
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import EventLog, RunStore, Watcher, Writer
@@ -33,9 +25,17 @@ from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
 from agentnb.errors import SettingsError
+from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models import prices
+from agentnb.models.capabilities import capabilities_of
 from agentnb.models.model import Model
-from agentnb.models.traits import traits_of
+from agentnb.policies.limits import WithinBudget
+from agentnb.runtime.budget import OWN, Budget, current_budget
+from agentnb.runtime.clock import Clock, seconds_taken
+from agentnb.runtime.dispatch import Dispatch
+from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.todo_sync import TodoSync, todos_at_first
+from agentnb.runtime.tool_errors import cancelled
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
 from agentnb.tools.read_result import SPEC as READ_SPEC
 from agentnb.tools.todos.board import Board, TodoBoard
@@ -60,13 +60,13 @@ class Task:
     watchers: tuple[Watcher, ...] = ()
     board: Board | None = None
     """The todo list, if the agent keeps one."""
-    resting_board: Board | None = None
+    carried_board: Board | None = None
     """The conversation's list, if the agent keeps none: it is handed on."""
     toolbox: Toolbox = field(default_factory=Toolbox)
     """All tools of the run, the one for its list among them."""
     can_ask: bool = False
     """Whether somebody can answer what its tools ask the person."""
-    purse: Purse | None = None
+    budget: Budget | None = None
     """What it is paid from, besides the agent's own budget."""
     recovered: Run | None = None
     """The run to go on with, whose process died; its log is written on."""
@@ -114,31 +114,33 @@ def begin(
     agent: Agent, model: Model, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync
 ) -> tuple[Loop, Coroutine[Any, Any, Run]]:
     """The loop of a run, and the run it will make when it is awaited; see `Loop.run` for what is raised."""
-    purse, run = purse_of(agent, task), task.recovered
-    purse.run_id, purse.detached = log.id, task.detached
+    budget, run = budget_for(agent, task), task.recovered
+    budget.run_id, budget.detached = log.id, task.detached
     folder = folder_of(agent, task)
     first: RunStarted | RunRecovered = opening(agent, task, log.id, folder) if run is None else taking_up(run)
     keys = settings.secrets()  # the model has asked for its own by now
-    todos = TodoCheck(task.board, log, keys)
+    todos = TodoSync(task.board, log, keys)
     clock = Clock(agent.max_seconds, before=0.0 if run is None else seconds_taken(run.events))
-    asking = Asking(log, can_ask=task.can_ask, clock=clock, secrets=keys)
+    elicitation = Elicitation(log, can_ask=task.can_ask, clock=clock, secrets=keys)
     # What a run sends, it sends to its end, whatever the agent that goes on with it says.
     sends = agent.sends if run is None else as_sent_then(run.settings.get("history"))
     toolbox = _with_reader(sends, task.toolbox, log.run)
     rules = agent.rules
-    if purse.may_run_out():
-        rules = rules._replace(policies=(*rules.policies, WithinBudget(purse)))
+    if budget.may_run_out():
+        rules = rules._replace(policies=(*rules.policies, WithinBudget(budget)))
     loop = Loop(
         model=model,
-        conversation=conversation_of(first, sends) if isinstance(first, RunStarted) else conversation_so_far(log.run),
-        dispatch=Dispatch(toolbox, log, folder, call_sync, rules.gates, todos, keys, asking),
+        request_builder=request_builder_for(first, sends)
+        if isinstance(first, RunStarted)
+        else rebuilt_request_builder(log.run),
+        dispatch=Dispatch(toolbox, log, folder, call_sync, rules.gates, todos, keys, elicitation),
         rules=rules,
         log=log,
         inbox=inbox,
         todos=todos,
         history=sends,
         clock=clock,
-        purse=purse,
+        budget=budget,
         on_limit=agent.on_limit,
         end_tool=task.end_tool,
         secrets=keys,
@@ -147,48 +149,48 @@ def begin(
     return loop, loop.run(first, open_log)
 
 
-def conversation_of(started: RunStarted, sends: History | None = None) -> Conversation:
+def request_builder_for(started: RunStarted, sends: History | None = None) -> RequestBuilder:
     """What prepares the requests of this run; ``sends``: its history, where that need not be read from the log."""
     drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
     history = as_sent_then(started.settings.get("history")) if sends is None else sends
     tools = started.tools
     if history.result_characters is not None and tools:
         tools = (*tools, READ_SPEC)
-    return Conversation(started.system, tools, {}, history=history, drops_text=drops_text)
+    return RequestBuilder(started.system, tools, {}, history=history, drops_text=drops_text)
 
 
-def conversation_so_far(run: Run) -> Conversation:
+def rebuilt_request_builder(run: Run) -> RequestBuilder:
     """What prepares the requests of a run that has begun: what it did round by round is done once more."""
     started = run.events[0]
     assert isinstance(started, RunStarted), "a run begins with it"
-    conversation, folded = conversation_of(started), Run()
+    request_builder, folded = request_builder_for(started), Run()
     for event in run.events:
         folded.apply(event)
         if isinstance(event, RoundStarted):
-            conversation.take_in(folded)
-    return conversation
+            request_builder.take_in(folded)
+    return request_builder
 
 
-def purse_of(agent: Agent, task: Task) -> Purse:
+def budget_for(agent: Agent, task: Task) -> Budget:
     """What the run may spend: the agent's budget, within what is left to the run whose tool begins it, or to the session."""
-    within, run = current_purse.get() or task.purse, task.recovered
+    within, run = current_budget.get() or task.budget, task.recovered
     if run is None:
-        return Purse(agent.budget, within=within)
-    return Purse(agent.budget, within=within, spent=run.spent, inside=run.tallies.spent_inside)
+        return Budget(agent.budget, within=within)
+    return Budget(agent.budget, within=within, spent=run.spent, inside=run.counters.spent_inside)
 
 
 def began_in() -> str | None:
     """The id of the run whose tool is running just now, if one is: what it begins is a part of it."""
-    purse = current_purse.get()
-    return None if purse is None else purse.run_id
+    budget = current_budget.get()
+    return None if budget is None else budget.run_id
 
 
 def check_budget(agent: Agent, model: Model, task: Task) -> None:
     """`SettingsError` if nothing is left of a budget, or if it could not hold, for nobody knows what the model costs."""
-    purse = purse_of(agent, task)
-    if not purse.has_limit():
+    budget = budget_for(agent, task)
+    if not budget.has_limit():
         return
-    empty = purse.exhausted()
+    empty = budget.exhausted()
     if empty is not None and (task.recovered is None or empty.name != OWN):  # a recovered run ends at its limit
         more = "budget=" if empty.name == OWN else f"%agent defaults session-budget={2 * (empty.limit or 1):g}"
         raise SettingsError(
@@ -204,9 +206,9 @@ def check_budget(agent: Agent, model: Model, task: Task) -> None:
 
 
 def _has_price(model: Model) -> bool:
-    if not (traits_of(model).has_price or prices.loaded()):
+    if not (capabilities_of(model).has_price or prices.loaded()):
         prices.load()
-    return traits_of(model).has_price
+    return capabilities_of(model).has_price
 
 
 def _with_reader(sends: History, toolbox: Toolbox, run: Run) -> Toolbox:
@@ -249,7 +251,7 @@ def opening(agent: Agent, task: Task, run_id: str, folder: Path) -> RunStarted:
         history=history_of(before) if before is not None else (),
         compacted=before.compacted if before is not None else None,
         todos=todos_at_first(task.board) if task.board is not None else (),
-        resting_todos=_resting_todos(task),
+        carried_todos=_carried_todos(task),
     )
 
 
@@ -273,10 +275,10 @@ def toolbox_of(agent: Agent, board: Board | None) -> Toolbox:
     return agent.toolbox if board is None else agent.toolbox.having(TodoTool(board))
 
 
-def _resting_todos(task: Task) -> tuple[Todo, ...]:
+def _carried_todos(task: Task) -> tuple[Todo, ...]:
     """The conversation's list, for a run that has no use for it."""
-    if task.resting_board is not None:
-        return todos_at_first(task.resting_board)
+    if task.carried_board is not None:
+        return todos_at_first(task.carried_board)
     return task.continue_from.conversation_todos if task.continue_from is not None and task.board is None else ()
 
 
@@ -309,7 +311,7 @@ def first_request(agent: Agent, task: Task) -> Request:
     run.apply(RoundStarted(seq=1, index=0, reason="prompt", note=agent.rules.note(run), **common))  # type: ignore[arg-type]  # see above
     for guidance in filter(None, [guide(run) for guide in agent.rules.guides]):
         run.apply(GuidanceGiven(seq=len(run.events), guidance=guidance, **common))  # type: ignore[arg-type]
-    return conversation_of(started).request(run, said_in_passing(run))
+    return request_builder_for(started).request(run, ephemeral_text(run))
 
 
 def system_prompt(agent: Agent, toolbox: Toolbox, folder: Path) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 Cell: TypeAlias = str | int | float | bool | None
 """What may stand in a cell; None is a gap."""
-MOST_PRECISE = 2**53
+MAX_PRECISE = 2**53
 """Whole numbers from here on are kept as text: not every reader of JSON has them to the last digit."""
 
 
@@ -45,7 +45,7 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 def plain_number(value: float) -> Cell:
     """A number that JSON has as it is; a gap where it is none, text where it is endless or too long."""
     if isinstance(value, int):
-        return int(value) if -MOST_PRECISE < value < MOST_PRECISE else str(value)
+        return int(value) if -MAX_PRECISE < value < MAX_PRECISE else str(value)
     if isnan(value):
         return None
     return str(value) if isinf(value) else float(value)

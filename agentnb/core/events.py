@@ -83,7 +83,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     """The conversation it goes on with."""
     todos: tuple[Todo, ...] = ()
     """The list it goes on with."""
-    resting_todos: tuple[Todo, ...] = ()
+    carried_todos: tuple[Todo, ...] = msgspec.field(default=(), name="resting_todos")
     """The conversation's list, where this run keeps none: handed on to the next."""
     compacted: Compacted | None = None
     """How the conversation it goes on with is sent, if that was compacted."""
@@ -139,7 +139,7 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted"
     problem: str = ""
 
 
-class SpentBesides(Event, frozen=True, kw_only=True, tag="spent_besides", gc=False):
+class ExtraUsage(Event, frozen=True, kw_only=True, tag="spent_besides", gc=False):
     """Something was spent besides the replies of the rounds, and is written at once, for the process may die.
 
     ``inside``: US dollars, by runs that a tool began; ``usage``: about what a call of the model used of which nothing is kept,
@@ -294,7 +294,7 @@ AnyEvent: TypeAlias = (
     | RetryScheduled
     | CompactionStarted
     | ContextCompacted
-    | SpentBesides
+    | ExtraUsage
     | ModelReplied
     | ToolStarted
     | ToolFinished

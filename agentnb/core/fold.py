@@ -12,7 +12,7 @@ from agentnb.core.call_window import call_key
 from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import judged
 from agentnb.core.messages import Message, ToolCall, ToolResult, user
-from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach, CallRecord, Retry, WorkflowRound
+from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, CallRecord, Retry, TodoViolation, WorkflowRound
 from agentnb.core.todos import has_one_in_progress, has_open, is_open, newly_blocked, newly_completed
 from agentnb.core.usage import NOTHING_USED, Usage
 
@@ -58,7 +58,7 @@ def _run_started(run: Run, event: e.RunStarted) -> None:
     run._compacted = event.compacted
     run._todos = event.todos
     run._todos_unseen = bool(event.todos)
-    run._resting_todos = event.resting_todos
+    run._carried_todos = event.carried_todos
     run._todos_begun.update(todo.identity for todo in event.todos if todo.status == "in-progress")
     run._started_at = event.at
 
@@ -72,7 +72,7 @@ def _round_started(run: Run, event: e.RoundStarted) -> None:
         run._rounds[-1] = replace(run._rounds[-1], status=STATUS_OF_REASON[event.reason])
     run._rounds.append(WorkflowRound(event.index, event.reason, event.at, note=event.note, recovered=run._recovered))
     run._recovered = False
-    run._tallies.begun(event.reason)
+    run._counters.begun(event.reason)
     run._todos_before.clear()
 
 
@@ -100,8 +100,8 @@ def _context_compacted(run: Run, event: e.ContextCompacted) -> None:
     _used(run, event.usage)
 
 
-def _spent_besides(run: Run, event: e.SpentBesides) -> None:
-    run._tallies.spent_inside += event.inside
+def _spent_besides(run: Run, event: e.ExtraUsage) -> None:
+    run._counters.spent_inside += event.inside
     if event.usage != NOTHING_USED:
         _used(run, event.usage)
 
@@ -112,7 +112,7 @@ def _whole(compactions: tuple[Compaction, ...]) -> tuple[Compaction, ...]:
 
 def _used(run: Run, usage: Usage) -> None:
     run._usage = usage if run._usage is None else run._usage + usage
-    run._tallies.spent += usage.cost or 0.0
+    run._counters.spent += usage.cost or 0.0
 
 
 def _model_replied(run: Run, event: e.ModelReplied) -> None:
@@ -149,8 +149,8 @@ def _tool_started(run: Run, event: e.ToolStarted) -> None:
     if len(records) != 1 or records[0].call is not event.call:  # it is the model's own, as a rule; a gate may have changed it
         _put_started(run, event.call)
     run._calls.started(event.call)
-    run._tallies.calls += 1
-    run._tallies.calls_this_turn += 1
+    run._counters.calls += 1
+    run._counters.calls_this_turn += 1
 
 
 def _put_started(run: Run, call: ToolCall) -> None:
@@ -182,7 +182,7 @@ def _check_tracked(run: Run, call_id: str) -> None:
         return
     todos = next((before for later, before in run._todos_before if later > place), run._todos)
     if records[place].is_work and records[place].ran and has_open(todos) and not has_one_in_progress(todos):
-        _breached(run, Breach(UNTRACKED_WORK, call_id))
+        _violated(run, TodoViolation(UNTRACKED_WORK, call_id))
 
 
 def _call_blocked(run: Run, event: e.CallBlocked) -> None:
@@ -191,9 +191,9 @@ def _call_blocked(run: Run, event: e.CallBlocked) -> None:
     run._calls.blocked(event.call)
 
 
-def _breached(run: Run, breach: Breach) -> None:
+def _violated(run: Run, violation: TodoViolation) -> None:
     current = run._rounds[-1]
-    run._rounds[-1] = replace(current, breaches=(*current.breaches, breach))
+    run._rounds[-1] = replace(current, todo_violations=(*current.todo_violations, violation))
 
 
 def _todos_changed(run: Run, event: e.TodosChanged) -> None:
@@ -222,30 +222,30 @@ def _model_changed_todos(run: Run, event: e.TodosChanged) -> None:
     )
     for todo in completed:
         if todo.identity not in run._todos_begun:
-            _breached(run, Breach(UNTRACKED_COMPLETION, event.call_id, todo.id))
+            _violated(run, TodoViolation(UNTRACKED_COMPLETION, event.call_id, todo.id))
 
 
 def _round_finished(run: Run, event: e.RoundFinished) -> None:
     current = run._rounds[-1]
     records, said_before = current.records, None
-    run._tallies.spent_inside += event.spent_inside
+    run._counters.spent_inside += event.spent_inside
     if records:
         run._messages.append(Message("tool", current.results))
     elif current.reply is not None:
         said_before = run._answers.add(current.index, current.text)
-    conduct = run._tallies.conduct(current, said_before is not None) if current.guidance else None
+    facts = run._counters.facts(current, said_before is not None) if current.guidance else None
     run._rounds[-1] = current = replace(
         current,
         status=event.status,
         compactions=_whole(current.compactions) if current.compactions else (),
         ended_at=event.at,
         seconds=event.seconds,
-        followed=tuple([judged(one.cell, conduct) for one in current.guidance]) if conduct is not None else (),
+        followed=tuple([judged(one.cell, facts) for one in current.guidance]) if facts is not None else (),
         said_before=said_before,
     )
     # One call alone is the business of the call window.
     batch = sorted([call_key(record.call) for record in records]) if len(records) > 1 else []
-    run._tallies.ended(current, bool(batch) and batch == run._batch)
+    run._counters.ended(current, bool(batch) and batch == run._batch)
     run._batch = batch
 
 
@@ -260,7 +260,7 @@ def _limit_reached(run: Run, event: e.LimitReached) -> None:
 def _command_received(run: Run, event: e.CommandReceived) -> None:
     if event.command == "say":
         run._pending.append(user(event.text))
-        run._tallies.person_spoke()
+        run._counters.person_spoke()
         run._batch = []
         run._calls.clear()
         run._answers.clear()
@@ -291,7 +291,7 @@ def _run_recovered(run: Run, event: e.RunRecovered) -> None:
         run._recovered = True
     run._paused = False
     run._waiting = ()  # whoever waited for an answer has died
-    run._tallies.times_recovered += 1
+    run._counters.times_recovered += 1
     _set_status(run)
 
 
@@ -323,7 +323,7 @@ HANDLERS: dict[type[e.Event], Callable[[Run, Any], None]] = {
     e.RetryScheduled: _retry_scheduled,
     e.CompactionStarted: _compaction_started,
     e.ContextCompacted: _context_compacted,
-    e.SpentBesides: _spent_besides,
+    e.ExtraUsage: _spent_besides,
     e.ModelReplied: _model_replied,
     e.ToolStarted: _tool_started,
     e.ToolFinished: _tool_finished,

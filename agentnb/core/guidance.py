@@ -41,7 +41,7 @@ class Followed(msgspec.Struct, frozen=True, gc=False):
     why: str
 
 
-class Conduct(msgspec.Struct, frozen=True, gc=False):
+class RoundFacts(msgspec.Struct, frozen=True, gc=False):
     """What a round did, as far as guidance is concerned with it."""
 
     replied: bool
@@ -67,61 +67,61 @@ class Conduct(msgspec.Struct, frozen=True, gc=False):
     """Whether it has calls, all of tools that failed in several rounds in a row, and none of them went well."""
 
 
-def judged(cell: str, conduct: Conduct) -> Followed:
+def judged(cell: str, facts: RoundFacts) -> Followed:
     """Whether the reply followed guidance of this cell. The rules stand in docs/guidance.md."""
     if cell == TODO_LIST:
         return Followed(None, "it asks for nothing")
-    if not conduct.replied:
+    if not facts.replied:
         return Followed(None, "no reply came")
-    return _JUDGES.get(cell, _has_call)(conduct)
+    return _JUDGES.get(cell, _has_call)(facts)
 
 
-def _has_call(conduct: Conduct) -> Followed:
-    return Followed(True, "a tool was called") if conduct.called else Followed(False, "no tool was called")
+def _has_call(facts: RoundFacts) -> Followed:
+    return Followed(True, "a tool was called") if facts.called else Followed(False, "no tool was called")
 
 
-def _disciplined(conduct: Conduct) -> Followed:
-    if conduct.undisciplined:
+def _disciplined(facts: RoundFacts) -> Followed:
+    if facts.undisciplined:
         return Followed(False, "a work tool ran while no todo was in progress")
-    return _has_call(conduct)
+    return _has_call(facts)
 
 
-def _called_or_answered(conduct: Conduct) -> Followed:
-    return Followed(True, "answered after its tools") if conduct.answered else _called_or_complete(conduct)
+def _called_or_answered(facts: RoundFacts) -> Followed:
+    return Followed(True, "answered after its tools") if facts.answered else _called_or_complete(facts)
 
 
-def _called_or_complete(conduct: Conduct) -> Followed:
-    return Followed(True, "said that all is complete") if conduct.complete else _has_call(conduct)
+def _called_or_complete(facts: RoundFacts) -> Followed:
+    return Followed(True, "said that all is complete") if facts.complete else _has_call(facts)
 
 
-def _said_something_new(conduct: Conduct) -> Followed:
-    if conduct.answered and not conduct.repeats:
+def _said_something_new(facts: RoundFacts) -> Followed:
+    if facts.answered and not facts.repeats:
         return Followed(True, "answered something new")
-    return _called_or_complete(conduct)
+    return _called_or_complete(facts)
 
 
-def _adapted(conduct: Conduct) -> Followed:
-    if conduct.made_again:
+def _adapted(facts: RoundFacts) -> Followed:
+    if facts.made_again:
         return Followed(False, "the call that had failed was made again, unchanged")
-    return Followed(True, "another call was made") if conduct.called else _spoke_or_called(conduct)
+    return Followed(True, "another call was made") if facts.called else _spoke_or_called(facts)
 
 
-def _broke_the_loop(conduct: Conduct) -> Followed:
-    if conduct.failed_again:
+def _broke_the_loop(facts: RoundFacts) -> Followed:
+    if facts.failed_again:
         return Followed(False, "the tool that keeps failing was called again, and nothing else")
-    return _spoke_or_called(conduct)
+    return _spoke_or_called(facts)
 
 
-def _spoke_or_called(conduct: Conduct) -> Followed:
-    return Followed(True, "answered in words") if conduct.answered else _has_call(conduct)
+def _spoke_or_called(facts: RoundFacts) -> Followed:
+    return Followed(True, "answered in words") if facts.answered else _has_call(facts)
 
 
-def _progressed(conduct: Conduct) -> Followed:
-    if conduct.completed:
+def _progressed(facts: RoundFacts) -> Followed:
+    if facts.completed:
         return Followed(True, "a todo was completed")
-    if conduct.worked:
+    if facts.worked:
         return Followed(True, "a work tool ran")
-    if conduct.blocked:
+    if facts.blocked:
         return Followed(True, "a todo was marked as blocked")
     return Followed(False, "no work tool ran and no todo was completed")
 

@@ -18,9 +18,9 @@ TEXT: dict[str, Any] = {"type": "string"}
 """The schema of an answer in words."""
 YES = frozenset({"yes", "y", "true", "ok"})
 NO = frozenset({"no", "n", "false"})
-MOST_OF_A_PROBLEM = 300
+MAX_OF_A_PROBLEM = 300
 """Characters of one sentence about an answer."""
-MOST_CHOICES = 12
+MAX_CHOICES = 12
 """Choices that can be seen at a glance: so many a hint lists, and a card has as buttons."""
 _FORMS = {
     "string": "a text",
@@ -145,8 +145,8 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
 
 def _hint(schema: dict[str, Any]) -> str:
     if found := choices(schema):
-        listed = ", ".join(_cut(choice_in_words(choice)) for choice in found[:MOST_CHOICES])
-        return f"Answer with one of: {listed}{', ...' if len(found) > MOST_CHOICES else ''}"
+        listed = ", ".join(_cut(choice_in_words(choice)) for choice in found[:MAX_CHOICES])
+        return f"Answer with one of: {listed}{', ...' if len(found) > MAX_CHOICES else ''}"
     kinds = schema.get("type")
     forms = [_FORMS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds or ()) if kind in _FORMS]
     names = ", ".join(schema.get("properties", {}))
@@ -170,5 +170,5 @@ def _shown(value: Any) -> str:
 
 def _cut(text: str) -> str:
     """The library repeats the whole value; its words stand at the end."""
-    half = MOST_OF_A_PROBLEM // 2
-    return text if len(text) <= MOST_OF_A_PROBLEM else f"{text[:half]} … {text[-half:]}"
+    half = MAX_OF_A_PROBLEM // 2
+    return text if len(text) <= MAX_OF_A_PROBLEM else f"{text[:half]} … {text[-half:]}"

@@ -10,7 +10,7 @@ import msgspec
 from agentnb.core.compaction import Compaction
 from agentnb.core.display_data import Table
 from agentnb.core.events import RoundStatus
-from agentnb.core.guidance import Conduct, Followed, Guidance
+from agentnb.core.guidance import Followed, Guidance, RoundFacts
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.todos import PLANNING_TOOLS
 from agentnb.core.usage import Usage
@@ -75,14 +75,14 @@ def is_blocked(record: CallRecord) -> bool:
 
 UNTRACKED_WORK = "work_without_todo_in_progress"
 UNTRACKED_COMPLETION = "completed_without_in_progress"
-BREACHES = frozenset({UNTRACKED_WORK, UNTRACKED_COMPLETION})
+TODO_VIOLATIONS = frozenset({UNTRACKED_WORK, UNTRACKED_COMPLETION})
 
 
-class Breach(msgspec.Struct, frozen=True, gc=False):
+class TodoViolation(msgspec.Struct, frozen=True, gc=False):
     """Something done beside the todo list."""
 
     rule: str
-    """One of `BREACHES`."""
+    """One of `TODO_VIOLATIONS`."""
     call_id: str = ""
     """The call that did it."""
     todo_id: int | None = None
@@ -131,7 +131,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     """Ids of the todos that the model completed."""
     blocked: tuple[int, ...] = ()
     """Ids of the todos that it marked as blocked."""
-    breaches: tuple[Breach, ...] = ()
+    todo_violations: tuple[TodoViolation, ...] = ()
     """What it did beside its list."""
     said_before: int | None = None
     """The round whose answer this one repeats, nearly or to the letter."""
@@ -203,10 +203,10 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
         return False
 
     @property
-    def conduct(self) -> Conduct:
+    def facts(self) -> RoundFacts:
         """What it did, as far as guidance is concerned."""
         called = bool(self.records)
-        return Conduct(
+        return RoundFacts(
             replied=self.reply is not None and self.stop_reason != "broken_off",
             called=called,
             answered=not called and bool(self.text.strip()),
@@ -215,5 +215,6 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
             blocked=bool(self.blocked),
             complete="complete" in self.signals,
             repeats=self.said_before is not None,
-            undisciplined=bool(self.breaches) and any(breach.rule == UNTRACKED_WORK for breach in self.breaches),
+            undisciplined=bool(self.todo_violations)
+            and any(violation.rule == UNTRACKED_WORK for violation in self.todo_violations),
         )

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from agentnb.core import events as e
 from agentnb.core.call_window import CallWindow
 from agentnb.core.compaction import Compacted
+from agentnb.core.counters import Counters
 from agentnb.core.fold import HANDLERS
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.similarity import Answers
-from agentnb.core.tallies import Tallies
 from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import NOTHING_USED, Usage
@@ -43,8 +43,10 @@ class Run:
         "_answers",
         "_batch",
         "_calls",
+        "_carried_todos",
         "_compacted",
         "_continued_from",
+        "_counters",
         "_ended_at",
         "_error",
         "_events",
@@ -59,7 +61,6 @@ class Run:
         "_pending",
         "_prompt",
         "_recovered",
-        "_resting_todos",
         "_results",
         "_rounds",
         "_seconds",
@@ -68,7 +69,6 @@ class Run:
         "_status",
         "_stop_reason",
         "_system",
-        "_tallies",
         "_text",
         "_todos",
         "_todos_before",
@@ -104,13 +104,13 @@ class Run:
         self._recovered = False
         """Another process goes on with it, and has not begun a round yet."""
         self._todos: tuple[Todo, ...] = ()
-        self._resting_todos: tuple[Todo, ...] = ()
+        self._carried_todos: tuple[Todo, ...] = ()
         self._todos_begun: set[tuple[int, str]] = set()
         self._todos_done: set[tuple[int, str]] = set()
         self._todos_unseen = False
         self._todos_before: list[tuple[int, tuple[Todo, ...]]] = []
         """For each change of the open round the place of its call in the reply, and the list before it."""
-        self._tallies = Tallies()
+        self._counters = Counters()
         self._calls = CallWindow()
         self._batch: list[tuple[str, bytes]] = []
         self._answers = Answers()
@@ -217,14 +217,14 @@ class Run:
         return self._todos
 
     @property
-    def resting_todos(self) -> tuple[Todo, ...]:
+    def carried_todos(self) -> tuple[Todo, ...]:
         """The conversation's list, if this run keeps none and only hands it on."""
-        return self._resting_todos
+        return self._carried_todos
 
     @property
     def conversation_todos(self) -> tuple[Todo, ...]:
         """The list that the next run of the conversation goes on with."""
-        return self._todos or self._resting_todos
+        return self._todos or self._carried_todos
 
     @property
     def has_unseen_todos(self) -> bool:
@@ -232,9 +232,9 @@ class Run:
         return self._todos_unseen
 
     @property
-    def tallies(self) -> Tallies:
+    def counters(self) -> Counters:
         """What is counted for policies: to be read only."""
-        return self._tallies
+        return self._counters
 
     @property
     def calls(self) -> CallWindow:
@@ -259,17 +259,17 @@ class Run:
     @property
     def spent(self) -> float:
         """US dollars for those of its model calls of which the price is known."""
-        return self._tallies.spent
+        return self._counters.spent
 
     @property
     def calls_made(self) -> int:
         """Tool calls that were let run so far."""
-        return self._tallies.calls
+        return self._counters.calls
 
     @property
     def calls_this_turn(self) -> int:
         """Of these, those since the person last spoke."""
-        return self._tallies.calls_this_turn
+        return self._counters.calls_this_turn
 
     @property
     def compacted(self) -> Compacted | None:
@@ -279,7 +279,7 @@ class Run:
     @property
     def times_recovered(self) -> int:
         """How often another process went on with it, after one had died."""
-        return self._tallies.times_recovered
+        return self._counters.times_recovered
 
     @property
     def status(self) -> e.Status:

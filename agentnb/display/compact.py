@@ -7,27 +7,15 @@ from typing import Any
 
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.run import Run
-from agentnb.display.asides import asides
 from agentnb.display.head import chip_html, note_tone, prompt_html
+from agentnb.display.labels import MARKS, as_left, clean, counted, cut, first_line, meta, shown_answer, state, todo_lines, told
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.round_notes import round_notes
 from agentnb.display.style import inlined
-from agentnb.display.wording import (
-    MARKS,
-    as_left,
-    clean,
-    counted,
-    cut,
-    first_line,
-    meta,
-    shown_answer,
-    state,
-    todo_lines,
-    told,
-)
 
-MOST_OF_A_PROMPT = 300
-MOST_OF_AN_ANSWER = 2_500
+MAX_OF_A_PROMPT = 300
+MAX_OF_AN_ANSWER = 2_500
 LAST_ROUNDS = 20
 LINE = 130
 """Characters of a line about a round."""
@@ -39,7 +27,7 @@ def compact_html(run: Run) -> Html:
     """State, prompt, answer, todos, a line for each of the last rounds, and what to type for all of it."""
     pieces = (
         _head(run),
-        prompt_html(run.prompt, MOST_OF_A_PROMPT, "compact-prompt"),
+        prompt_html(run.prompt, MAX_OF_A_PROMPT, "compact-prompt"),
         _answer(run),
         *_notes(run),
         _lines("compact-todos", _that_fit(todo_lines(run), ROOM["todos"])),
@@ -60,8 +48,8 @@ def _answer(run: Run) -> Html:
     answer = shown_answer(run).strip()
     if not answer:
         return NOTHING
-    text = cut(answer, MOST_OF_AN_ANSWER)
-    html = inlined(tag("div", "compact-answer", markdown_html(text, MOST_OF_AN_ANSWER + 100)))
+    text = cut(answer, MAX_OF_AN_ANSWER)
+    html = inlined(tag("div", "compact-answer", markdown_html(text, MAX_OF_AN_ANSWER + 100)))
     return html if _size(html) <= ROOM["answer"] else tag("pre", "compact-lines", words(answer, 800))
 
 
@@ -85,7 +73,7 @@ def _round_line(one: WorkflowRound, settings: Mapping[str, Any]) -> str:
     """``  3  I look first.  load ✓, describe ✗ failed``."""
     said = [first_line(clean(one.text), 60)] if one.text.strip() else []
     calls = ", ".join(_call(record) for record in one.records)
-    told = [line.text for line in asides(one, settings) if line.at_once]
+    told = [line.text for line in round_notes(one, settings) if line.at_once]
     line = "  ".join([*said, calls] if calls else said or told or [one.status])
     return f"{one.index + 1:>3}  {line if len(line) <= LINE else line[: LINE - 1] + '…'}"
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from agentnb.core.display_data import Cell, Table
 from agentnb.core.messages import encodable
+from agentnb.display.labels import counted
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.wording import counted
 
 LONGEST_CELL = 300
 """Characters of a text in JSON that still stands well in a cell."""
-FEWEST_OBJECTS, MOST_OBJECTS = 2, 30
-MOST_COLUMNS = 20
-MOST_DECIMALS = 6
+FEWEST_OBJECTS, MAX_OBJECTS = 2, 30
+MAX_COLUMNS = 20
+MAX_DECIMALS = 6
 """Digits that are shown of a number that is not whole."""
 GAP = "\N{EN DASH}"
 
@@ -43,10 +43,10 @@ def table_size(table: Table) -> str:
 
 def table_of_objects(value: Any) -> Table | None:
     """A list of flat objects that all have the same keys, as a table; None for anything else."""
-    if not isinstance(value, list) or not FEWEST_OBJECTS <= len(value) <= MOST_OBJECTS:
+    if not isinstance(value, list) or not FEWEST_OBJECTS <= len(value) <= MAX_OBJECTS:
         return None
     first = value[0]
-    if not isinstance(first, dict) or not 1 <= len(first) <= MOST_COLUMNS:
+    if not isinstance(first, dict) or not 1 <= len(first) <= MAX_COLUMNS:
         return None
     if not all(isinstance(one, dict) and one.keys() == first.keys() and all(map(_is_flat, one.values())) for one in value):
         return None
@@ -122,9 +122,9 @@ def _decimals(value: float) -> int:
     """Those that say something: of six digits, without zeros at the end."""
     if _is_extreme(value):
         return 0
-    digits = f"{value:.{MOST_DECIMALS}g}"
+    digits = f"{value:.{MAX_DECIMALS}g}"
     told = len(digits.partition(".")[2]) if "e" not in digits else 0
-    return min(MOST_DECIMALS, told)
+    return min(MAX_DECIMALS, told)
 
 
 def _is_extreme(value: float) -> bool:

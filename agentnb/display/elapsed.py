@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from agentnb.core.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunStarted
-from agentnb.core.waits import Waits
+from agentnb.core.wait_state import WaitState
 
 
 class Elapsed:
@@ -20,14 +20,14 @@ class Elapsed:
         self._since: datetime | None = None
         self._rounds = 0.0
         self._holds = False
-        self._waits = Waits()
+        self._wait_state = WaitState()
         self._held_at: datetime | None = None
         for event in events:
             self.take(event)
 
     def take(self, event: AnyEvent) -> None:
         """Take in what has happened."""
-        self._waits.take(event)
+        self._wait_state.take(event)
         if isinstance(event, RunStarted):
             self._since = event.at
             self._holds = "max_seconds" in event.settings
@@ -35,7 +35,7 @@ class Elapsed:
             self._since, self._held_at = event.at - timedelta(seconds=self._rounds), None
         elif isinstance(event, RoundFinished):
             self._rounds += event.seconds
-        elif isinstance(event, RunFinished) or (self._holds and not self._waits):
+        elif isinstance(event, RunFinished) or (self._holds and not self._wait_state):
             self._release(event.at)
         elif self._holds and self._held_at is None:
             self._held_at = event.at

@@ -8,18 +8,9 @@ from agentnb.core.events import RetryScheduled
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.display.elapsed import Elapsed
+from agentnb.display.labels import amount, chip, counted, duration, first_line, leaves_todos, thousands, used
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.totals import Totals
-from agentnb.display.wording import (
-    amount,
-    chip,
-    counted,
-    duration,
-    first_line,
-    leaves_todos,
-    thousands,
-    used,
-)
 
 TONES = {
     "running": "active",
@@ -33,7 +24,7 @@ TONES = {
 }
 MARKS = {"active": "●", "asking": "◆", "good": "✓", "warn": "■", "bad": "✗"}
 """A state has its own mark, and its word: colour only underlines it."""
-MOST_OF_A_PROMPT = 2_000
+MAX_OF_A_PROMPT = 2_000
 
 
 def tone(run: Run) -> str:
@@ -46,7 +37,7 @@ def note_tone(run: Run) -> str:
     return "bad" if tone(run) == "bad" else "warn"
 
 
-def prompt_html(prompt: str, most: int = MOST_OF_A_PROMPT, kind: str = "prompt") -> Html:
+def prompt_html(prompt: str, most: int = MAX_OF_A_PROMPT, kind: str = "prompt") -> Html:
     """What the person asked for."""
     return tag("div", kind, tag("b", "", "Asked: "), words(prompt.strip(), most)) if prompt.strip() else NOTHING
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agentnb.display.head import MARKS, TONES
+from agentnb.display.labels import CHIPS, SHORT_ID, clean, counted, first_line, short_id, thousands
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.style import kept
-from agentnb.display.wording import CHIPS, SHORT_ID, clean, counted, first_line, short_id, thousands
 from agentnb.traces.summaries import RunSummary
 
-MOST_OPENING = 20
+MAX_OPENING = 20
 """Runs of a list that open to themselves: they stay in the notebook, so their size is bounded. More are lines of text."""
 LIMITS = {
     "max_rounds": "rounds",
@@ -30,9 +30,9 @@ def history_text(found: Sequence[RunSummary], told: str) -> str:
 
 
 def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str], Html]) -> Html:
-    """The list, newest first; the first `MOST_OPENING` open to what ``open_run`` makes of their id."""
-    rows = [_row(one, open_run) for one in found[:MOST_OPENING]]
-    rest = _rest(found[MOST_OPENING:]) if len(found) > MOST_OPENING else NOTHING
+    """The list, newest first; the first `MAX_OPENING` open to what ``open_run`` makes of their id."""
+    rows = [_row(one, open_run) for one in found[:MAX_OPENING]]
+    rest = _rest(found[MAX_OPENING:]) if len(found) > MAX_OPENING else NOTHING
     return kept(tag("div", "history", tag("div", "history-title", told), *rows, rest))
 
 

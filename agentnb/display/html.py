@@ -9,31 +9,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from agentnb.agent.past_requests import requests_of
+from agentnb.context.request_history import sent_requests
 from agentnb.core.messages import Image
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import Run
-from agentnb.display.asides import asides
 from agentnb.display.head import chip_html, meta_html, model_html, note_tone, prompt_html, totals_html
+from agentnb.display.labels import as_left, counted, cut, leaves_todos, shown_answer, times, told
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.rounds import MOST_OF_A_TEXT, Form, effects_of, round_html, round_pieces
-from agentnb.display.said import Said
-from agentnb.display.sight import sight_html
+from agentnb.display.request_view import request_view_html
+from agentnb.display.round_notes import round_notes
+from agentnb.display.rounds import MAX_OF_A_TEXT, Form, effects_of, round_html, round_pieces
 from agentnb.display.style import inlined, kept
 from agentnb.display.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.todos import todos_html
 from agentnb.display.totals import Totals
-from agentnb.display.wording import as_left, counted, cut, leaves_todos, shown_answer, times, told
+from agentnb.display.user_messages import UserMessages
 
 _COMMAND = re.compile(r"(%%?agent [\w=.-][\w =.-]{0,70})(?=$|[,;.](?: |$))")
-MOST_OF_PICTURES = 4_000_000
+MAX_OF_PICTURES = 4_000_000
 """Bytes of all pictures of a run, which stay in the notebook when it is saved; of more the last are shown."""
-MOST_ROUNDS = 400
+MAX_ROUNDS = 400
 """Rounds of a run that stand in a saved notebook; of a longer one the last, and its first `FIRST`."""
 FIRST = 20
-MOST_SEEN = 60
+MAX_SEEN = 60
 """Rounds of a run that tell in a saved notebook what the model saw; of a longer one the last."""
 
 
@@ -81,7 +81,7 @@ def running_html(run: Run, *, streaming: str = "", drawn: dict[int, Html] | None
     form = Form(pictures=False, effects=effects_of(run.tools), settings=run.settings)  # it is drawn many times a second
     rounds = [_drawn(one, drawn, form, run.waiting if one is run.open_round else ()) for one in shown]
     earlier = tag("div", "aside", counted(left_out, "earlier round")) if left_out else NOTHING
-    text = tag("div", "streaming", words(streaming, MOST_OF_A_TEXT)) if streaming else NOTHING
+    text = tag("div", "streaming", words(streaming, MAX_OF_A_TEXT)) if streaming else NOTHING
     todos = tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING
     hinted = tag("div", "aside", hint) if hint else NOTHING
     return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hinted, todos, earlier, *rounds, text, notes_html(run)))
@@ -97,7 +97,7 @@ def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Se
 
 def answer_html(text: str) -> Html:
     """An answer: the model's words as Markdown."""
-    return tag("div", "answer", markdown_html(text.strip(), MOST_OF_A_TEXT))
+    return tag("div", "answer", markdown_html(text.strip(), MAX_OF_A_TEXT))
 
 
 def head_html(run: Run, totals: Totals) -> Html:
@@ -133,11 +133,11 @@ def _what_it_did(run: Run, totals: Totals, form: Form) -> Html:
 def _rounds(run: Run, form: Form) -> list[Html]:
     hidden = run.rounds[-1].index if shown_answer(run) else -1  # the last round is the answer, and shown as such
     all_rounds = as_left(run)
-    pictured = pictured_rounds(all_rounds, None if form.whole else MOST_OF_PICTURES)
-    said, saw = Said(run.events), _seen(run, form)
+    pictured = pictured_rounds(all_rounds, None if form.whole else MAX_OF_PICTURES)
+    said, saw = UserMessages(run.events), _seen(run, form)
     rounds = []
     for place, one in enumerate(all_rounds):
-        if not form.whole and FIRST <= place < len(all_rounds) - MOST_ROUNDS:
+        if not form.whole and FIRST <= place < len(all_rounds) - MAX_ROUNDS:
             if place == FIRST:
                 rounds.append(_left_out(run))
             continue
@@ -156,17 +156,17 @@ def _rounds(run: Run, form: Form) -> list[Html]:
 
 
 def _left_out(run: Run) -> Html:
-    count = counted(len(run.rounds) - MOST_ROUNDS - FIRST, "round")
+    count = counted(len(run.rounds) - MAX_ROUNDS - FIRST, "round")
     return tag("div", "list aside", f'{count} left out here. All: save_trace(run, "run.html")')
 
 
 def _is_remarkable(one: WorkflowRound) -> bool:
-    return any(line.at_once for line in asides(one))
+    return any(line.at_once for line in round_notes(one))
 
 
 def _seen(run: Run, form: Form) -> dict[int, Html]:
-    first = 0 if form.whole else max(0, len(run.rounds) - MOST_SEEN)
-    return {index: sight_html(seen, whole=False) for index, seen in requests_of(run) if index >= first or not index}
+    first = 0 if form.whole else max(0, len(run.rounds) - MAX_SEEN)
+    return {index: request_view_html(seen, whole=False) for index, seen in sent_requests(run) if index >= first or not index}
 
 
 def pictured_rounds(rounds: Iterable[WorkflowRound], room: int | None) -> frozenset[int]:

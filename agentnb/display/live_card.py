@@ -35,6 +35,7 @@ from agentnb.core.todos import Todo
 from agentnb.display.elapsed import Elapsed
 from agentnb.display.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.html import notes_html
+from agentnb.display.labels import chip, clean
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.rounds import (
     Form,
@@ -47,16 +48,15 @@ from agentnb.display.rounds import (
     text_html,
     thinking_html,
 )
-from agentnb.display.said import Said
 from agentnb.display.streamed_markdown import Blocks
 from agentnb.display.todos import todos_html
 from agentnb.display.totals import Totals
-from agentnb.display.wording import chip, clean
+from agentnb.display.user_messages import UserMessages
 
 Frame = dict[str, Any]
 ASKED = ("pause", "resume", "say")
 """What is asked of a run and read by its loop later, between two rounds."""
-MOST_ASKED = 2_000
+MAX_ASKED = 2_000
 """Characters that are shown of words that were not read yet."""
 
 
@@ -69,7 +69,7 @@ class LiveCard:
         self._controls = controls
         self._form = Form(live=controls)
         self._totals = Totals()
-        self._said = Said()
+        self._said = UserMessages()
         self._elapsed = Elapsed()
         self._asked: list[tuple[str, str]] = []
         self._rounds: dict[int, Pieces] = {}
@@ -203,7 +203,7 @@ class LiveCard:
     def _asked_html(self) -> Html:
         """What the person said and the model has not read yet."""
         later = tag("span", "aside", " (read in the next round)")
-        said = [words(text, MOST_ASKED) for name, text in self._asked if name == "say"]
+        said = [words(text, MAX_ASKED) for name, text in self._asked if name == "say"]
         lines = [tag("div", "said", tag("b", "", "You: "), text, later) for text in said]
         return tag("div", "round", tag("div", "number"), tag("div", "pieces", *lines)) if lines else NOTHING
 

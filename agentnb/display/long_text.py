@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from agentnb.display.labels import clean
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.wording import clean
 
-MOST_AT_ONCE = 4_000
+MAX_AT_ONCE = 4_000
 """Characters of a text that are shown at once."""
-MOST_OF_ALL = 2_000_000
+MAX_OF_ALL = 2_000_000
 """Characters of a text that are shown when all of it is asked for."""
 LONGEST_LINE = 200
 """Characters of a line that is left out rather than cut."""
@@ -27,7 +27,7 @@ class Way(NamedTuple):
     """The Python expression that holds it."""
     key: str = ""
     """What the names of its folds begin with."""
-    most: int = MOST_AT_ONCE
+    most: int = MAX_AT_ONCE
     """Characters that are shown."""
 
 
@@ -54,6 +54,6 @@ def _ends(text: str, most: int) -> tuple[str, str]:
 
 
 def _to_all(length: int, way: Way) -> Html:
-    if way.live and way.most < MOST_OF_ALL:
+    if way.live and way.most < MAX_OF_ALL:
         return tag("button", "button", f"Show all {length:,} characters", type="button", data_do="all", data_call=way.call_id)
     return joined(tag("code", "tool-code", way.where), words(" has all of it")) if way.where else NOTHING

@@ -6,9 +6,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from agentnb.display.labels import clean
 from agentnb.display.markdown_parser import parser
 from agentnb.display.markup import NOTHING, PREFIX, Html, joined, tag
-from agentnb.display.wording import clean
 
 if TYPE_CHECKING:
     import nh3

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from agentnb.display.wording import cut
+from agentnb.display.labels import cut
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
-MOST_NESTED = 60
+MAX_NESTED = 60
 """Levels of quotes, lists and emphasis; what nests deeper is shown as it was written."""
-MOST_ADDRESS = 1_000
+MAX_ADDRESS = 1_000
 """Characters of an address that is a link; longer ones are text."""
-MOST_OF_AN_ADDRESS = 200
+MAX_OF_AN_ADDRESS = 200
 """Characters shown of an address that is text."""
-MOST_LOOKED_AT = 5_000_000
+MAX_LOOKED_AT = 5_000_000
 """Characters that brackets without a partner may look at in one text: each looks at all that follows it."""
-MOST_TOKENS = 50_000
+MAX_TOKENS = 50_000
 """Pieces of a text after which no table begins: a table adds the cells that its rows leave out."""
 MATH = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 """What LaTeX stands between."""
-MOST_MATH = 2_000
+MAX_MATH = 2_000
 """Characters of one formula."""
 
 _LINKED = re.compile(r"https?://|mailto:", re.IGNORECASE)
@@ -49,7 +49,7 @@ def parser() -> MarkdownIt:
     from markdown_it.rules_block import table
     from markdown_it.rules_inline import image, link
 
-    made = MarkdownIt("commonmark", {"html": False, "maxNesting": MOST_NESTED}).enable(["table", "strikethrough"])
+    made = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTED}).enable(["table", "strikethrough"])
     made.inline.ruler.at("link", _bounded(link))
     made.inline.ruler.at("image", _bounded(image))
     made.inline.ruler.before("escape", "math", _math)
@@ -72,7 +72,7 @@ def _bounded(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline
     """The rule for a bracket, which gives up when all brackets of the text together have looked at too much."""
 
     def bounded(state: StateInline, silent: bool) -> bool:
-        if state.env.get("looked_at", 0) > MOST_LOOKED_AT:
+        if state.env.get("looked_at", 0) > MAX_LOOKED_AT:
             return False
         start = state.pos
         found = rule(state, silent)
@@ -89,7 +89,7 @@ def _math(state: StateInline, silent: bool) -> bool:
     for opening, closing in MATH:
         if source[start] == opening[0] and source.startswith(opening, start):
             first = start + len(opening)
-            end = source.find(closing, first, min(first + MOST_MATH, state.posMax))
+            end = source.find(closing, first, min(first + MAX_MATH, state.posMax))
             if end > first and (opening != "$" or _is_formula(source[first:end], source[end + 1 : end + 2])):
                 state.pos = end + len(closing)
                 state.pending += "" if silent else source[start : state.pos]
@@ -106,7 +106,7 @@ def _table_unless_too_much(
     rule: Callable[[StateBlock, int, int, bool], bool],
 ) -> Callable[[StateBlock, int, int, bool], bool]:
     def table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-        return len(state.tokens) <= MOST_TOKENS and rule(state, first, end, silent)
+        return len(state.tokens) <= MAX_TOKENS and rule(state, first, end, silent)
 
     return table
 
@@ -114,7 +114,7 @@ def _table_unless_too_much(
 def _made_plain(state: StateCore) -> None:
     """After all other rules: alignment without style, pictures as links, addresses that lead elsewhere as text."""
     for token in state.tokens:
-        if token.nesting > 0 and token.level >= MOST_NESTED - 1:
+        if token.nesting > 0 and token.level >= MAX_NESTED - 1:
             raise TooDeepError
         if token.type in ("th_open", "td_open") and (style := str(token.attrs.get("style", ""))):
             token.attrs = {"align": style.removeprefix("text-align:")}
@@ -123,7 +123,7 @@ def _made_plain(state: StateCore) -> None:
 
 
 def _inline(children: list[Token], source: str) -> list[Token]:
-    if any(child.level > MOST_NESTED for child in children):
+    if any(child.level > MAX_NESTED for child in children):
         return [_text(source)]
     made: list[Token] = []
     open_links: list[str | None] = []
@@ -151,15 +151,15 @@ def _picture(token: Token, *, inside_a_link: bool) -> list[Token]:
         return [_text(words + _told(address))]
     opening, closing = _token("link_open", "a", 1), _token("link_close", "a", -1)
     opening.attrs = {"href": address}
-    return [opening, _text(words or cut(address, MOST_OF_AN_ADDRESS)), closing]
+    return [opening, _text(words or cut(address, MAX_OF_AN_ADDRESS)), closing]
 
 
 def _is_linked(address: str) -> bool:
-    return len(address) <= MOST_ADDRESS and _LINKED.match(address) is not None
+    return len(address) <= MAX_ADDRESS and _LINKED.match(address) is not None
 
 
 def _told(address: str) -> str:
-    return f" ({cut(address, MOST_OF_AN_ADDRESS)})" if address else ""
+    return f" ({cut(address, MAX_OF_AN_ADDRESS)})" if address else ""
 
 
 def _text(content: str) -> Token:

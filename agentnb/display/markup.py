@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from agentnb.display.wording import clean, cut
+from agentnb.display.labels import clean, cut
 
 PREFIX = "agentnb-"
 """What all our classes begin with."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agentnb.core.run import Run
 from agentnb.display.html import plain_html
+from agentnb.display.labels import counted, first_line
 from agentnb.display.markup import Html, joined, tag, words
 from agentnb.display.rounds import Form
 from agentnb.display.style import style_sheet
-from agentnb.display.wording import counted, first_line
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The browser itself refuses everything but our style sheet and the pictures in the page."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.questions import MOST_CHOICES, WaitingOnUser, choice_in_words, choices
+from agentnb.core.questions import MAX_CHOICES, WaitingOnUser, choice_in_words, choices
 from agentnb.display.markup import NOTHING, Html, tag, words
 
 ASKS = {
@@ -22,9 +22,9 @@ ASKED = {
     "human_step": "This step was yours",
 }
 """The same of a run that is over."""
-MOST_OF_A_QUESTION = 10_000
-MOST_OF_A_CHOICE = 120
-MOST_LISTED = 2_000
+MAX_OF_A_QUESTION = 10_000
+MAX_OF_A_CHOICE = 120
+MAX_LISTED = 2_000
 """Characters of the choices in a saved card."""
 
 
@@ -35,7 +35,7 @@ def question_html(question: WaitingOnUser, *, live: bool, over: bool = False) ->
     """
     kinds = ASKED if over else ASKS
     head = tag("div", "asked", kinds.get(question.kind, kinds["elicitation"]))
-    body = tag("div", "question-text", words(question.message, MOST_OF_A_QUESTION))
+    body = tag("div", "question-text", words(question.message, MAX_OF_A_QUESTION))
     answers = _answers(question) if live and not over else [_listed(choices(question.schema))]
     return tag("div", "question", head, body, *answers, role="group", aria_label="A question to you")
 
@@ -43,12 +43,12 @@ def question_html(question: WaitingOnUser, *, live: bool, over: bool = False) ->
 def _listed(found: list[Any]) -> Html:
     if not found:
         return NOTHING
-    return tag("div", "aside", "To choose from: ", words(", ".join(map(choice_in_words, found)), MOST_LISTED))
+    return tag("div", "aside", "To choose from: ", words(", ".join(map(choice_in_words, found)), MAX_LISTED))
 
 
 def _answers(question: WaitingOnUser) -> list[Html]:
     found = choices(question.schema)
-    if found and len(found) <= MOST_CHOICES:
+    if found and len(found) <= MAX_CHOICES:
         buttons = [_button(question, one, first=not place) for place, one in enumerate(found)]
         return [tag("div", "buttons", *buttons, _decline(question))]
     send = tag("button", "button primary", "Answer", type="submit")
@@ -60,7 +60,7 @@ def _answers(question: WaitingOnUser) -> list[Html]:
 def _select(found: list[Any]) -> Html:
     """Many choices. What is sent is their JSON, which is read as this very choice, however its words begin and end."""
     label = "Your answer"
-    options = [tag("option", "", words(choice_in_words(one), MOST_OF_A_CHOICE), value=_json(one)) for one in found]
+    options = [tag("option", "", words(choice_in_words(one), MAX_OF_A_CHOICE), value=_json(one)) for one in found]
     return tag("select", "field", tag("option", "", "Choose an answer", value=""), *options, name_="text", aria_label=label)
 
 
@@ -74,7 +74,7 @@ def _button(question: WaitingOnUser, choice: Any, *, first: bool) -> Html:
     label = label.capitalize() if isinstance(choice, bool) else label
     kind = "button primary" if first else "button"
     about = {"data_do": "choose", "data_id": question.id, "data_value": _json(choice)}
-    return tag("button", kind, words(label, MOST_OF_A_CHOICE), type="button", **about)
+    return tag("button", kind, words(label, MAX_OF_A_CHOICE), type="button", **about)
 
 
 def _json(choice: Any) -> str:

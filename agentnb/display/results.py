@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 from agentnb.core.messages import Image, Text, ToolResult
 from agentnb.core.rounds import CallRecord
 from agentnb.display.data_table import pretty, table_html, table_of_objects
-from agentnb.display.long_text import MOST_AT_ONCE, MOST_OF_ALL, Way, long_html
+from agentnb.display.labels import clean, cut, state
+from agentnb.display.long_text import MAX_AT_ONCE, MAX_OF_ALL, Way, long_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.wording import clean, cut, state
 from agentnb.tools.picture_files import media_type
 
 LONGEST_ON_ITS_LINE = 80
 """Characters of an argument that stands beside its name."""
-MOST_READ = 200_000
+MAX_READ = 200_000
 """Characters of a text that is looked at as JSON."""
-MOST_WHILE_RUNNING = 40_000
+MAX_WHILE_RUNNING = 40_000
 """Characters of an argument of a call that runs."""
-MOST_IN_ALT = 200
+MAX_IN_ALT = 200
 
 _DESCRIBED = re.compile(r"a (?:figure of|picture of|picture \()")
 """How words begin that only describe the picture behind them."""
@@ -55,7 +55,7 @@ def result_html(
     """
     if record.result is None:
         return NOTHING
-    way = Way(record.call.id, live, where, key, MOST_OF_ALL if whole else MOST_AT_ONCE)
+    way = Way(record.call.id, live, where, key, MAX_OF_ALL if whole else MAX_AT_ONCE)
     if record.result.is_error:
         return joined(
             *_blocks(record.result, way, pictures, "tool-output tool-problem" if state(record) == "failed" else "tool-output"),
@@ -72,7 +72,7 @@ def result_html(
 def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "") -> Html:
     """Each argument with its value: texts with their own lines, as code and SQL have them, else JSON."""
     waits = live and record.result is None  # no button yet: what it brought would soon be old
-    most = MOST_OF_ALL if whole else MOST_WHILE_RUNNING if waits else MOST_AT_ONCE
+    most = MAX_OF_ALL if whole else MAX_WHILE_RUNNING if waits else MAX_AT_ONCE
     way = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
     return joined(*[_argument(name, value, way) for name, value in given(record).items()])
 
@@ -150,7 +150,7 @@ def _text(text: str, way: Way) -> Html:
 
 def _data(text: str) -> Any:
     """The object or array that a text is in JSON; None for any other text."""
-    if text.lstrip()[:1] not in ("{", "[") or len(text) > MOST_READ:
+    if text.lstrip()[:1] not in ("{", "[") or len(text) > MAX_READ:
         return None
     try:
         return json.loads(text)
@@ -170,8 +170,8 @@ def _laid_out(value: Any, text: str) -> str:
 def _picture(shown: Shown) -> Html:
     kind = media_type(shown.image.data)
     source = f"data:{kind};base64,{b64encode(shown.image.data).decode()}"
-    image = tag("img", "tool-picture", src=source, alt=cut(clean(shown.alt), MOST_IN_ALT))
-    caption = tag("figcaption", "tool-caption", cut(clean(shown.caption), MOST_IN_ALT)) if shown.caption else NOTHING
+    image = tag("img", "tool-picture", src=source, alt=cut(clean(shown.alt), MAX_IN_ALT))
+    caption = tag("figcaption", "tool-caption", cut(clean(shown.caption), MAX_IN_ALT)) if shown.caption else NOTHING
     return tag("figure", "tool-figure", Html(image.removesuffix("</img>")), caption)
 
 

@@ -12,16 +12,16 @@ from agentnb.core.messages import Thinking
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.tool_spec import ToolSpec
-from agentnb.display.asides import RECOVERED, compaction_line, guidance_line, retry_line
-from agentnb.display.findings import findings
+from agentnb.display.labels import counted
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question import question_html
+from agentnb.display.round_notes import RECOVERED, compaction_line, guidance_line, retry_line
+from agentnb.display.round_warnings import round_warnings
 from agentnb.display.tool_card import tool_card_html
-from agentnb.display.wording import counted
 
-MOST_OF_A_TEXT = 100_000
-MOST_OF_THINKING = 40_000
+MAX_OF_A_TEXT = 100_000
+MAX_OF_THINKING = 40_000
 
 
 class Form(NamedTuple):
@@ -83,7 +83,7 @@ def round_pieces(
         pieces[f"call:{place}"] = call_html(one, place, record, form, asked.pop(record.call.id, None))
     for question in asked.values():
         pieces[f"question:{question.id}"] = question_html(question, live=form.live, over=form.over)
-    if one.status != "running" and (found := findings(one)):
+    if one.status != "running" and (found := round_warnings(one)):
         pieces["found"] = joined(*[tag("div", "aside warn", f"▲ {sentence}") for sentence in found])
     if told := list(said):
         pieces["said"] = joined(*[tag("div", "said", tag("b", "", "You: "), text) for text in told])
@@ -141,7 +141,7 @@ def _compaction(index: int, place: int, one: Compaction, form: Form) -> Html:
     if one.problem or not one.compacted.text:
         return tag("div", "aside warn", f"▲ {line}")
     key = f"summary:{index}:{place}"
-    body = tag("div", "summed", markdown_html(one.compacted.text.strip(), MOST_OF_A_TEXT))
+    body = tag("div", "summed", markdown_html(one.compacted.text.strip(), MAX_OF_A_TEXT))
     return tag("details", "thinking", tag("summary", "aside", line), body, data_fold=key, open=form.is_open(key))
 
 
@@ -152,14 +152,14 @@ def thinking_html(one: WorkflowRound, form: Form) -> Html:
     if not thought:
         return NOTHING
     summary = tag("summary", "aside", f"thinking, {counted(len(thought.split()), 'word')}")
-    body = tag("div", "thought", words(thought.strip(), MOST_OF_THINKING))
+    body = tag("div", "thought", words(thought.strip(), MAX_OF_THINKING))
     key = f"thinking:{one.index}"
     return tag("details", "thinking", summary, body, data_fold=key, open=form.is_open(key))
 
 
 def text_html(one: WorkflowRound) -> Html:
     """What the model said."""
-    return tag("div", "text", markdown_html(one.text.strip(), MOST_OF_A_TEXT))
+    return tag("div", "text", markdown_html(one.text.strip(), MAX_OF_A_TEXT))
 
 
 def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, question: WaitingOnUser | None = None) -> Html:

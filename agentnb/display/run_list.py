@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentnb.display.history import asked_html, cost_told, status_html
+from agentnb.display.labels import clean, counted, first_line
 from agentnb.display.markup import Html, joined, tag
-from agentnb.display.wording import clean, counted, first_line
 from agentnb.traces.summaries import RunSummary
 
 

@@ -6,10 +6,10 @@ import re
 from itertools import pairwise
 from typing import Literal
 
+from agentnb.display.labels import clean
 from agentnb.display.markdown import MOST, fragment, left_out
 from agentnb.display.markdown_parser import top_blocks
 from agentnb.display.markup import Html
-from agentnb.display.wording import clean
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _CODE = re.compile(r"(?: {4}| {0,3}\t)")

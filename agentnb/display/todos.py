@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentnb.core.todos import Todo, open_todos
+from agentnb.display.labels import TODO_MARKS, first_line, shown_todos
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.wording import TODO_MARKS, first_line, shown_todos
 
 SAID = {"not-started": "open: ", "completed": "done: "}
 """What the marks say to who does not see them; the other states stand beside the todo in words that all see."""

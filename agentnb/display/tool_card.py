@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from agentnb.core.display_data import Table
 from agentnb.core.rounds import CallRecord
 from agentnb.core.todos import PLANNING_TOOLS, TODO_TOOL
-from agentnb.display import wording
+from agentnb.display import labels
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.results import arguments_html, as_json, given, is_pictured, is_tabular, result_html
 
 LONGEST_TITLE = 80
-MOST_IN_LINE = 200
+MAX_IN_LINE = 200
 """Characters of the arguments in the head of a card; what does not fit is cut by its width."""
 FITS = 60
 """Characters of arguments that can be read in the head, also of a narrow card."""
@@ -51,7 +51,7 @@ def tool_card(record: CallRecord, effects: Collection[str] | None = None, parent
         metadata["error_code"] = record.result.error_code
     return ToolCard(
         name=record.call.name,
-        status=wording.state(record),
+        status=labels.state(record),
         call_id=record.call.id,
         details=_details(record),
         display=record.display,
@@ -117,7 +117,7 @@ def tool_body_html(
 
 def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:
     """Whether the result is to be seen without opening the card: what failed and pictures; in a live card also tables."""
-    if wording.state(record) == "failed" or (pictures and is_pictured(record)):
+    if labels.state(record) == "failed" or (pictures and is_pictured(record)):
         return True
     return live and is_tabular(record)
 
@@ -126,9 +126,9 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
     line = [
         tag("span", "tool-icon", card.icon, title=card.category, aria_hidden="true") if card.category != "work" else NOTHING,
         tag("b", "tool-name", words(card.name, LONGEST_TITLE)),
-        tag("code", "tool-line", words(wording.arguments(record, MOST_IN_LINE))),
-        tag("span", "tool-time", wording.duration(card.seconds)) if card.seconds else NOTHING,
-        tag("span", f"tool-state {TONES[card.status]}", words(wording.outcome(record), MOST_IN_LINE)),
+        tag("code", "tool-line", words(labels.arguments(record, MAX_IN_LINE))),
+        tag("span", "tool-time", labels.duration(card.seconds)) if card.seconds else NOTHING,
+        tag("span", f"tool-state {TONES[card.status]}", words(labels.outcome(record), MAX_IN_LINE)),
     ]
     return tag("summary", "tool-summary", tag("span", "tool-head", Html(" ".join(piece for piece in line if piece))))
 
@@ -144,7 +144,7 @@ def _details(record: CallRecord) -> tuple[str, ...]:
     lines = []
     for name, value in given(record).items():
         text = value if isinstance(value, str) else as_json(value)
-        lines.append(wording.first_line(wording.clean(f"{name}: {text}"), MOST_IN_LINE))
+        lines.append(labels.first_line(labels.clean(f"{name}: {text}"), MAX_IN_LINE))
     return tuple(lines)
 
 
@@ -152,4 +152,4 @@ def _fits(record: CallRecord) -> bool:
     """Whether all there is to know of the arguments stands in the head already."""
     if record.call.name == TODO_TOOL:
         return False
-    return len(wording.arguments(record, 2 * FITS)) <= FITS
+    return len(labels.arguments(record, 2 * FITS)) <= FITS

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from agentnb.core.guidance import TODO_LIST
 from agentnb.core.rounds import WorkflowRound
-from agentnb.display.findings import findings
-from agentnb.display.wording import counted, state, times
+from agentnb.display.labels import counted, state, times
+from agentnb.display.round_warnings import round_warnings
 
 
 class Totals:
@@ -49,7 +49,7 @@ class Totals:
         self.judged += sum(verdict.followed is not None for verdict in one.followed)
         self.followed += sum(verdict.followed is True for verdict in one.followed)
         self.retried += one.failed_attempts
-        found = findings(one)
+        found = round_warnings(one)
         self.found += len(found)
         if found and self.first_found is None:
             self.first_found = (one.index, found[0])

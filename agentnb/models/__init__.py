@@ -19,7 +19,7 @@ from agentnb.models.model import Model, Reply, Retry
 from agentnb.models.registry import make_model
 from agentnb.models.remote import RemoteModel
 from agentnb.models.scripted import ScriptedModel
-from agentnb.models.simulated import SimulatedModel
+from agentnb.models.simulated.model import SimulatedModel
 
 
 def __getattr__(name: str) -> object:

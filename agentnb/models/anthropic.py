@@ -21,8 +21,8 @@ from agentnb.models.connections import http_settings, is_at, text_of
 from agentnb.models.failure import OUT_OF_CREDIT, words_of
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Said
-from agentnb.models.wire_parts import (
+from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, ProviderError
+from agentnb.models.serialization import (
     WITHOUT_RESULT,
     arguments_of,
     checked,
@@ -366,7 +366,7 @@ class AnthropicSdk:
 
         return anthropic.AsyncStream[object]
 
-    def said(self, error: BaseException) -> Said | None:
+    def said(self, error: BaseException) -> ProviderError | None:
         """What an error of it says."""
         import anthropic
 
@@ -374,7 +374,7 @@ class AnthropicSdk:
             return None
         body = error.body if isinstance(error.body, dict) else {}
         told = body.get("error") if isinstance(body.get("error"), dict) else {}
-        return Said(error.status_code, error_name(told or {}), words_of(error.body), error.response.headers)
+        return ProviderError(error.status_code, error_name(told or {}), words_of(error.body), error.response.headers)
 
 
 PROVIDER = Provider(

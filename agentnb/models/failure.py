@@ -17,7 +17,7 @@ from agentnb.errors import ContextOverflow, KeyRefused, ModelError, ProviderTrou
 from agentnb.settings import KEY_VARIABLES
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
-MOST_OF_A_MESSAGE = 500
+MAX_OF_A_MESSAGE = 500
 """Characters of a provider's own words that an error repeats."""
 
 STATUS_OF_NAME = {
@@ -60,7 +60,7 @@ PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong ve
 """How the library of TLS says what failed."""
 MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
 """What is no words in a page."""
-PASSING = frozenset({"rate limit", "trouble"})
+TRANSIENT = frozenset({"rate limit", "trouble"})
 """What may pass."""
 
 
@@ -109,7 +109,7 @@ class Failure(msgspec.Struct, frozen=True):
     """Why an attempt failed, and whether another may fare better."""
 
     error: ModelError
-    passing: bool
+    transient: bool
     status: int | None = None
     """Of HTTP."""
     retry_after: float | None = None
@@ -142,8 +142,8 @@ def failure(said: Refusal) -> Failure:
     """What it means."""
     status = said.status if said.status is not None and said.status >= 300 else _status_of(said.name)
     meaning = _meaning(said, status)
-    passing = meaning in PASSING and said.headers.get("x-should-retry") != "false"
-    return Failure(_error(said, status, meaning), passing, status, retry_after(said.headers))
+    transient = meaning in TRANSIENT and said.headers.get("x-should-retry") != "false"
+    return Failure(_error(said, status, meaning), transient, status, retry_after(said.headers))
 
 
 def _status_of(name: str) -> int | None:
@@ -164,7 +164,7 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
         return _insecure(provider, words)
     if kind == "ConnectError" and is_local(url):
         what, hint = f"{provider}: nothing answers at {url}", "Start the server there, or name another: url="
-        return Failure(ProviderTrouble(what, hint), passing=False)
+        return Failure(ProviderTrouble(what, hint), transient=False)
     if kind == "ConnectError":
         what, hint = f"{provider}: could not be reached ({words})", "Look at the network, or at url= if it names another server"
     elif kind.endswith("Timeout"):
@@ -172,20 +172,20 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
         hint = "Try again: %%agent --continue. To wait longer add timeout=SECONDS behind the model's name and ?"
     else:
         what, hint = f"{provider}: the connection broke ({words})", "Try again: %%agent --continue"
-    return Failure(ProviderTrouble(what, hint), passing=True)
+    return Failure(ProviderTrouble(what, hint), transient=True)
 
 
 def _insecure(provider: str, words: str) -> Failure:
     """What speaks no TLS, or has a certificate that nobody here trusts, will not do otherwise in a minute."""
-    what, passing = f"{provider}: no secure connection ({words})", False
+    what, transient = f"{provider}: no secure connection ({words})", False
     if CERTIFICATE.search(words):
         what = f"{provider}: the server's certificate is not trusted ({words})"
         hint = "If you trust it, name its file in the variable SSL_CERT_FILE, before the kernel starts"
     elif PLAIN_HTTP.search(words):
         hint = "The server seems to speak plain HTTP: write http:// instead of https:// in its URL"
     else:
-        hint, passing = "Look at the URL, is it http:// instead of https://? Or try again: %%agent --continue", True
-    return Failure(ProviderTrouble(what, hint), passing)
+        hint, transient = "Look at the URL, is it http:// instead of https://? Or try again: %%agent --continue", True
+    return Failure(ProviderTrouble(what, hint), transient)
 
 
 def is_local(url: str | None) -> bool:
@@ -276,12 +276,12 @@ def words_of(body: object) -> str:
         return str(dict(body)) if body else ""
     if not isinstance(body, str):
         return "" if body is None or isinstance(body, list) else str(body)
-    text = body[: 100 * MOST_OF_A_MESSAGE]
+    text = body[: 100 * MAX_OF_A_MESSAGE]
     return (unescape(MARKUP.sub(" ", text)) if "<" in text else text).strip()
 
 
 def readable(message: str) -> str:
     """What somebody else has said, fit to be shown: on one line, without control characters, and not too long."""
-    beginning = encodable(message[: 10 * MOST_OF_A_MESSAGE])
+    beginning = encodable(message[: 10 * MAX_OF_A_MESSAGE])
     text = " ".join("".join(one if one.isprintable() else " " for one in beginning).split())
-    return text if len(text) <= MOST_OF_A_MESSAGE else text[:MOST_OF_A_MESSAGE].rstrip() + " …"
+    return text if len(text) <= MAX_OF_A_MESSAGE else text[:MAX_OF_A_MESSAGE].rstrip() + " …"

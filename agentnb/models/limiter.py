@@ -12,7 +12,7 @@ from itertools import count
 from threading import RLock
 from time import monotonic
 
-MOST_AT_ONCE = 32
+MAX_AT_ONCE = 32
 """Calls of one provider that go on at the same time."""
 LOOK_AGAIN = 1.0
 """Seconds after which whoever waits looks whether a loop has ended with its places: nobody tells of that."""
@@ -53,7 +53,7 @@ class Limiter:
     A loop that does not run makes no calls: its places count for nothing, and those of a closed one are given back.
     """
 
-    def __init__(self, most: int = MOST_AT_ONCE, name: str = "the provider") -> None:
+    def __init__(self, most: int = MAX_AT_ONCE, name: str = "the provider") -> None:
         self.name = name
         self._most = most
         self._allowed = most

@@ -15,8 +15,8 @@ from agentnb.models.connections import http_settings, is_at, text_of
 from agentnb.models.failure import words_of
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Refused, Said
-from agentnb.models.wire_parts import (
+from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, ProviderError, Refused
+from agentnb.models.serialization import (
     WITHOUT_RESULT,
     arguments_of,
     checked,
@@ -45,7 +45,7 @@ THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Where servers put what a model thinks."""
 SHOWN_BELOW = "(shown below)"
 """What stands for a result that is only pictures: they follow in a message of the person's side."""
-MOST_LOOKS = 50
+MAX_LOOKS = 50
 """How often it is looked whether a call is whole already, for servers that tell calls apart by nothing else."""
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
 
@@ -286,10 +286,10 @@ def _plain(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _said(error: Any) -> Said:
+def _said(error: Any) -> ProviderError:
     """What a server that has nothing else to give says in the place of a reply."""
     told = error if isinstance(error, dict) else {"message": error}
-    return Said(None, str(told.get("code") or told.get("type") or ""), str(told.get("message") or ""), {})
+    return ProviderError(None, str(told.get("code") or told.get("type") or ""), str(told.get("message") or ""), {})
 
 
 def _begins_another(call: dict[str, Any], function: dict[str, Any]) -> bool:
@@ -310,7 +310,7 @@ def _begins_another(call: dict[str, Any], function: dict[str, Any]) -> bool:
 def _is_whole(call: dict[str, Any]) -> bool:
     if call["given"] is not None:
         return True
-    if call["end"] != "}" or call["looks"] == MOST_LOOKS:
+    if call["end"] != "}" or call["looks"] == MAX_LOOKS:
         return False
     call["looks"] += 1
     return isinstance(read_arguments("".join(call["pieces"])), dict)
@@ -371,7 +371,7 @@ class OpenAISdk:
 
         return openai.AsyncStream[object]
 
-    def said(self, error: BaseException) -> Said | None:
+    def said(self, error: BaseException) -> ProviderError | None:
         """What an error of it says."""
         import openai
 
@@ -381,8 +381,8 @@ class OpenAISdk:
         name = str(told.get("code") or told.get("type") or error.code or error.type or "")
         message = words_of(error.body) or ("" if isinstance(error, openai.APIStatusError) else str(error.message))
         if not isinstance(error, openai.APIStatusError):
-            return Said(None, name, message, {})
-        return Said(error.status_code, name, message, error.response.headers)
+            return ProviderError(None, name, message, {})
+        return ProviderError(error.status_code, name, message, error.response.headers)
 
 
 PROVIDER = Provider(

@@ -12,8 +12,8 @@ from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.openai import OpenAISdk, read_usage
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, Refused, Said
-from agentnb.models.wire_parts import (
+from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, ProviderError, Refused
+from agentnb.models.serialization import (
     WITHOUT_RESULT,
     arguments_of,
     checked,
@@ -173,9 +173,11 @@ class ResponsesReading:
             self._response = chunk["response"]
         elif kind == "response.failed":
             error = (chunk.get("response") or {}).get("error") or {}
-            raise Refused(Said(None, str(error.get("code") or ""), str(error.get("message") or "the reply failed"), {}))
+            raise Refused(
+                ProviderError(None, str(error.get("code") or ""), str(error.get("message") or "the reply failed"), {})
+            )
         elif kind == "error":
-            raise Refused(Said(None, str(chunk.get("code") or ""), str(chunk.get("message") or ""), {}))
+            raise Refused(ProviderError(None, str(chunk.get("code") or ""), str(chunk.get("message") or ""), {}))
         return ()
 
     def reply(self) -> Reply:

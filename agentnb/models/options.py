@@ -16,7 +16,7 @@ from agentnb.settings import is_surely_a_key, looks_like_a_key, url_problem
 YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 NUMBER = re.compile("[1-9][0-9]{0,8}")
-MOST_SHOWN = 80
+MAX_SHOWN = 80
 """Characters of a wrong value that an error repeats."""
 PLAIN = ":/,[]@"
 """What stands in a name as it is, beside letters and digits."""
@@ -113,7 +113,7 @@ def named(options: Options) -> str:
 def shown(text: str) -> str:
     """What the person has written, fit to be repeated: if it may be a key it is not."""
     holds_key = any(map(is_surely_a_key, re.split(r"[^A-Za-z0-9_-]+", text))) or (looks_like_a_key(text) and ":" not in text)
-    return "..." if len(text) > MOST_SHOWN or holds_key or url_problem(text) else text
+    return "..." if len(text) > MAX_SHOWN or holds_key or url_problem(text) else text
 
 
 def _text(value: Any) -> str:

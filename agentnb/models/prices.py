@@ -24,7 +24,7 @@ IN_TABLE = {"anthropic": "anthropic", "openai": "openai", "openai-responses": "o
 """Our providers, as the table calls them. Servers of others are known by their URL, or not at all."""
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 MILLION = Decimal(1_000_000)
-MOST_MODELS = 256
+MAX_MODELS = 256
 """Models whose prices are kept at hand."""
 
 _loading = Lock()
@@ -165,7 +165,7 @@ class _Model:
         return next(step.price for step in self._steps[key] if tokens > step.above)
 
 
-@lru_cache(maxsize=MOST_MODELS)
+@lru_cache(maxsize=MAX_MODELS)
 def _model(provider: str | None, model: str, url: str | None) -> _Model | None:
     if provider is None and url is None:
         return None

@@ -27,7 +27,7 @@ class CutOff(Exception):
     """The stream ended, and the reply had not."""
 
 
-class Said(NamedTuple):
+class ProviderError(NamedTuple):
     """What an error of an SDK says."""
 
     status: int | None
@@ -41,7 +41,7 @@ class Said(NamedTuple):
 class Refused(Exception):
     """Inside the stream, the provider said this instead of a reply."""
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: ProviderError) -> None:
         super().__init__(said.message)
         self.said = said
 
@@ -55,7 +55,7 @@ class Sdk(Protocol):
     def stream_class(self) -> Any:
         """Its class of streams."""
 
-    def said(self, error: BaseException) -> Said | None:
+    def said(self, error: BaseException) -> ProviderError | None:
         """What the error says, if it is one of the provider; None for one of the connection, or of nobody."""
 
 

@@ -17,11 +17,11 @@ from agentnb.models.connections import Endpoint
 from agentnb.models.failure import is_local
 from agentnb.models.model import Model
 from agentnb.models.options import Options, check_url, read_options
-from agentnb.models.personas import PERSONAS
-from agentnb.models.personas import read_options as read_persona_options
 from agentnb.models.provider import Provider
 from agentnb.models.remote import RemoteModel
-from agentnb.models.simulated import SimulatedModel
+from agentnb.models.simulated.model import SimulatedModel
+from agentnb.models.simulated.personas import PERSONAS
+from agentnb.models.simulated.personas import read_options as read_persona_options
 from agentnb.settings import is_surely_a_key
 
 DEFAULT = "simulated:disciplined"

@@ -21,19 +21,19 @@ from agentnb.core.rounds import BY_SCHEMA, CONTEXT_TOKENS
 from agentnb.core.usage import Usage
 from agentnb.errors import BrokenReply, ProviderTrouble, RequestRefused
 from agentnb.models import prices
+from agentnb.models.capabilities import Capabilities
 from agentnb.models.connections import Endpoint, client_of, limiter_of
 from agentnb.models.estimate import about
 from agentnb.models.failure import Failure, Refusal, broken_connection, failure, readable, words_of
+from agentnb.models.idle_timeout import IdleTimeout, until_idle
 from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.models.options import Options, named
-from agentnb.models.provider import CutOff, Provider, Refused, Said
+from agentnb.models.provider import CutOff, Provider, ProviderError, Refused
 from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
-from agentnb.models.stall import Stalled, until_stalled
-from agentnb.models.traits import Traits
 from agentnb.settings import without_key
 
 USUAL_RETRIES = RetryPolicy()
-MOST_TURNS = 10
+MAX_TURNS = 10
 """How often a reply that the provider only paused is taken up again."""
 PAUSED = "pause_turn"
 WHOLE = ("content", "choices", "output")
@@ -72,7 +72,7 @@ class RemoteModel:
         await client_of(self._endpoint, self._provider.sdk)  # whose first import takes a second, which is not the model's
         started = perf_counter()
         before: Reply | None = None
-        for turn in range(MOST_TURNS):
+        for turn in range(MAX_TURNS):
             body = self.body(request)
             async with aclosing(with_retries(partial(self._attempt, body), self.retries, limiter)) as items:
                 async for item in items:
@@ -84,7 +84,7 @@ class RemoteModel:
                             yield TextDelta(text)  # hearing begins anew, but only this turn does
             before = reply if before is None else _joined(before, reply)
             # Calls must be answered before it can go on; the loop does that.
-            if reply.stop_reason != PAUSED or reply.message.calls or turn == MOST_TURNS - 1:
+            if reply.stop_reason != PAUSED or reply.message.calls or turn == MAX_TURNS - 1:
                 break
             request = request.and_then(reply.message)
         assert before is not None
@@ -94,12 +94,12 @@ class RemoteModel:
         metadata = {**before.metadata, BY_SCHEMA: True} if self.options.output_schema is not None else before.metadata
         yield replace(before, usage=self._priced(before, request), seconds=seconds, metadata=metadata)
 
-    def traits(self) -> Traits:
+    def capabilities(self) -> Capabilities:
         """What the price table knows of it, as far as that has been read."""
         if not prices.loaded():
-            return Traits(has_price=self.options.price is not None)
+            return Capabilities(has_price=self.options.price is not None)
         window, priced = prices.known_of(self._provider.name, self.model, self._endpoint.url)
-        return Traits(context_window=window, has_price=priced or self.options.price is not None)
+        return Capabilities(context_window=window, has_price=priced or self.options.price is not None)
 
     def used_until_cut(self, request: Request, heard: Message) -> Usage:
         """About what a call used of whose reply this came before it broke off."""
@@ -125,7 +125,7 @@ class RemoteModel:
         yield reply
 
     def _in_time(self, chunks: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
-        return until_stalled(chunks, self.options.longest_stall)
+        return until_idle(chunks, self.options.longest_stall)
 
     async def _chunks(self, body: bytes) -> AsyncGenerator[Any]:
         """The pieces of the reply as plain data. The library's ``create`` would walk over the whole history first."""
@@ -195,7 +195,7 @@ def _whole(told: Any, provider: Provider) -> Sequence[Any]:
         raise NoReply(_kind_of(told))
     if (error := told.get("error")) and not any(told.get(key) for key in WHOLE):
         named = error if isinstance(error, dict) else {}
-        raise Refused(Said(None, str(named.get("code") or named.get("type") or ""), words_of(error), {}))
+        raise Refused(ProviderError(None, str(named.get("code") or named.get("type") or ""), words_of(error), {}))
     if not any(key in told for key in WHOLE):
         raise NoReply(f"other JSON ({words_of(told)})")
     return provider.as_stream(told)
@@ -228,7 +228,7 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
     """What an exception of an attempt means, without the key, which servers may repeat; one that means nothing is a bug,
     and raised.
     """
-    found = _stalled(error, provider) if isinstance(error, Stalled) else _failure_of(error, provider, endpoint, model)
+    found = _idle_timeout(error, provider) if isinstance(error, IdleTimeout) else _failure_of(error, provider, endpoint, model)
     what, hint = (without_key(text, endpoint.key) for text in (found.error.what, found.error.hint))
     return replace(found, error=type(found.error)(what, hint))
 
@@ -259,16 +259,16 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
     if _is_called(error, "APIConnectionError", "EndOfStream"):
         return broken_connection(provider.name, causes[-1], endpoint.url)
     if isinstance(error, httpx2.InvalidURL):
-        return Failure(RequestRefused(f"{provider.name}: {readable(str(error))}", "Name another URL: url="), passing=False)
+        return Failure(RequestRefused(f"{provider.name}: {readable(str(error))}", "Name another URL: url="), transient=False)
     if (broken := _broken_reply(error, provider, endpoint)) is not None:
         return broken
     raise error
 
 
-def _stalled(error: Stalled, provider: Provider) -> Failure:
+def _idle_timeout(error: IdleTimeout, provider: Provider) -> Failure:
     what = f"{provider.name}: nothing of the reply came for {error.seconds:g} s, although the connection is open"
     hint = "Try again: %%agent --continue. To wait longer add stall=SECONDS behind the model's name and ?"
-    return Failure(ProviderTrouble(what, hint), passing=True)
+    return Failure(ProviderTrouble(what, hint), transient=True)
 
 
 def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> Failure | None:
@@ -276,13 +276,15 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
     if isinstance(error, NoReply):
         place = f" at {endpoint.url}" if endpoint.url else ""
         what = f"{provider.name}: the server{place} sent {readable(error.sent)}, and no {error.wanted}"
-        return Failure(BrokenReply(what, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), passing=False)
+        return Failure(
+            BrokenReply(what, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
+        )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         what = f"{provider.name}: what came is no whole JSON"
-        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), passing=True)
+        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     if isinstance(error, ValueError | TypeError | KeyError | AttributeError | IndexError) or _is_called(error, "APIError"):
         what = f"{provider.name}: what came is no reply ({readable(f'{type(error).__name__}: {error}')})"
-        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), passing=True)
+        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     return None
 
 

@@ -58,7 +58,7 @@ class RetryPolicy:
             if failure.is_rate_limit
             else (self.trouble_first, self.trouble_retries)
         )
-        if not failure.passing or attempt > most:
+        if not failure.transient or attempt > most:
             return None
         if failure.retry_after is not None:
             if failure.retry_after > self.longest_wait:
@@ -107,7 +107,7 @@ async def with_retries(
         except AttemptFailed as failed:
             last = failure = failed.failure
         seconds = policy.wait(failure, number, waited, random.random(), monotonic() - begun)
-        if failure.is_rate_limit and failure.passing:
+        if failure.is_rate_limit and failure.transient:
             limiter.was_refused(seconds or 0.0, failure.retry_after)
         if seconds is None:
             raise failure.error

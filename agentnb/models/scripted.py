@@ -13,8 +13,8 @@ from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import ScriptEnded
+from agentnb.models.capabilities import NO_LANGUAGE_MODEL, Capabilities
 from agentnb.models.model import Reply, StreamItem
-from agentnb.models.traits import NO_LANGUAGE_MODEL, Traits
 
 Line: TypeAlias = "str | AnyPart | Sequence[str | AnyPart] | Reply | BaseException | Callable[[Request], Line]"
 """What a script may hold for one reply: words, a call, several of both, a whole `Reply`, an exception to raise,
@@ -33,7 +33,7 @@ class ScriptedModel:
         self._replies = list(replies)
         self._stream = stream
 
-    def traits(self) -> Traits:
+    def capabilities(self) -> Capabilities:
         """It writes no summaries, and costs what it says."""
         return NO_LANGUAGE_MODEL
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.display.html import answer_html
+from agentnb.display.labels import clean
 from agentnb.display.style import kept
-from agentnb.display.wording import clean
 
 
 class Answer(str):

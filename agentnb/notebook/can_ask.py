@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.notebook.card_widget import HEARS_WHILE_BUSY
+from agentnb.notebook.card.widget import HEARS_WHILE_BUSY
 from agentnb.notebook.view_for import is_attended
 
 

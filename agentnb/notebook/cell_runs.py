@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agentnb.agent.live import LiveRun
-from agentnb.agent.threads import Foreground, RunInterrupted
 from agentnb.core.run import Run
 from agentnb.errors import RunFailed, RunLimited
 from agentnb.notebook.answer import Answer
 from agentnb.notebook.can_ask import can_ask
-from agentnb.notebook.card_widget import LeftOpen
+from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.view_for import view_for
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.threads import Foreground, RunInterrupted
 from agentnb.session.session import Session
 
 _CELL_RUNS = "_agentnb_cell_runs"

@@ -9,25 +9,25 @@ from typing import Any
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.interactiveshell import InteractiveShell
 
-from agentnb.agent.guidance import BUILT_IN, GuidanceSet
-from agentnb.agent.history import NAMED as HISTORIES
-from agentnb.agent.history import History
 from agentnb.agent.limits import ON_LIMIT
-from agentnb.agent.policies.named import NAMED
+from agentnb.context.history import NAMED as HISTORIES
+from agentnb.context.history import History
+from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
-from agentnb.notebook.answer_command import DECLINE, offered
 from agentnb.notebook.commands import COMMANDS
-from agentnb.notebook.history_command import KINDS
-from agentnb.notebook.key_command import OPTIONS, names_to_offer
+from agentnb.notebook.commands.answer import DECLINE, offered
+from agentnb.notebook.commands.history import KINDS
+from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
+from agentnb.notebook.commands.recover import RECOVER_OPTIONS
+from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.names import tool_names
-from agentnb.notebook.recover_command import RECOVER_OPTIONS
-from agentnb.notebook.todo_command import CHANGES
+from agentnb.policies.named import NAMED
 from agentnb.session.defaults import CHOICES
 from agentnb.session.session import Session
 
 SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy"}
-MOST_IDS = 20
+MAX_IDS = 20
 """Interrupted runs that are offered: logs are read to find them."""
 
 
@@ -97,7 +97,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
 
 def _recover_words(before: list[str], session: Session, variables: dict[str, Any]) -> list[str]:
     found = _cell_words(before, RECOVER_OPTIONS, session, variables)
-    return found if before else [*islice(session.interrupted(), MOST_IDS), *found]
+    return found if before else [*islice(session.interrupted(), MAX_IDS), *found]
 
 
 def _defaults(session: Session) -> list[str]:

@@ -12,8 +12,8 @@ from agentnb.display.html import run_html
 from agentnb.display.text import run_text
 from agentnb.errors import NotAvailable
 from agentnb.notebook.completion import matcher
+from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.magics import AgentMagics
-from agentnb.notebook.one_line import one_line
 from agentnb.session.session import Session
 
 _SESSION = "_agentnb_session"
@@ -26,7 +26,7 @@ def _later(kind: str, name: str) -> Callable[..., Any]:
     def refuse(line: str, cell: str = "") -> None:
         raise NotAvailable(f"{'%%' if kind == 'cell' else '%'}{name} is not in this version of agentnb yet")
 
-    return one_line(refuse)
+    return one_line_errors(refuse)
 
 
 def session_of(shell: Any) -> Session:

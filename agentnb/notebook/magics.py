@@ -12,21 +12,21 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.guidance import GuidanceSet
-from agentnb.agent.threads import Foreground
 from agentnb.core.run import Run
 from agentnb.errors import SettingsError
+from agentnb.guidance import GuidanceSet
 from agentnb.models.registry import wire_form
+from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.answer import Answer
 from agentnb.notebook.cell_runs import cell_runs
-from agentnb.notebook.chosen import Chosen, make_agent
 from agentnb.notebook.commands import command
+from agentnb.notebook.commands.guidance import written
 from agentnb.notebook.dry import dry_text, limits_line
-from agentnb.notebook.guidance_cell import written
 from agentnb.notebook.interpolation import interpolate
+from agentnb.notebook.limit_options import given, run_options
+from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
-from agentnb.notebook.one_line import one_line, parsed
-from agentnb.notebook.run_options import given, run_options
+from agentnb.runtime.threads import Foreground
 from agentnb.session.session import Session
 
 LATER = {
@@ -50,7 +50,7 @@ class AgentMagics(Magics):
         self._told: set[str] = set()
         self._runs = cell_runs(shell, session)
 
-    @one_line
+    @one_line_errors
     @magic_arguments("%agent")
     @argument(
         "-m",
@@ -114,7 +114,7 @@ class AgentMagics(Magics):
                 raise SettingsError("The prompt is blank once its variables are put in", "Look at the variables it names")
             return self._runs.run(partial(self.session.start, agent, prompt, continue_from=before), out, foreground)
 
-    @one_line
+    @one_line_errors
     @no_var_expand
     @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
@@ -125,7 +125,7 @@ class AgentMagics(Magics):
         """
         return command(self.session, self.shell, line)
 
-    @one_line
+    @one_line_errors
     @magic_arguments("%guidance")
     @argument("name", metavar="NAME", help="what the set is called")
     @argument("-o", "--out", metavar="NAME", help="a variable that gets the GuidanceSet, for Agent(guidance=NAME)")
@@ -149,7 +149,7 @@ class AgentMagics(Magics):
         print(written(made))
 
     def _agent(self, options: Namespace, before: Run | None) -> tuple[Agent, str]:
-        chosen = Chosen(
+        chosen = AgentOptions(
             unquoted(options.model),
             words_of(options.tools),
             options.guidance or "",

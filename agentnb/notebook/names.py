@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
-from agentnb.agent import history
 from agentnb.agent.agent import Agent
+from agentnb.context import history
 from agentnb.core.run import Run
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model

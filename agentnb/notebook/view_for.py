@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.notebook.card_view import CardView
-from agentnb.notebook.card_widget import LeftOpen
+from agentnb.notebook.card.view import CardView
+from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.views import DisplayView, TerminalView
 
 

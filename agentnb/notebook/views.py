@@ -11,7 +11,6 @@ from typing import Any
 from IPython.display import display
 from msgspec.structs import replace
 
-from agentnb.agent.live import LiveRun
 from agentnb.core.events import (
     AnyEvent,
     CompactionStarted,
@@ -27,12 +26,13 @@ from agentnb.core.events import (
     TextDelta,
 )
 from agentnb.core.run import Run
-from agentnb.display.asides import RECOVERED, compaction_line, retry_line
 from agentnb.display.html import run_html, running_html
+from agentnb.display.labels import chip, clean, ending, meta
 from agentnb.display.markup import Html
+from agentnb.display.round_notes import RECOVERED, compaction_line, retry_line
 from agentnb.display.text import round_lines, run_text
-from agentnb.display.wording import chip, clean, ending, meta
-from agentnb.notebook.card_widget import view_bundle
+from agentnb.notebook.card.widget import view_bundle
+from agentnb.runtime.live import LiveRun
 
 INTERVAL = 1 / 15
 """Seconds between two updates. Telling the browser of every token can lose messages, not only time."""

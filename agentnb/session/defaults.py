@@ -7,8 +7,8 @@ from math import isfinite
 from typing import Any
 
 from agentnb import settings
-from agentnb.agent.history import NAMED as HISTORIES
-from agentnb.agent.limits import MOST_ROUNDS, ON_LIMIT
+from agentnb.agent.limits import MAX_ROUNDS, ON_LIMIT
+from agentnb.context.history import NAMED as HISTORIES
 from agentnb.errors import SettingsError
 from agentnb.models.options import shown
 
@@ -27,8 +27,8 @@ def count(text: str) -> int:
 
 def rounds(text: str) -> int:
     """A number of rounds."""
-    if not (text.isdecimal() and 1 <= int(text) <= MOST_ROUNDS):
-        raise ValueError(f"is not a whole number from 1 to {MOST_ROUNDS:,}")
+    if not (text.isdecimal() and 1 <= int(text) <= MAX_ROUNDS):
+        raise ValueError(f"is not a whole number from 1 to {MAX_ROUNDS:,}")
     return int(text)
 
 

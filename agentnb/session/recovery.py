@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.guidance import BUILT_IN
-from agentnb.agent.history import as_sent_then
 from agentnb.agent.limits import AMOUNTS, COUNTS
-from agentnb.agent.policies import NAMED, PolicySet
-from agentnb.agent.policies.named import policy_as_logged
+from agentnb.context.history import as_sent_then
 from agentnb.core.log import Watcher
 from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import SettingsError, StoreError, UnknownTool
+from agentnb.guidance import BUILT_IN
 from agentnb.models.model import Model
+from agentnb.policies import NAMED, PolicySet
+from agentnb.policies.named import policy_as_logged
 from agentnb.session.choice import can_be_made
 from agentnb.session.places import default_store
 from agentnb.tools.function import as_tool

@@ -8,17 +8,17 @@ from contextlib import suppress
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.guidance import BUILT_IN, GuidanceSet, find_set
-from agentnb.agent.live import LiveRun
-from agentnb.agent.policies import find_policy
-from agentnb.agent.purse import Purse
-from agentnb.agent.threads import Foreground, LoopThread
 from agentnb.core.log import Watcher
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
 from agentnb.errors import SettingsError, StoreError, TraceError, near
+from agentnb.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.registry import check_model
+from agentnb.policies import find_policy
+from agentnb.runtime.budget import Budget
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.threads import Foreground, LoopThread
 from agentnb.session.defaults import SESSION_BUDGET, agent_settings, at_first, checked, dollars
 from agentnb.session.places import default_store
 from agentnb.tools.todos.board import Board, TodoBoard
@@ -36,7 +36,7 @@ class Session:
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
         self._store_note = ""
-        self.purse = Purse(name="session_budget")
+        self.budget = Budget(name="session_budget")
         """What all its runs are paid from."""
         self.defaults: dict[str, str] = at_first()
         """What a cell gets that does not say otherwise."""
@@ -82,7 +82,7 @@ class Session:
                 foreground=foreground,
                 board=board if agent.todos is True else None,
                 can_ask=can_ask,
-                purse=self.purse,
+                budget=self.budget,
             )
             return self._begun(live)
 
@@ -112,7 +112,7 @@ class Session:
                     thread=self._thread("background" if foreground is None else "foreground"),
                     foreground=foreground,
                     can_ask=can_ask,
-                    purse=self.purse,
+                    budget=self.budget,
                 )
             except BaseException:
                 writer.close()
@@ -207,12 +207,12 @@ class Session:
             raise SettingsError("Nothing is running", "%agent history lists the runs there have been")
         return running[-1]
 
-    def asking(self) -> LiveRun:
+    def waiting_for_answer(self) -> LiveRun:
         """The newest run that waits for an answer of the person; `SettingsError` if none does."""
-        asking = [live for live in self.running() if live.run.waiting]
-        if not asking:
+        waiting_for_answer = [live for live in self.running() if live.run.waiting]
+        if not waiting_for_answer:
             raise SettingsError("No run waits for an answer", "%agent status shows what is running")
-        return asking[-1]
+        return waiting_for_answer[-1]
 
     def last_run(self) -> Run:
         """The run that ``--continue`` goes on with: the one loaded last, or else the newest.
@@ -253,7 +253,7 @@ class Session:
             find_policy(value)
         value = checked(key, value)
         if key == SESSION_BUDGET:
-            self.purse.limit = dollars(value) if value else None
+            self.budget.limit = dollars(value) if value else None
         self.defaults[key] = value
 
     def agent_settings(self) -> dict[str, Any]:

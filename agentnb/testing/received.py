@@ -8,7 +8,7 @@ from typing import Any
 
 HIDDEN = "…"
 SECRET = frozenset({"authorization", "x-api-key"})
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 """Characters of a name, or of problems, that are shown of a request."""
 
 
@@ -42,7 +42,7 @@ class Received:
 
 def _short(value: Any) -> str:
     text = str(value)
-    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + HIDDEN
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + HIDDEN
 
 
 def without_keys(headers: Mapping[str, str]) -> dict[str, str]:

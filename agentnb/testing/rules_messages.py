@@ -25,7 +25,7 @@ THINKING = {"adaptive": {"display"}, "enabled": {"budget_tokens", "display"}, "d
 CHOICES = {"auto": {"disable_parallel_tool_use"}, "any": {"disable_parallel_tool_use"}, "none": set()}
 CHOICES["tool"] = {"name", "disable_parallel_tool_use"}
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
-MOST_MARKS = 4
+MAX_MARKS = 4
 
 Turn = tuple[str, list[tuple[str, dict[str, Any]]]]
 """A role, and the blocks of all messages of it that follow each other, each with its place."""
@@ -213,7 +213,7 @@ def _marks(body: dict[str, Any]) -> Iterator[str]:
             inner = block.get("content") if block["type"] == "tool_result" else None
             blocks += [*(inner if isinstance(inner, list) else []), block]
     marks = [mark for block in [*blocks, body] if (mark := block.get("cache_control")) is not None]
-    if len(marks) > MOST_MARKS:
+    if len(marks) > MAX_MARKS:
         yield f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}."
     if any(
         mark.get("type") != "ephemeral" or mark.get("ttl", "5m") not in ("5m", "1h") or extra(mark, ("type", "ttl"))

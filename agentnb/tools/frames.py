@@ -10,11 +10,11 @@ from agentnb.core.display_data import Cell, Table, plain_number
 from agentnb.core.messages import encodable
 from agentnb.tools.foreign import is_of
 
-MOST_ROWS = 30
+MAX_ROWS = 30
 """Rows of a table that are shown; of a longer one the first and the last."""
-MOST_COLUMNS = 20
+MAX_COLUMNS = 20
 """Columns of which the rows are shown."""
-MOST_NAMED = 40
+MAX_NAMED = 40
 """Columns that are named with their types."""
 LONGEST_CELL = 100
 """Characters of a cell."""
@@ -22,7 +22,7 @@ LONGEST_NAME = 40
 GAPS = frozenset({"NAType", "NaTType"})
 """Types of pandas that stand where there is no value."""
 MIDNIGHT = " 00:00:00"
-MOST_COUNTED = 5_000_000
+MAX_COUNTED = 5_000_000
 """Cells that are looked through for gaps."""
 
 
@@ -56,10 +56,10 @@ def frame_table(value: Any) -> Table | None:
 
 
 def _pandas_table(frame: Any) -> Table:
-    shown = frame.iloc[:, :MOST_COLUMNS]
+    shown = frame.iloc[:, :MAX_COLUMNS]
     index = shown.index
-    half = MOST_ROWS // 2
-    if len(shown) > MOST_ROWS:
+    half = MAX_ROWS // 2
+    if len(shown) > MAX_ROWS:
         places = [*range(half), *range(len(shown) - half, len(shown))]
         shown, index = shown.iloc[places], index[places]
     levels = [index.get_level_values(level) for level in range(index.nlevels)]
@@ -70,20 +70,20 @@ def _pandas_table(frame: Any) -> Table:
         row_count=frame.shape[0],
         column_count=frame.shape[1],
         index=tuple([_label(name) if name is not None else "" for name in index.names]),
-        gap=half if len(frame) > MOST_ROWS else 0,
+        gap=half if len(frame) > MAX_ROWS else 0,
     )
 
 
 def _polars_table(frame: Any) -> Table:
-    shown = frame.select(frame.columns[:MOST_COLUMNS])
-    half = MOST_ROWS // 2
-    rows = shown.rows() if len(shown) <= MOST_ROWS else [*shown.head(half).rows(), *shown.tail(half).rows()]
+    shown = frame.select(frame.columns[:MAX_COLUMNS])
+    half = MAX_ROWS // 2
+    rows = shown.rows() if len(shown) <= MAX_ROWS else [*shown.head(half).rows(), *shown.tail(half).rows()]
     return Table(
         columns=tuple(map(_label, shown.columns)),
         rows=tuple(zip(*[_cells(column) for column in zip(*rows, strict=True)], strict=True)),
         row_count=frame.shape[0],
         column_count=frame.shape[1],
-        gap=half if len(shown) > MOST_ROWS else 0,
+        gap=half if len(shown) > MAX_ROWS else 0,
     )
 
 
@@ -116,31 +116,31 @@ def _label(name: Any) -> str:
 
 def _pandas_frame(frame: Any) -> str:
     rows, columns = frame.shape
-    named = frame.iloc[:, :MOST_NAMED]
-    missing = named.isna().sum().tolist() if named.size <= MOST_COUNTED else [0] * named.shape[1]
+    named = frame.iloc[:, :MAX_NAMED]
+    missing = named.isna().sum().tolist() if named.size <= MAX_COUNTED else [0] * named.shape[1]
     told = _columns(zip(named.columns, named.dtypes, missing, strict=True), columns)
-    shown = frame.to_string(max_rows=MOST_ROWS, max_cols=MOST_COLUMNS, max_colwidth=LONGEST_CELL)
+    shown = frame.to_string(max_rows=MAX_ROWS, max_cols=MAX_COLUMNS, max_colwidth=LONGEST_CELL)
     return f"DataFrame, {rows} x {columns}\n{told}{shown}"
 
 
 def _pandas_series(series: Any) -> str:
     name = f" {_name(series.name)}" if series.name is not None else ""
-    missing = int(series.isna().sum()) if series.size <= MOST_COUNTED else 0
+    missing = int(series.isna().sum()) if series.size <= MAX_COUNTED else 0
     gaps = f", {missing} missing" if missing else ""
-    return f"Series{name}, {len(series)}, {series.dtype}{gaps}\n{series.to_string(max_rows=MOST_ROWS)}"
+    return f"Series{name}, {len(series)}, {series.dtype}{gaps}\n{series.to_string(max_rows=MAX_ROWS)}"
 
 
 def _polars_frame(frame: Any) -> str:
     rows, columns = frame.shape
     missing = frame.null_count().row(0) if columns else ()
     named = [(name, dtype, gaps) for (name, dtype), gaps in zip(frame.schema.items(), missing, strict=True)]
-    return f"DataFrame, {rows} x {columns}\n{_columns(named[:MOST_NAMED], columns)}{_polars_rows(frame)}"
+    return f"DataFrame, {rows} x {columns}\n{_columns(named[:MAX_NAMED], columns)}{_polars_rows(frame)}"
 
 
 def _polars_rows(frame: Any) -> str:
-    shown = frame.select(frame.columns[:MOST_COLUMNS])
-    half = MOST_ROWS // 2
-    if len(shown) <= MOST_ROWS:
+    shown = frame.select(frame.columns[:MAX_COLUMNS])
+    half = MAX_ROWS // 2
+    if len(shown) <= MAX_ROWS:
         rows = shown.rows()
     else:
         rows = [*shown.head(half).rows(), ["..."] * shown.width, *shown.tail(half).rows()]

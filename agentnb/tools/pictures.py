@@ -19,9 +19,9 @@ LONGEST = 1_568
 """Pixels of the longer side of what is drawn here: models see no more of a picture."""
 LONGEST_TAKEN = 8_000
 """Pixels of the longer side of a finished file; providers refuse the request for more."""
-MOST_BYTES = 3_750_000
+MAX_BYTES = 3_750_000
 """Of a picture: five million as base64, and providers refuse the request for little more."""
-MOST_AS_PNG = 3_000_000
+MAX_AS_PNG = 3_000_000
 """Bytes of a picture that is kept without loss; a larger one without transparency becomes a JPEG."""
 PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 
@@ -130,7 +130,7 @@ def _saved(image: Any) -> tuple[str, bytes]:
         image.thumbnail((LONGEST, LONGEST))
     file = BytesIO()
     image.save(file, "PNG")
-    if file.tell() <= MOST_AS_PNG or (image.has_transparency_data and image.getextrema()[-1] != (255, 255)):
+    if file.tell() <= MAX_AS_PNG or (image.has_transparency_data and image.getextrema()[-1] != (255, 255)):
         return "image/png", file.getvalue()
     file = BytesIO()
     image.convert("RGB").save(file, "JPEG", quality=90)
@@ -179,7 +179,7 @@ def _shown_as(data: bytes, longest: float) -> str:
 
 
 def _too_large(data: bytes) -> str:
-    if len(data) > MOST_BYTES:
+    if len(data) > MAX_BYTES:
         return f"left out: {len(data) / 1_000_000:.1f} MB"
     return "left out: too many pixels" if max(size_of(data) or (0,)) > LONGEST_TAKEN else ""
 

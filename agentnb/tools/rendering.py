@@ -16,13 +16,13 @@ from agentnb.tools.frames import frame_table, frame_text
 from agentnb.tools.pictures import figure_of, figure_words, picture_of
 from agentnb.tools.tool import ToolOutcome
 
-MOST_ITEMS = 100
+MAX_ITEMS = 100
 """Items of a list that are looked at one by one for pictures."""
 PLAIN = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
 """What is no picture, as most of what stands in lists."""
 WORDS = frozenset({str, int, float, bool, dict, type(None)})
 """Values that are told in words, and hold nothing that is shown."""
-MOST_PICTURES = 20
+MAX_PICTURES = 20
 """Pictures of one result; of more only the words are told."""
 
 
@@ -37,7 +37,7 @@ def success(value: Any) -> ToolOutcome:
 
 def parts_of(value: Any) -> tuple[Text | Image, ...]:
     """The value as a model gets it. A picture always comes behind words that tell of it, for those who do not see it."""
-    if isinstance(value, list | tuple) and len(value) <= MOST_ITEMS:
+    if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS:
         parts = _one_by_one(value)
     elif isinstance(value, Text):
         parts = (value,)
@@ -68,7 +68,7 @@ def as_text(value: Any) -> str:
 
 def _table(value: Any) -> Table | None:
     """The value as a table for the person; of several values the first that is one."""
-    for one in value if isinstance(value, list | tuple) and len(value) <= MOST_ITEMS else (value,):
+    for one in value if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS else (value,):
         if type(one) in PLAIN:
             continue
         try:
@@ -93,7 +93,7 @@ def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
         figure = figure_of(item)
         if figure is not None and any(figure is one for one in seen):
             continue
-        picture = picture_of(item) if len(seen) < MOST_PICTURES else None
+        picture = picture_of(item) if len(seen) < MAX_PICTURES else None
         if picture is None:
             parts.append(Text(as_text(item)))
         else:

@@ -20,9 +20,9 @@ import msgspec
 from agentnb.errors import InvalidTool, near
 from agentnb.tools.tool import ToolContext
 
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 """Characters that a model is shown of arguments that are none."""
-MOST_OF_A_PROBLEM = 500
+MAX_OF_A_PROBLEM = 500
 """Characters of one sentence about arguments."""
 
 
@@ -220,7 +220,7 @@ def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
             found += [f"There is no argument {name!r}. {near(name, known)}".strip() for name in unknown]
         else:
             # The library repeats the whole value; its words stand at the end.
-            words = cut_middle(error.message, MOST_OF_A_PROBLEM)
+            words = cut_middle(error.message, MAX_OF_A_PROBLEM)
             found.append(f"{where}: {words}" if where else words)
     return found
 
@@ -243,8 +243,8 @@ def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
         came = msgspec.json.encode(arguments).decode()
         kind = {list: "a list", int: "a number", float: "a number"}.get(type(arguments), came)
         problem, place = f"they must be an object, not {kind}", 0
-    start = max(0, place - MOST_SHOWN // 2)
-    end = start + MOST_SHOWN
+    start = max(0, place - MAX_SHOWN // 2)
+    end = start + MAX_SHOWN
     shown = f"{'… ' if start else ''}{came[start:end]}{' …' if len(came) > end else ''}"
     names = ", ".join(schema.get("properties", {}))
     return [problem, f"what came: {shown}", f"send one JSON object with {names}" if names else "send {}, it has no arguments"]

@@ -19,7 +19,7 @@ from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, summary
 
-MOST_OPEN = 128
+MAX_OPEN = 128
 """Runs of one event loop that may write at the same time; more wait. (A process may often have only 256 files open.)"""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -44,7 +44,7 @@ class Store:
         loop = asyncio.get_running_loop()
         slots = self._slots.get(loop)
         if slots is None:
-            slots = self._slots[loop] = asyncio.Semaphore(MOST_OPEN)
+            slots = self._slots[loop] = asyncio.Semaphore(MAX_OPEN)
         await slots.acquire()
         try:
             return self._create(run_id, slots)

@@ -9,15 +9,15 @@ from contextlib import suppress
 from generated_conversations import Answer, Call
 
 from agentnb import ToolCall, tool
-from agentnb.agent.prompts import prompt
 from agentnb.core.messages import Image, Message, Text, Thinking
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import ContextOverflow
+from agentnb.guidance.prompts import prompt
 from agentnb.models import Reply, TextDelta
+from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Retry, StreamItem
 from agentnb.models.registry import wire_form
-from agentnb.models.traits import Traits
 from agentnb.testing.ids import sealed
 from agentnb.tools.tool import ToolOutcome
 
@@ -150,8 +150,8 @@ class PlayingModel:
         self._answers = list(answers)
         self._summary = summary
 
-    def traits(self) -> Traits:
-        return Traits(language_model=self._summary != "none", has_price=True)
+    def capabilities(self) -> Capabilities:
+        return Capabilities(language_model=self._summary != "none", has_price=True)
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         try:

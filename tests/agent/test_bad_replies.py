@@ -11,14 +11,14 @@ import pytest
 from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, codes, reply, results
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.live import LiveRun
-from agentnb.agent.policies import Matrix, Minimal
 from agentnb.core.messages import Image, Text, Thinking, ToolCall
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import Line, ScriptedModel
-from agentnb.models.simulated import SimulatedModel
+from agentnb.models.simulated.model import SimulatedModel
+from agentnb.policies import Matrix, Minimal
+from agentnb.runtime.live import LiveRun
 from agentnb.testing import Answer, LoopbackServer
 
 BOTH = pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])

@@ -12,8 +12,6 @@ import pytest
 from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes, kinds, loop_alone, reply
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.policies import natural_stop
-from agentnb.agent.threads import LoopThread
 from agentnb.core.events import AnyEvent, Delta, Event, TextDelta
 from agentnb.core.inbox import Inbox
 from agentnb.core.messages import Text, ToolCall
@@ -21,6 +19,8 @@ from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
+from agentnb.policies import natural_stop
+from agentnb.runtime.threads import LoopThread
 from agentnb.traces.store import Store
 
 LONG = 30

@@ -22,8 +22,8 @@ from runs_by_hand import assert_closed, assert_every_call_has_one_result
 from wire_checker import complaints
 
 from agentnb import Run, Store
-from agentnb.agent.history import as_sent_then
-from agentnb.agent.past_requests import requests_of
+from agentnb.context.history import as_sent_then
+from agentnb.context.request_history import sent_requests
 from agentnb.core.events import ContextCompacted, ToolStarted
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
@@ -70,7 +70,7 @@ def as_bytes(request: Request) -> bytes:
 
 
 def made_again(run: Run) -> list[bytes]:
-    return [as_bytes(seen.request) for _, seen in requests_of(run)]
+    return [as_bytes(seen.request) for _, seen in sent_requests(run)]
 
 
 def assert_made_again(run: Run, sent: list[Request]) -> None:
@@ -85,7 +85,7 @@ def assert_prefix_stays(run: Run) -> None:
     history = as_sent_then(run.settings.get("history"))
     if history.max_messages is not None or history.failed_rounds_above is not None:
         return
-    for (_, before), (index, after) in pairwise(requests_of(run)):
+    for (_, before), (index, after) in pairwise(sent_requests(run)):
         settled = list(before.request.messages)[:-1]
         if not run.rounds[index].compactions:
             assert list(after.request.messages)[: len(settled)] == settled

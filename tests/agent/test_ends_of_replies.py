@@ -6,11 +6,11 @@ import pytest
 from runs_by_hand import assert_closed, kinds, reply, results
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.policies import Matrix, Minimal
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.core.run import Run
-from agentnb.display import wording
+from agentnb.display import labels
 from agentnb.models.scripted import Line, ScriptedModel
+from agentnb.policies import Matrix, Minimal
 
 CUT = ["max_tokens", "length", "max_output_tokens"]
 BOTH = pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])
@@ -112,7 +112,7 @@ def test_a_reply_that_filled_the_context_window_is_not_gone_on_with(stop_reason:
 def test_a_refusal_stops_the_run_with_that_reason(stop_reason: str, policy: Matrix) -> None:
     run = Agent(ScriptedModel([cut("I will not.", stop_reason)]), policy=policy).run_sync("go")
     assert (run.status, run.stop_reason, run.text) == ("stopped", "refusal", "I will not.")
-    assert wording.ending(run) == "Stopped: the model declined to answer. Go on with %%agent --continue"
+    assert labels.ending(run) == "Stopped: the model declined to answer. Go on with %%agent --continue"
 
 
 @pytest.mark.req("K2.1")
@@ -131,7 +131,7 @@ def test_a_refusal_stops_the_run_with_that_reason(stop_reason: str, policy: Matr
 )
 def test_what_the_provider_says_of_a_refusal_is_told(details: object, told: str) -> None:
     model = ScriptedModel([reply(stop_reason="refusal", metadata={"stop_details": details})])
-    ending = wording.ending(Agent(model).run_sync("go"))
+    ending = labels.ending(Agent(model).run_sync("go"))
     assert told in ending
     assert "\x1b" not in ending
 

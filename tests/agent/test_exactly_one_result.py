@@ -13,11 +13,11 @@ import pytest
 from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes, reply, results
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.threads import LoopThread
 from agentnb.core.messages import ToolCall
 from agentnb.core.run import Run
 from agentnb.errors import AgentnbError, StoreError
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.threads import LoopThread
 from agentnb.tools.function import tool
 from agentnb.traces.store import Store
 

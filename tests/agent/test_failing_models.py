@@ -10,8 +10,6 @@ import pytest
 from runs_by_hand import Breaking, assert_closed, assert_every_call_has_one_result, bare, kinds, reply, results
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.live import LiveRun
-from agentnb.agent.purse import Purse
 from agentnb.core.events import AnyEvent, Delta, ErrorRaised, TextDelta
 from agentnb.core.messages import ToolCall
 from agentnb.errors import MissingKey, ModelError, ScriptEnded
@@ -19,6 +17,8 @@ from agentnb.models import RemoteModel, make_model
 from agentnb.models.model import Reply
 from agentnb.models.retry import RetryPolicy
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.budget import Budget
+from agentnb.runtime.live import LiveRun
 from agentnb.testing import ErrorInStream, LoopbackServer
 from agentnb.traces.store import Store
 
@@ -162,7 +162,7 @@ def test_a_model_that_is_written_wrongly_is_told_how_to_write_it(kind: str) -> N
 
 @pytest.mark.req("KX.2", "KX.9")
 def test_a_reply_that_is_stopped_in_the_middle_is_paid_for_as_its_model_reckons() -> None:
-    purse, runs = Purse(5.0, name="session_budget"), list[LiveRun]()
+    budget, runs = Budget(5.0, name="session_budget"), list[LiveRun]()
     begun = threading.Event()
 
     def stop(item: AnyEvent | Delta) -> None:
@@ -171,14 +171,14 @@ def test_a_reply_that_is_stopped_in_the_middle_is_paid_for_as_its_model_reckons(
             runs[0].stop("enough")
 
     agent = Agent("simulated:disciplined?delay=0.02&price=1000/2000")
-    runs.append(agent.start("Count the words, one by one.", watch=stop, purse=purse))
+    runs.append(agent.start("Count the words, one by one.", watch=stop, budget=budget))
     begun.set()
     run = runs[0].result(20)
     assert (run.status, run.rounds[0].stop_reason) == ("cancelled", "broken_off")
     usage = run.usage
     assert usage.estimated and usage.input and usage.output and run.text
     assert run.cost == pytest.approx((usage.input * 1_000 + usage.output * 2_000) / 1e6)
-    assert purse.spent == pytest.approx(run.cost)
+    assert budget.spent == pytest.approx(run.cost)
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])

@@ -11,11 +11,11 @@ import pytest
 from hand_made import Counting, OthersBoard, changes, update, working
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.policies import Matrix, Minimal
 from agentnb.core.events import AnyEvent, ToolFinished
 from agentnb.core.messages import ToolCall
 from agentnb.core.todos import TODO_TOOL, Todo, Todos
 from agentnb.models.scripted import ScriptedModel
+from agentnb.policies import Matrix, Minimal
 from agentnb.tools.function import tool
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.traces.store import Store
@@ -153,7 +153,7 @@ def test_a_change_by_the_models_call_is_the_models_and_names_the_call() -> None:
         ("model", run.rounds[2].calls[0].id),
     ]
     assert [one.completed for one in run.rounds] == [(), (), (1,), ()]
-    assert not any(one.breaches for one in run.rounds)
+    assert not any(one.todo_violations for one in run.rounds)
 
 
 @pytest.mark.req("R0.63")
@@ -176,7 +176,7 @@ def test_what_the_person_changed_before_the_models_call_is_the_persons() -> None
 @pytest.mark.req("R0.63")
 def test_work_beside_the_list_is_written_down_in_a_real_run() -> None:
     run = working(TodoBoard(["Look"]), [ToolCall("look"), update(1, DONE), "Done."])
-    assert [[breach.rule for breach in one.breaches] for one in run.rounds] == [
+    assert [[violation.rule for violation in one.todo_violations] for one in run.rounds] == [
         ["work_without_todo_in_progress"],
         ["completed_without_in_progress"],
         [],
@@ -192,7 +192,7 @@ def test_marking_working_and_marking_again_is_never_taken_for_planning_or_a_loop
         replies += [update(number, DOING), ToolCall("look", {"x": number}), update(number, DONE)]
     run = working(TodoBoard([f"Look at {n}" for n in range(count)]), [*replies, "Done."], policy=policy)
     assert (run.stop_reason, len(run.rounds), list(run.loops)) == ("natural", 3 * count + 1, [])
-    assert not any(one.is_continuation or one.breaches for one in run.rounds)
+    assert not any(one.is_continuation or one.todo_violations for one in run.rounds)
     assert not any(said.cell == "intervention" for one in run.rounds for said in one.guidance)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.prompts import prompt
 from agentnb.agent.start import Task, first_request
 from agentnb.core.messages import ToolCall, user
+from agentnb.guidance.prompts import prompt
 from agentnb.models.scripted import ScriptedModel
 
 SECTION = "## Repository Instructions\n\nBe kind."

@@ -15,12 +15,12 @@ from runs_by_hand import bare, checked, codes, told_of
 from summarising import Summarising, assert_made_again, do, priced, work
 
 from agentnb import Agent, Store, ToolCall, tool
-from agentnb.agent.prompts import prompt
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Text
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.errors import ModelError, RunLimited, SettingsError
+from agentnb.guidance.prompts import prompt
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.tool import ToolContext

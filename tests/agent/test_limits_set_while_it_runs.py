@@ -10,27 +10,27 @@ from runs_by_hand import bare, checked, codes, told_of
 from summarising import priced
 
 from agentnb import ToolCall
-from agentnb.agent.purse import Purse
 from agentnb.core.run import Run
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.budget import Budget
 
 PATIENCE = 20
 
 
 @pytest.mark.req("KX.2", "K2.2")
 def test_a_budget_that_the_session_is_given_while_a_run_goes_on_ends_that_run() -> None:
-    purse = Purse(None, name="session_budget")
+    budget = Budget(None, name="session_budget")
 
     def limit(n: int) -> str:
         """Gives the session a budget."""
-        purse.limit = 0.5
+        budget.limit = 0.5
         return f"limited {n}"
 
     model = ScriptedModel([*[priced(ToolCall("limit", {"n": n}), cost=0.3) for n in range(5)], "Done."])
-    run = checked(bare(model, [limit]).start("go", purse=purse).result(PATIENCE))
+    run = checked(bare(model, [limit]).start("go", budget=budget).result(PATIENCE))
     assert (run.status, run.stop_reason, told_of(run)) == ("limited", "session_budget", [("session_budget", 0.5)])
     assert [result.text for one in run.rounds for result in one.results] == ["limited 0", "limited 1"]
-    assert len(model.requests) == 2 and purse.spent == pytest.approx(0.6)
+    assert len(model.requests) == 2 and budget.spent == pytest.approx(0.6)
 
 
 @pytest.mark.req("K2.2", "KX.2", "KX.11")

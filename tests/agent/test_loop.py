@@ -9,11 +9,11 @@ import pytest
 from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes, kinds, loop_alone, reply, results
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.policies import Continue, MaxRounds, Stop, natural_stop
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.models.scripted import ScriptedModel
+from agentnb.policies import Continue, MaxRounds, Stop, natural_stop
 
 
 def add(a: int, b: int) -> int:

@@ -107,7 +107,7 @@ def test_what_others_change_just_before_and_just_after_a_call_is_not_the_models(
         ("model", ["in-progress", "completed", "not-started"]),
         ("outside", ["in-progress", "completed", "completed"]),
     ]
-    assert (run.rounds[0].completed, run.rounds[0].breaches) == ((), ())
+    assert (run.rounds[0].completed, run.rounds[0].todo_violations) == ((), ())
     assert "3. [completed] Three" in model.requests[1].messages[-1].text  # which no result has shown it
 
 

@@ -18,7 +18,7 @@ Complaints = Iterator[str]
 
 ID = re.compile(r"[A-Za-z0-9_-]+")
 FUNCTION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-MOST_CACHE_MARKS = 4
+MAX_CACHE_MARKS = 4
 
 
 def complaints(wire: str, body: Body) -> list[str]:
@@ -147,7 +147,7 @@ def _messages_head(body: Body) -> Complaints:
     elif "tool_choice" in body:
         yield "tool_choice without tools"
     marks = json.dumps(body).count('"cache_control"')
-    if marks > MOST_CACHE_MARKS:
+    if marks > MAX_CACHE_MARKS:
         yield f"{marks} marks for the cache"
 
 

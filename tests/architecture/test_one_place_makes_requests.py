@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2] / "agentnb"
 ITS_OWN = ROOT / "core" / "request.py"
 ALLOWED = {
-    "agent/compaction.py": ["summary_request"],
-    "agent/conversation.py": ["Conversation.request"],
+    "context/compaction.py": ["summary_request"],
+    "context/request_builder.py": ["Conversation.request"],
     "core/request.py": ["Request.and_then"],
     "models/anthropic.py": ["body"],
 }

@@ -111,7 +111,7 @@ def test_only_settings_reads_the_environment() -> None:
 
 
 def test_prompts_are_markdown_files() -> None:
-    folder = ROOT / "agentnb" / "agent" / "prompts"
+    folder = ROOT / "agentnb" / "guidance" / "prompts"
     prompts = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")}
     replies = {"empty_answer", "reply_cut", "claimed_call", "compaction", "final_answer"}
     assert prompts == {"system", "no_tools", "continue", *replies, *(f"matrix/{part}" for part in MATRIX)}
@@ -129,7 +129,7 @@ def test_the_notebook_room_decides_nothing() -> None:
             continue
         for node in ast.walk(tree):
             names = {alias.name for alias in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else set()
-            if isinstance(node, ast.ImportFrom) and node.module == "agentnb.agent.policies.named":
+            if isinstance(node, ast.ImportFrom) and node.module == "agentnb.policies.named":
                 assert names <= {"NAMED", "find_policy", "in_workflow_mode"}, path
                 continue
             imported = {f"{node.module}.{name}" for name in names} if isinstance(node, ast.ImportFrom) else names

@@ -10,7 +10,7 @@ from test_card_in_lab import card, chip, ended, opened
 pytestmark = pytest.mark.browser
 PRICED = """
 from agentnb import History
-from agentnb.models.traits import Traits
+from agentnb.models.capabilities import Traits
 class Priced(Slow):
     def traits(self):
         return Traits(True, None, True)

@@ -154,7 +154,7 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     e.ContextCompacted: _of_kind(
         e.ContextCompacted, why=whys, compacted=compacted, usage=usages, seconds=seconds, problem=words
     ),
-    e.SpentBesides: _of_kind(e.SpentBesides, inside=seconds, usage=usages),
+    e.ExtraUsage: _of_kind(e.ExtraUsage, inside=seconds, usage=usages),
     e.RunRecovered: _of_kind(e.RunRecovered, schema=st.just(e.SCHEMA)),
     e.Warned: _of_kind(e.Warned, message=words),
     e.ErrorRaised: _of_kind(e.ErrorRaised, error=st.builds(e.RunError, words, words, words), where=words),

@@ -11,30 +11,30 @@ from longer_stories import Tale, todo
 from agentnb import Store, load_trace, save_trace
 from agentnb.core import events as e
 from agentnb.core.messages import ToolResult
-from agentnb.core.rounds import BREACHES, UNTRACKED_COMPLETION, UNTRACKED_WORK, Breach
+from agentnb.core.rounds import TODO_VIOLATIONS, UNTRACKED_COMPLETION, UNTRACKED_WORK, TodoViolation
 from agentnb.core.todos import TODO_TOOL, Todo
 
 DOING, DONE, STUCK = "in-progress", "completed", "blocked"
 
 
-def breaches(tale: Tale) -> list[Breach]:
-    return [breach for one in tale.run.rounds for breach in one.breaches]
+def todo_violations(tale: Tale) -> list[TodoViolation]:
+    return [violation for one in tale.run.rounds for violation in one.todo_violations]
 
 
 def rules(tale: Tale) -> list[str]:
-    return [breach.rule for breach in breaches(tale)]
+    return [violation.rule for violation in todo_violations(tale)]
 
 
 @pytest.mark.req("R0.63")
 def test_there_are_two_ways_to_leave_the_list() -> None:
-    assert {UNTRACKED_WORK, UNTRACKED_COMPLETION} == BREACHES
+    assert {UNTRACKED_WORK, UNTRACKED_COMPLETION} == TODO_VIOLATIONS
 
 
 @pytest.mark.req("R0.54", "R0.63")
 def test_marking_working_and_completing_is_no_breach() -> None:
     tale = Tale().planned(todo(1), todo(2)).planned(todo(1, DOING), todo(2)).called("look")
     tale.planned(todo(1, DONE), todo(2)).planned(todo(1, DONE), todo(2, DOING)).called("look", "see")
-    assert breaches(tale.planned(todo(1, DONE), todo(2, DONE)).called("look")) == []
+    assert todo_violations(tale.planned(todo(1, DONE), todo(2, DONE)).called("look")) == []
 
 
 @pytest.mark.req("R0.63")
@@ -52,18 +52,18 @@ def test_marking_working_and_completing_is_no_breach() -> None:
 )
 def test_work_is_a_breach_if_todos_are_open_and_none_is_in_progress(todos: list, breached: bool) -> None:  # type: ignore[type-arg]
     tale = Tale(*todos).called("look")
-    assert breaches(tale) == ([Breach(UNTRACKED_WORK, "c1")] if breached else [])
+    assert todo_violations(tale) == ([TodoViolation(UNTRACKED_WORK, "c1")] if breached else [])
 
 
 @pytest.mark.req("R0.63")
 def test_planning_is_no_work() -> None:
-    assert breaches(Tale(todo(1)).called("think", TODO_TOOL)) == []
+    assert todo_violations(Tale(todo(1)).called("think", TODO_TOOL)) == []
 
 
 @pytest.mark.req("R0.63")
 def test_each_call_beside_the_list_is_a_breach_of_its_own_in_its_round() -> None:
     tale = Tale(todo(1)).called("look", "see").called("think").called("look")
-    assert [[breach.call_id for breach in one.breaches] for one in tale.run.rounds] == [["c1", "c2"], [], ["c4"]]
+    assert [[violation.call_id for violation in one.todo_violations] for one in tale.run.rounds] == [["c1", "c2"], [], ["c4"]]
 
 
 @pytest.mark.req("R0.63")
@@ -75,7 +75,7 @@ def test_work_that_failed_was_done_beside_the_list_and_what_never_ran_was_not(co
 
 @pytest.mark.req("R0.63")
 def test_a_blocked_call_is_no_work() -> None:
-    assert breaches(Tale(todo(1)).refused("look")) == []
+    assert todo_violations(Tale(todo(1)).refused("look")) == []
 
 
 @pytest.mark.req("R0.63")
@@ -83,39 +83,39 @@ def test_what_counts_is_the_list_at_the_time_of_the_call() -> None:
     tale = Tale(todo(1)).begun()
     early, mark, late = tale.call("look"), tale.call(TODO_TOOL), tale.call("look")
     tale.replied(early, mark, late).ran(early).listed(todo(1, DOING), call_id=mark.id).ran(mark).ran(late).ended()
-    assert breaches(tale) == [Breach(UNTRACKED_WORK, early.id)]
+    assert todo_violations(tale) == [TodoViolation(UNTRACKED_WORK, early.id)]
 
 
 @pytest.mark.req("R0.63")
 def test_the_person_may_mark_a_todo_in_the_models_place() -> None:
-    assert breaches(Tale(todo(1)).listed(todo(1, DOING), by="outside").called("look")) == []
+    assert todo_violations(Tale(todo(1)).listed(todo(1, DOING), by="outside").called("look")) == []
 
 
 @pytest.mark.req("R0.63")
 def test_completing_what_was_never_in_progress_is_a_breach_with_its_call_and_todo() -> None:
     tale = Tale(todo(1), todo(2)).planned(todo(1, DONE), todo(2))
-    assert breaches(tale) == [Breach(UNTRACKED_COMPLETION, "c1", 1)]
+    assert todo_violations(tale) == [TodoViolation(UNTRACKED_COMPLETION, "c1", 1)]
     assert tale.last.completed == (1,)
 
 
 @pytest.mark.req("R0.63")
 def test_a_todo_that_is_written_as_completed_was_never_in_progress() -> None:
     tale = Tale().planned(todo(1, DONE), todo(2, DONE))
-    assert [breach.todo_id for breach in breaches(tale)] == [1, 2]
+    assert [violation.todo_id for violation in todo_violations(tale)] == [1, 2]
     assert tale.last.completed == (1, 2)
 
 
 @pytest.mark.req("R0.63")
 def test_once_in_progress_is_enough_whatever_came_between_and_whoever_marked_it() -> None:
-    assert breaches(Tale().planned(todo(1, DOING)).planned(todo(1, STUCK)).planned(todo(1, DONE))) == []
-    assert breaches(Tale(todo(1)).listed(todo(1, DOING), by="outside").planned(todo(1, DONE))) == []
-    assert breaches(Tale(todo(1, DOING)).planned(todo(1, DONE))) == []
+    assert todo_violations(Tale().planned(todo(1, DOING)).planned(todo(1, STUCK)).planned(todo(1, DONE))) == []
+    assert todo_violations(Tale(todo(1)).listed(todo(1, DOING), by="outside").planned(todo(1, DONE))) == []
+    assert todo_violations(Tale(todo(1, DOING)).planned(todo(1, DONE))) == []
 
 
 @pytest.mark.req("R0.63")
 def test_what_others_complete_is_neither_the_models_doing_nor_its_breach() -> None:
     tale = Tale(todo(1)).begun().listed(todo(1, DONE), by="outside").ended()
-    assert (tale.last.completed, tale.last.breaches) == ((), ())
+    assert (tale.last.completed, tale.last.todo_violations) == ((), ())
     assert tale.run.todos == (todo(1, DONE),)
 
 
@@ -148,8 +148,8 @@ def test_a_run_with_all_of_this_survives_being_saved_and_loaded(tmp_path: Path) 
     run = everything().run
     loaded = load_trace(save_trace(run, tmp_path / "run.jsonl"))
     assert loaded == run
-    assert [one.breaches for one in loaded.rounds] == [one.breaches for one in run.rounds]
-    assert loaded.tallies == run.tallies and loaded.calls == run.calls and loaded.todos == run.todos
+    assert [one.todo_violations for one in loaded.rounds] == [one.todo_violations for one in run.rounds]
+    assert loaded.counters == run.counters and loaded.calls == run.calls and loaded.todos == run.todos
     assert [loop.sentence for loop in loaded.loops] == ["Again."]
     assert loaded.rounds[-1].status == "duplicate_loop_broken"
     assert {type(event) for event in run.events} >= {e.CallBlocked, e.TodosChanged, e.LoopDetected}
@@ -199,12 +199,12 @@ def test_calls_that_run_side_by_side_are_judged_by_their_place_in_the_reply() ->
         complete
     )
     tale.ran(early).ran(between).ran(late).ended()
-    assert breaches(tale) == [Breach(UNTRACKED_WORK, early.id), Breach(UNTRACKED_WORK, late.id)]
+    assert todo_violations(tale) == [TodoViolation(UNTRACKED_WORK, early.id), TodoViolation(UNTRACKED_WORK, late.id)]
 
 
 @pytest.mark.req("R0.63")
 def test_a_call_that_was_cut_off_by_a_stop_is_no_work() -> None:
-    assert breaches(Tale(todo(1)).called("look", is_error=True, error_code="cancelled")) == []
+    assert todo_violations(Tale(todo(1)).called("look", is_error=True, error_code="cancelled")) == []
 
 
 @pytest.mark.req("R0.63")

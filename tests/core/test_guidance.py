@@ -9,13 +9,13 @@ from longer_stories import Tale, guided, todo
 from msgspec.structs import replace
 
 from agentnb.core import events as e
-from agentnb.core.guidance import CELLS, Conduct, Followed, judged
+from agentnb.core.guidance import CELLS, Followed, RoundFacts, judged
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
 
 DOING, DONE = "in-progress", "completed"
-FACTS = Conduct.__struct_fields__
+FACTS = RoundFacts.__struct_fields__
 ALL = (*CELLS, "intervention", "workflow", "already_said", "tool_failed", "failure_loop", "a cell of somebody else")
 RULES = {
     "todos_tools": lambda it: it.called and not it.undisciplined,
@@ -34,24 +34,24 @@ RULES = {
 def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(cell: str) -> None:
     rule = RULES.get(cell, lambda it: it.called)
     for facts in product([False, True], repeat=len(FACTS) - 1):
-        conduct = Conduct(True, *facts)
-        assert judged(cell, conduct).followed is rule(conduct), conduct
+        facts = RoundFacts(True, *facts)
+        assert judged(cell, facts).followed is rule(facts), facts
 
 
 @pytest.mark.parametrize("cell", ALL)
 def test_without_a_reply_nothing_is_known(cell: str) -> None:
-    verdict = judged(cell, Conduct(False, *[True] * (len(FACTS) - 1)))
+    verdict = judged(cell, RoundFacts(False, *[True] * (len(FACTS) - 1)))
     assert verdict == Followed(None, "no reply came")
 
 
 @pytest.mark.parametrize("cell", ALL)
 def test_every_verdict_has_its_reason(cell: str) -> None:
     for facts in product([False, True], repeat=len(FACTS)):
-        assert judged(cell, Conduct(*facts)).why
+        assert judged(cell, RoundFacts(*facts)).why
 
 
 def test_the_reason_names_the_fault() -> None:
-    idle = Conduct(*[name in ("replied", "answered") for name in FACTS])
+    idle = RoundFacts(*[name in ("replied", "answered") for name in FACTS])
     assert judged("todos_text", idle).why == "no tool was called"
     assert judged("intervention", idle).why == "no work tool ran and no todo was completed"
     assert judged("todos_tools", replace(idle, called=True, undisciplined=True)).why == (

@@ -15,7 +15,7 @@ FAILED = {"is_error": True, "error_code": "tool_error"}
 
 
 def counted(tale: Tale) -> ToolFailures:
-    return tale.run.tallies.failures
+    return tale.run.counters.failures
 
 
 def both(tale: Tale, name: str, *codes: str | None) -> Tale:
@@ -143,10 +143,10 @@ def test_what_a_reader_has_seen_does_not_change_under_it() -> None:
     tale, run = Tale().called("look", **FAILED), Run()
     for event in tale.events:
         run.apply(event)
-    before = run.tallies.failures.in_a_row
+    before = run.counters.failures.in_a_row
     seen = len(tale.events)
     for event in tale.called("look", guidance=(guided("tool_failed"),), **FAILED).events[seen:]:
         assert isinstance(event, e.Event)
         run.apply(event)
-    assert (before, run.tallies.failures.in_a_row) == ({"look": 1}, {"look": 2})
+    assert (before, run.counters.failures.in_a_row) == ({"look": 1}, {"look": 2})
     assert run == tale.run

@@ -11,7 +11,6 @@ from typing import Any
 
 from hostile import BREAKS, CHARACTERS, FOREIGN, HUGE, LINKS, MARKDOWN, SCRIPTS, Hostile
 
-from agentnb.agent.live import LiveRun
 from agentnb.core import events as e
 from agentnb.core.compaction import Compacted
 from agentnb.core.display_data import Table
@@ -23,6 +22,7 @@ from agentnb.core.run import Run
 from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
+from agentnb.runtime.live import LiveRun
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 MOST = 1_500
@@ -178,8 +178,8 @@ def play(part: str, end: str = "failed") -> threading.Event:
 
     Set what is returned, and the run ends.
     """
-    from agentnb.notebook.card_view import CardView
-    from agentnb.notebook.card_widget import LeftOpen
+    from agentnb.notebook.card.view import CardView
+    from agentnb.notebook.card.widget import LeftOpen
 
     view = CardView(LeftOpen(), answer_beside=False, blocks=False)
     shown, may_end = threading.Event(), threading.Event()

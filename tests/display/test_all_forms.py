@@ -8,12 +8,12 @@ import pytest
 from hostile import Harmful, check_is_harmless
 from hostile_runs import PARTS, Pause, hostile_run, items, texts_of
 
-from agentnb.agent.past_requests import seen_in
+from agentnb.context.request_history import sent_request
 from agentnb.core.run import Run
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
-from agentnb.display.sight import sight_html
+from agentnb.display.request_view import request_view_html
 from agentnb.display.tool_card import tool_body_html
 
 ENDS = ["failed", "completed", "limited"]
@@ -68,7 +68,7 @@ def _check(frame: dict[str, Any] | None) -> None:
 def test_what_a_card_opens_to_is_harmless(part: str) -> None:
     run = hostile_run(part)
     for one in run.rounds[:: max(1, len(run.rounds) // 25)]:
-        check_is_harmless(sight_html(seen_in(run, one.index), whole=True))
+        check_is_harmless(request_view_html(sent_request(run, one.index), whole=True))
         for record in one.records:
             check_is_harmless(tool_body_html(record, whole=True, live=True))
 

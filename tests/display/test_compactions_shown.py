@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, History, Run, Store, ToolCall, load_trace
-from agentnb.agent.past_requests import requests_of
+from agentnb.context.request_history import sent_requests
 from agentnb.core import events as e
 from agentnb.core.compaction import Compacted, Compaction
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
-from agentnb.display import wording
-from agentnb.display.asides import RECOVERED, asides, compaction_line
+from agentnb.display import labels
 from agentnb.display.compact import compact_html
 from agentnb.display.html import run_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
-from agentnb.display.sight import sight_html, summary
+from agentnb.display.request_view import request_view_html, summary
+from agentnb.display.round_notes import RECOVERED, compaction_line, round_notes
 from agentnb.display.text import run_text
 from agentnb.models import Reply, ScriptedModel
-from agentnb.models.traits import Traits
+from agentnb.models.capabilities import Capabilities
 
 SUMMARY = "## Original task\n- Count **them** <script>alert(1)</script>"
 LINE = "4 messages summed up, because the conversation had more than 8 messages"
@@ -43,8 +43,8 @@ def look(n: int = 0) -> str:
 class Summing(ScriptedModel):
     """A scripted model that is asked for summaries too."""
 
-    def traits(self) -> Traits:
-        return Traits(True, None, True)
+    def capabilities(self) -> Capabilities:
+        return Capabilities(True, None, True)
 
 
 def said(*parts: Any) -> Reply:
@@ -126,7 +126,7 @@ def test_a_compaction_without_a_summary_says_that_messages_are_missing_and_why()
     line = "4 messages left out without a summary, because the conversation had more than 8 messages: the model gave no summary"
     assert line in words(run_html(run)) and line in run_text(run) and "agentnb-aside agentnb-warn" in run_html(run)
     assert "conversation summed up" not in words(run_html(run))
-    assert asides(run.rounds[4], run.settings)[0].wrong
+    assert round_notes(run.rounds[4], run.settings)[0].wrong
 
 
 def test_the_problem_is_cut_to_a_line() -> None:
@@ -138,24 +138,24 @@ def test_the_problem_is_cut_to_a_line() -> None:
 
 
 def seen_in_last(run: Run, *, whole: bool = True) -> str:
-    return sight_html([seen for _, seen in requests_of(run)][-1], whole=whole)
+    return request_view_html([seen for _, seen in sent_requests(run)][-1], whole=whole)
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_what_the_model_saw_tells_the_summary_from_what_is_stored(whole: bool) -> None:
     run = made(*work(4), said(Text(SUMMARY)), said(Text("Done.")))
-    seen = next(seen for index, seen in requests_of(run) if index == 4)
+    seen = next(seen for index, seen in sent_requests(run) if index == 4)
     assert "with a summary of 4 stored messages" in summary(seen)
-    shown = words(sight_html(seen, whole=whole))
+    shown = words(request_view_html(seen, whole=whole))
     assert "Σ a summary, in the place of 4 stored messages" in shown and "Count **them**" in shown
     assert "stored; not all that stood before in round 4 is sent" in shown and "new words joined it" not in shown
 
 
 def test_messages_that_only_moved_are_one_line_where_not_all_is_shown() -> None:
     run = made(*work(30), said(Text("Done.")), history=History(max_messages=10))
-    seen = [seen for _, seen in requests_of(run)]
+    seen = [seen for _, seen in sent_requests(run)]
     assert all(one.truncated for one in seen[6:])
-    cut, whole = (words(sight_html(seen[25], whole=whole)) for whole in (False, True))
+    cut, whole = (words(request_view_html(seen[25], whole=whole)) for whole in (False, True))
     assert "= Messages 2 to 9: stored; not all that stood before in round 25 is sent" in cut
     assert "Part 24." in cut and "Part 23." not in cut and "Part 23." in whole
     assert len(cut) < len(whole) / 2
@@ -173,9 +173,11 @@ def test_what_the_model_saw_says_that_messages_are_missing_for_which_no_summary_
 
 def test_what_the_model_saw_says_how_many_messages_were_too_many() -> None:
     run = made(*work(6), said(Text("Done.")), history=History(max_messages=6))
-    seen = [seen for _, seen in requests_of(run)][-1]
+    seen = [seen for _, seen in sent_requests(run)][-1]
     assert seen.truncated
-    assert f"⊘ {seen.truncated} messages left out: there were more than may be sent" in words(sight_html(seen, whole=True))
+    assert f"⊘ {seen.truncated} messages left out: there were more than may be sent" in words(
+        request_view_html(seen, whole=True)
+    )
     assert f"{seen.truncated} left out" in summary(seen)
 
 
@@ -188,7 +190,7 @@ def test_what_the_model_saw_says_which_rounds_were_left_out_because_they_failed(
     failing = [said(Text("Try."), ToolCall("boom")), said(Text("Try."), ToolCall("boom", {}))]
     run = made(*failing, *work(3), said(Text("Done.")), tools=[boom, look], history=History(failed_rounds_above=2))
     assert "⊘ left out: every call of that round failed" in " ".join(
-        words(sight_html(seen, whole=True)) for _, seen in requests_of(run)
+        words(request_view_html(seen, whole=True)) for _, seen in sent_requests(run)
     )
 
 
@@ -243,6 +245,6 @@ def test_a_recovered_run_shows_in_which_round_another_process_went_on(died: Run)
 
 
 def test_an_interrupted_call_is_not_one_that_failed(died: Run) -> None:
-    record = wording.as_left(died)[0].records[0]
-    assert wording.state(record) == "interrupted" and wording.failures(died) == 0
+    record = labels.as_left(died)[0].records[0]
+    assert labels.state(record) == "interrupted" and labels.failures(died) == 0
     assert died.rounds[0].records[0].result is None

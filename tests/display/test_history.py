@@ -15,7 +15,7 @@ from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
 from agentnb.display.compact import compact_html
-from agentnb.display.history import MOST_OPENING, history_html, history_text, matches
+from agentnb.display.history import MAX_OPENING, history_html, history_text, matches
 from agentnb.display.markup import Html, tag
 from agentnb.errors import AgentnbError
 from agentnb.models import Reply, ScriptedModel
@@ -158,9 +158,9 @@ def test_of_a_long_list_only_the_first_open_and_the_rest_is_text() -> None:
         asked.append(run_id)
         return closed(run_id)
 
-    lines = [line() for _ in range(MOST_OPENING + 180)]
+    lines = [line() for _ in range(MAX_OPENING + 180)]
     html = history_html(lines, "", opened)
-    assert asked == [one.id for one in lines[:MOST_OPENING]]
+    assert asked == [one.id for one in lines[:MAX_OPENING]]
     assert "180 runs before these" in html and all(one.id in html for one in lines)
     assert len(html) < 150_000
 

@@ -19,7 +19,7 @@ from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, user
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
-from agentnb.display.html import FIRST, MOST_ROUNDS, answer_html, run_html, running_html
+from agentnb.display.html import FIRST, MAX_ROUNDS, answer_html, run_html, running_html
 from agentnb.display.markup import Html
 from agentnb.display.page import page_html
 from agentnb.display.rounds import Form, round_pieces
@@ -75,7 +75,7 @@ def test_what_was_asked_stands_there_only_where_it_is_wanted() -> None:
 
 
 def test_a_very_long_run_keeps_its_first_and_last_rounds_and_says_where_all_are() -> None:
-    count = FIRST + 3 + MOST_ROUNDS
+    count = FIRST + 3 + MAX_ROUNDS
     run = made(*[ToolCall("add", {"a": n}) for n in range(count - 1)], "Done.", max_rounds=count)
     assert len(run.rounds) == count and run.is_answered
     html = run_html(run)

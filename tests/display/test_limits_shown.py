@@ -14,7 +14,7 @@ from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, user
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.usage import Usage
-from agentnb.display import wording
+from agentnb.display import labels
 from agentnb.display.compact import compact_html
 from agentnb.display.elapsed import Elapsed
 from agentnb.display.html import run_html, running_html
@@ -83,8 +83,8 @@ def at_limit(name: str, value: float) -> Run:
 @pytest.mark.parametrize(("name", "value", "told"), ENDINGS)
 def test_a_run_at_a_limit_says_which_what_it_has_and_what_to_type(name: str, value: float, told: str) -> None:
     run = at_limit(name, value)
-    assert wording.ending(run) == told
-    assert wording.chip(run) == told.partition(". All")[0]
+    assert labels.ending(run) == told
+    assert labels.chip(run) == told.partition(". All")[0]
     for shown in (words(run_html(run)), words(compact_html(run)), " ".join(run_text(run).split())):
         assert shown.count(" ".join(told.split())) == 1
 
@@ -98,13 +98,13 @@ def test_what_is_to_be_typed_stands_on_one_line_and_nothing_else_is_taken_for_it
 
 
 def test_a_budget_that_others_spent_too_says_so() -> None:
-    assert "(runs that its tools began were paid of it too)" in wording.ending(at_limit("budget", 20.0))
+    assert "(runs that its tools began were paid of it too)" in labels.ending(at_limit("budget", 20.0))
 
 
 @pytest.mark.req("KX.2")
 def test_the_last_answer_at_a_limit_is_shown_as_the_answer_and_the_limit_beside_it() -> None:
     run = made(*calls(2), said(Text("As far as I **know**.")), max_rounds=2, on_limit="final_answer")
-    assert run.status == "limited" and wording.shown_answer(run) == "As far as I **know**."
+    assert run.status == "limited" and labels.shown_answer(run) == "As far as I **know**."
     html = run_html(run)
     assert html.index("As far as I") < html.index("What it did") and html.count("As far as I") == 1
     assert "Stopped after 2 rounds, and answered with what it had." in words(html)
@@ -114,7 +114,7 @@ def test_the_last_answer_at_a_limit_is_shown_as_the_answer_and_the_limit_beside_
 
 def test_words_before_a_limit_are_no_answer() -> None:
     run = made(*calls(3), max_rounds=2)
-    assert wording.shown_answer(run) == "" and "agentnb-answer" not in run_html(run)
+    assert labels.shown_answer(run) == "" and "agentnb-answer" not in run_html(run)
 
 
 @pytest.mark.req("KX.2")
@@ -155,9 +155,9 @@ def test_what_is_used_stands_beside_its_limit_from_the_first_moment() -> None:
 
 
 def test_the_numbers_are_as_wide_whatever_they_are() -> None:
-    assert len({len(wording.count_of(count, 20_000)) for count in (0, 7, 812, 9_900, 19_999)}) == 1
-    assert wording.count_of(19_999, 20_000) == "20.0k of 20k" and wording.count_of(812, 900) == "812 of 900"
-    assert wording.count_of(300_000, 1_500_000) == "0.3M of 1.5M"
+    assert len({len(labels.count_of(count, 20_000)) for count in (0, 7, 812, 9_900, 19_999)}) == 1
+    assert labels.count_of(19_999, 20_000) == "20.0k of 20k" and labels.count_of(812, 900) == "812 of 900"
+    assert labels.count_of(300_000, 1_500_000) == "0.3M of 1.5M"
 
 
 def test_beside_a_budget_a_cost_that_is_not_known_is_told_as_the_least_it_can_be() -> None:
@@ -168,7 +168,7 @@ def test_beside_a_budget_a_cost_that_is_not_known_is_told_as_the_least_it_can_be
 
 @pytest.mark.parametrize("value", ["much", None, True, -1, [], {"a": 1}])
 def test_settings_of_a_log_that_are_no_limits_are_none(value: Any) -> None:
-    assert wording.amount(value) is None
+    assert labels.amount(value) is None
 
 
 # The clock

@@ -230,8 +230,8 @@ def test_halves_of_characters_are_joined_or_replaced() -> None:
 
 
 def test_tables_that_fill_up_their_rows_do_not_add_up() -> None:
-    from agentnb.display.markdown_parser import MOST_TOKENS, top_blocks
+    from agentnb.display.markdown_parser import MAX_TOKENS, top_blocks
 
     table = "|a" * 250 + "\n" + "|-" * 250 + "\n" + "a\n" * 250 + "\n---\n"
     kinds = [kind for kind, _, _ in top_blocks(table * 5)]
-    assert kinds.count("table_open") == 1 and MOST_TOKENS < 250 * 250 * 3
+    assert kinds.count("table_open") == 1 and MAX_TOKENS < 250 * 250 * 3

@@ -122,7 +122,7 @@ def test_pictures_are_shown_when_the_run_has_ended_and_not_each_time_it_is_drawn
 
 def test_of_more_pictures_than_a_notebook_should_hold_the_last_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     datas = [picture(width=width) for width in (10, 20, 30)]
-    monkeypatch.setattr(html, "MOST_OF_PICTURES", len(datas[1]) + len(datas[2]))
+    monkeypatch.setattr(html, "MAX_OF_PICTURES", len(datas[1]) + len(datas[2]))
     run = run_with(*datas)
     assert [shown_bytes(image) for image in images_of(run)] == datas[1:]
     assert "a picture of 10 x 30 pixels" in run_html(run)

@@ -10,7 +10,7 @@ import pytest
 from hostile import check_is_harmless
 from some_questions import asked, run_of
 
-from agentnb.core.questions import MOST_CHOICES, WaitingOnUser, answer_in_words
+from agentnb.core.questions import MAX_CHOICES, WaitingOnUser, answer_in_words
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
@@ -19,7 +19,7 @@ from agentnb.display.text import run_text
 
 FEW = ["red", 1, None]
 ODD = [1, True, None, " a ", "B\n\tb", "\x1b[2J", '"quoted"', {"a": [1]}, "<b>"]
-MANY = [*[f"colour {number}" for number in range(MOST_CHOICES)], *ODD]
+MANY = [*[f"colour {number}" for number in range(MAX_CHOICES)], *ODD]
 
 
 def words(html: str) -> str:

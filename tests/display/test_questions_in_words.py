@@ -8,8 +8,8 @@ import pytest
 from some_questions import asked, run_of
 
 from agentnb.core import events as e
+from agentnb.display.labels import chip, question_lines
 from agentnb.display.text import run_text
-from agentnb.display.wording import chip, question_lines
 
 PAUSE = (e.CommandReceived, {"command": "pause"})
 

@@ -12,18 +12,18 @@ import PIL.Image
 import pytest
 from msgspec.structs import replace
 
-from agentnb.agent import gates
 from agentnb.agent.agent import Agent
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
 from agentnb.core.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, CallRecord
 from agentnb.core.run import Run
 from agentnb.display.html import run_html, running_html
+from agentnb.display.labels import WHY_NOT_RUN, outcome
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
 from agentnb.display.tool_card import ICONS, ToolCard, tool_body_html, tool_card, tool_card_html
-from agentnb.display.wording import WHY_NOT_RUN, outcome
 from agentnb.models.scripted import ScriptedModel
+from agentnb.policies import gates
 from agentnb.tools.function import tool
 
 CALL = ToolCall("load", {"path": "penguins.csv"}, "call-1")

@@ -32,7 +32,7 @@ from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, Tool
 from agentnb.core.usage import Usage
 from agentnb.models.anthropic import MAX_TOKENS, as_stream
 from agentnb.models.provider import CutOff
-from agentnb.models.wire_parts import left_out, words_for
+from agentnb.models.serialization import left_out, words_for
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig=="}
 REDACTED = {"type": "redacted_thinking", "data": "EqkE"}

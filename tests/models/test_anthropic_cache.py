@@ -75,8 +75,8 @@ def test_a_blank_end_is_not_marked_but_what_stands_before_it() -> None:
 
 def test_results_that_are_moved_to_the_front_do_not_move_the_mark() -> None:
     items = [user("Go"), assistant(call(1)), results("Said", result(1, "1"))]
-    passing = Message("tool", (*items[-1].parts, Text("In passing")))
-    body = wire_of(Request("", Sent(items, 3, passing, {})))
+    transient = Message("tool", (*items[-1].parts, Text("In passing")))
+    body = wire_of(Request("", Sent(items, 3, transient, {})))
     assert [block["type"] for block in body["messages"][2]["content"]] == ["tool_result", "text", "text"]
     assert marks(body)[-1] == (2, 1)
 

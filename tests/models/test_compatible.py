@@ -26,10 +26,10 @@ from wire_by_hand import sent as wire
 
 from agentnb.core.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Text, Thinking, ToolCall
-from agentnb.models.openai import MOST_LOOKS, as_stream
+from agentnb.models.openai import MAX_LOOKS, as_stream
 from agentnb.models.options import Options
 from agentnb.models.provider import CutOff
-from agentnb.models.wire_parts import read_arguments
+from agentnb.models.serialization import read_arguments
 from agentnb.testing import rules_chat
 
 FIELDS = {"model", "messages", "tools", "stream", "stream_options", "max_tokens", "temperature", "stop", "response_format"}
@@ -243,4 +243,4 @@ def test_pieces_are_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) ->
         fragments = [fragment(0, "a", "add", text) for text in ('{"a": "', *list(piece) * 500, '"}')]
         one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
         assert one.message.calls == (ToolCall("add", {"a": piece * 500}, "a"),)
-        assert len(looked) <= MOST_LOOKS + 1
+        assert len(looked) <= MAX_LOOKS + 1

@@ -31,7 +31,7 @@ from agentnb.errors import (
 from agentnb.models.anthropic import error_name
 from agentnb.models.connections import Endpoint
 from agentnb.models.failure import (
-    MOST_OF_A_MESSAGE,
+    MAX_OF_A_MESSAGE,
     Failure,
     Refusal,
     broken_connection,
@@ -41,7 +41,7 @@ from agentnb.models.failure import (
     retry_after,
     words_of,
 )
-from agentnb.models.provider import CutOff, Refused, Said
+from agentnb.models.provider import CutOff, ProviderError, Refused
 from agentnb.models.registry import REMOTE
 from agentnb.models.remote import failure_of
 from agentnb.settings import KEY_VARIABLES, Key
@@ -58,7 +58,7 @@ MEANT: dict[int, type[ModelError]] = {
     429: RateLimited,
 }
 """What a status means; others below 500 are refusals, and those from 500 on trouble."""
-PASSING = {408, 429, *range(500, 600)}
+TRANSIENT = {408, 429, *range(500, 600)}
 SDKS = {"anthropic": anthropic, "openai": openai}
 
 
@@ -129,7 +129,7 @@ def test_every_error_of_a_status_that_a_library_has_is_mapped(provider: str, kin
     for status in [own] if isinstance(own, int) else [400, 500, 503, 599]:
         found = of(made(kind, status), provider)
         assert (type(found.error), found.status) == (meant(status), status)
-        assert found.passing is (status in PASSING)
+        assert found.transient is (status in TRANSIENT)
 
 
 @pytest.mark.parametrize(("provider", "kind"), OTHER_KINDS, ids=lambda one: getattr(one, "__name__", one))
@@ -137,7 +137,7 @@ def test_every_other_error_of_an_api_that_a_library_has_is_mapped(provider: str,
     found = of(made(kind, 200), provider)
     connection = issubclass(kind, SDKS[provider].APIConnectionError)
     assert isinstance(found.error, ProviderTrouble if connection else ProviderTrouble | BrokenReply)
-    assert found.passing
+    assert found.transient
 
 
 def test_the_libraries_have_many_errors_so_that_these_tests_are_about_something() -> None:
@@ -153,7 +153,7 @@ TOLD = {"Timeout": "nothing came for too long", "ConnectError": "could not be re
 def test_every_error_of_the_connection_may_pass(kind: type) -> None:
     for error in (made(kind, 500), caused_by(made(kind, 500), openai.APIConnectionError(request=ASKED))):
         found = of(error)
-        assert isinstance(found.error, ProviderTrouble) and found.passing and found.status is None
+        assert isinstance(found.error, ProviderTrouble) and found.transient and found.status is None
         words = next((words for end, words in TOLD.items() if kind.__name__.endswith(end)), "the connection broke")
         assert str(found.error).startswith(f"openai: {words} ({kind.__name__}")
 
@@ -179,19 +179,19 @@ def caused_by(cause: Exception, error: Exception) -> Exception:
 def test_what_else_breaks_a_connection_may_pass_too(error: Exception) -> None:
     found = of(error)
     told = "no secure connection" if isinstance(error, ssl.SSLError) else "the connection broke"
-    assert isinstance(found.error, ProviderTrouble) and found.passing and told in found.error.what
+    assert isinstance(found.error, ProviderTrouble) and found.transient and told in found.error.what
 
 
 @pytest.mark.parametrize("error", [ValueError("no JSON"), TypeError("None"), KeyError("choices"), AttributeError("get")])
 def test_what_cannot_be_read_is_a_broken_reply_and_may_pass(error: Exception) -> None:
     found = of(error)
-    assert isinstance(found.error, BrokenReply) and found.passing
+    assert isinstance(found.error, BrokenReply) and found.transient
     assert f"{type(error).__name__}: " in found.error.what and found.error.hint
 
 
 def test_a_url_that_the_library_does_not_take_is_refused_and_does_not_pass() -> None:
     found = of(httpx2.InvalidURL("Invalid port: 'x'"))
-    assert isinstance(found.error, RequestRefused) and not found.passing and "url=" in found.error.hint
+    assert isinstance(found.error, RequestRefused) and not found.transient and "url=" in found.error.hint
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("x"), RecursionError(), ImportError("anthropic")])
@@ -208,7 +208,7 @@ def test_a_bug_is_no_failure_of_a_provider(error: Exception) -> None:
 def test_each_status_has_a_meaning_and_passes_or_not(status: int) -> None:
     found = said(status)
     assert type(found.error) is meant(status)
-    assert found.passing is (status in PASSING)
+    assert found.transient is (status in TRANSIENT)
     assert found.status == status and f"({status})" in found.error.what
     assert found.is_rate_limit is (status == 429)
 
@@ -247,21 +247,21 @@ def test_an_error_inside_a_stream_is_known_by_its_name(
 ) -> None:
     found = said(http, name)
     assert (type(found.error), found.status) == (kind, status)
-    assert found.passing is (status is None or status in PASSING)
+    assert found.transient is (status is None or status in TRANSIENT)
 
 
 @pytest.mark.parametrize("name", ["insufficient_quota", "billing_hard_limit_reached", "billing_error"])
 def test_an_account_without_credit_is_not_asked_again(name: str) -> None:
     found = said(429, name, "You exceeded your current quota")
-    assert isinstance(found.error, RateLimited) and not found.passing and "no credit left" in found.error.what
+    assert isinstance(found.error, RateLimited) and not found.transient and "no credit left" in found.error.what
 
 
 @pytest.mark.req("R2.40")
 def test_a_provider_that_says_not_to_try_again_is_obeyed_and_one_that_says_to_is_not() -> None:
-    assert not said(429, headers={"x-should-retry": "false"}).passing
-    assert not said(500, headers={"x-should-retry": "false"}).passing
-    assert said(500, headers={"x-should-retry": "true"}).passing
-    assert not said(400, headers={"x-should-retry": "true"}).passing
+    assert not said(429, headers={"x-should-retry": "false"}).transient
+    assert not said(500, headers={"x-should-retry": "false"}).transient
+    assert said(500, headers={"x-should-retry": "true"}).transient
+    assert not said(400, headers={"x-should-retry": "true"}).transient
 
 
 OVERFLOWS = [
@@ -282,7 +282,7 @@ def test_a_conversation_that_is_too_long_is_known_by_the_words_of_each_server_an
     status: int | None, message: str
 ) -> None:
     found = said(status, message=message)
-    assert isinstance(found.error, ContextOverflow) and not found.passing
+    assert isinstance(found.error, ContextOverflow) and not found.transient
     assert "longer than m-1 can take" in found.error.what and "--continue" in found.error.hint
 
 
@@ -326,17 +326,17 @@ def test_the_status_is_told_once() -> None:
 @given(st.text(st.characters(), max_size=700))
 def test_whatever_a_provider_says_is_one_short_readable_line(where: str, words: str) -> None:
     what = said(500, **{where: f"\x1b[31m{words}\x00\u202e"}).error.what  # type: ignore[arg-type]
-    assert what.isprintable() and len(what) < MOST_OF_A_MESSAGE + 100
+    assert what.isprintable() and len(what) < MAX_OF_A_MESSAGE + 100
     what.encode()
     what = broken_connection("openai", ConnectionError(f"\x07{words}")).error.what
-    assert what.isprintable() and len(what) < MOST_OF_A_MESSAGE + 100
+    assert what.isprintable() and len(what) < MAX_OF_A_MESSAGE + 100
     what = of(ValueError(words)).error.what
-    assert what.isprintable() and len(what) < MOST_OF_A_MESSAGE + 100
+    assert what.isprintable() and len(what) < MAX_OF_A_MESSAGE + 100
 
 
 def test_a_long_message_is_cut_with_a_mark() -> None:
     what = said(400, message="word " * 1_000_000).error.what
-    assert what.endswith("word …") and len(what) < MOST_OF_A_MESSAGE + 100
+    assert what.endswith("word …") and len(what) < MAX_OF_A_MESSAGE + 100
 
 
 def test_braces_in_what_was_said_and_in_names_stay_as_they_are() -> None:
@@ -351,20 +351,20 @@ def test_braces_in_what_was_said_and_in_names_stay_as_they_are() -> None:
 def test_a_server_on_this_machine_that_is_not_there_is_said_so_and_not_waited_for(url: str) -> None:
     refused = caused_by(httpx2.ConnectError("All connection attempts failed"), openai.APIConnectionError(request=ASKED))
     found = of(refused, "ollama", url)
-    assert (found.error.what, found.passing) == (f"ollama: nothing answers at {url}", False)
+    assert (found.error.what, found.transient) == (f"ollama: nothing answers at {url}", False)
     assert found.error.hint == "Start the server there, or name another: url="
-    assert of(caused_by(httpx2.ReadError("reset"), openai.APIConnectionError(request=ASKED)), "ollama", url).passing
+    assert of(caused_by(httpx2.ReadError("reset"), openai.APIConnectionError(request=ASKED)), "ollama", url).transient
 
 
 @pytest.mark.parametrize("url", [None, FAR, "http://localhost.example.org"])
 def test_a_server_elsewhere_may_come_back(url: str | None) -> None:
     assert not is_local(url)
-    assert of(httpx2.ConnectError("refused"), url=url).passing
+    assert of(httpx2.ConnectError("refused"), url=url).transient
 
 
 def test_an_error_inside_the_reading_of_a_stream_is_what_the_provider_said() -> None:
-    found = of(Refused(Said(None, "rate_limit_exceeded", "Slow down.", {})), "openai-responses")
-    assert (type(found.error), found.status, found.passing) == (RateLimited, 429, True)
+    found = of(Refused(ProviderError(None, "rate_limit_exceeded", "Slow down.", {})), "openai-responses")
+    assert (type(found.error), found.status, found.transient) == (RateLimited, 429, True)
 
 
 # How long to wait
@@ -437,14 +437,14 @@ def test_a_spent_budget_is_no_rate_limit_although_it_comes_with_the_same_status(
     details = {"error_code": "enforced_spend_limit_reached"}
     assert error_name({"type": "rate_limit_error", "details": details}) == "enforced_spend_limit_reached"
     assert error_name({"type": "rate_limit_error", "details": {"error_code": "other"}}) == "rate_limit_error"
-    assert not failure(Refusal("anthropic", "m", 429, "enforced_spend_limit_reached", "No.")).passing
+    assert not failure(Refusal("anthropic", "m", 429, "enforced_spend_limit_reached", "No.")).transient
 
 
 # The way there
 
 
 @pytest.mark.parametrize(
-    ("words", "told", "passing"),
+    ("words", "told", "transient"),
     [
         ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate", "is not trusted", False),
         ("“localhost” certificate is not trusted", "is not trusted", False),
@@ -453,10 +453,10 @@ def test_a_spent_budget_is_no_rate_limit_although_it_comes_with_the_same_status(
         ("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol", "is it http://", True),
     ],
 )
-def test_what_fails_of_tls_is_said_and_passes_only_where_it_may(words: str, told: str, passing: bool) -> None:
+def test_what_fails_of_tls_is_said_and_passes_only_where_it_may(words: str, told: str, transient: bool) -> None:
     for url in (FAR, "https://localhost:8000/v1"):
         found = of(caused_by(httpx2.ConnectError(words), openai.APIConnectionError(request=ASKED)), url=url)
-        assert isinstance(found.error, ProviderTrouble) and found.passing is passing
+        assert isinstance(found.error, ProviderTrouble) and found.transient is transient
         assert told in str(found.error) and words in found.error.what and "nothing answers" not in found.error.what
 
 
@@ -464,7 +464,7 @@ def test_what_fails_of_tls_is_said_and_passes_only_where_it_may(words: str, told
 def test_a_redirect_is_a_refusal_that_names_the_other_place_without_what_may_be_secret(status: int) -> None:
     headers = {"location": "https://me:word@other.example/v1/x?key=abc#d"}
     found = said(status, "", "<html>Moved</html>", headers=headers, url="http://10.0.0.1/v1")
-    assert isinstance(found.error, RequestRefused) and not found.passing and found.status == status
+    assert isinstance(found.error, RequestRefused) and not found.transient and found.status == status
     assert "sends us to https://other.example/v1/x," in found.error.what and found.error.hint.endswith(
         "url=https://other.example/v1/x"
     )
@@ -509,10 +509,10 @@ def test_a_key_that_a_server_repeats_is_in_no_failure(provider: str) -> None:
     secret = "own-never-to-be-seen-0123456789"
     endpoint = Endpoint(provider, FAR, Key("MY_KEY", secret, "here"), "MY_KEY")
     for error in (
-        Refused(Said(401, secret, f"Wrong: {secret}", {})),
-        Refused(Said(307, "", "", {"location": f"https://other.example/{secret}"})),
-        Refused(Said(429, "", "x" * 485 + secret, {})),
-        Refused(Said(400, "", "x" * 485 + secret[:25], {})),
+        Refused(ProviderError(401, secret, f"Wrong: {secret}", {})),
+        Refused(ProviderError(307, "", "", {"location": f"https://other.example/{secret}"})),
+        Refused(ProviderError(429, "", "x" * 485 + secret, {})),
+        Refused(ProviderError(400, "", "x" * 485 + secret[:25], {})),
         ValueError(secret),
         httpx2.ReadError(secret),
         httpx2.InvalidURL(secret),

@@ -20,7 +20,7 @@ from fake_time import fake_clock, run_at_once
 
 from agentnb.models import limiter as limiter_module
 from agentnb.models.connections import Endpoint, limiter_of
-from agentnb.models.limiter import LONGEST_CLOSED, MOST_AT_ONCE, Limiter, NoPlace
+from agentnb.models.limiter import LONGEST_CLOSED, MAX_AT_ONCE, Limiter, NoPlace
 from agentnb.settings import Key
 
 PATIENCE = 20
@@ -66,7 +66,7 @@ async def turns(count: int = 5) -> None:
 async def free_places(limiter: Limiter) -> int:
     """How many can come in at once now; all leave again."""
     entered: list[Any] = []
-    while len(entered) <= MOST_AT_ONCE:
+    while len(entered) <= MAX_AT_ONCE:
         place = limiter.place()
         coming = asyncio.ensure_future(place.__aenter__())
         await turns()
@@ -92,7 +92,7 @@ def test_a_hundred_calls_from_several_threads_never_are_more_at_once_than_allowe
         list(pool.map(lambda _: run(some), range(4)))
     assert len(place.order) == 100 and place.inside == 0
     assert place.most <= most
-    assert run(lambda: free_places(place.limiter)) == min(most, MOST_AT_ONCE + 1)
+    assert run(lambda: free_places(place.limiter)) == min(most, MAX_AT_ONCE + 1)
 
 
 def test_as_many_as_allowed_go_at_once() -> None:
@@ -387,14 +387,14 @@ def test_the_places_of_a_loop_that_has_ended_with_calls_in_flight_are_had_by_oth
     if how == "closed":
         for loop in loops:
             loop.close()
-    assert run(lambda: free_places(limiter)) == MOST_AT_ONCE
+    assert run(lambda: free_places(limiter)) == MAX_AT_ONCE
     if how == "closed":
         assert not limiter._inside and not limiter._waiting
     for loop in loops:
         loop.close()
     loops.clear()
     gc.collect()  # what was swept away gives nothing back a second time
-    assert run(lambda: free_places(limiter)) == MOST_AT_ONCE
+    assert run(lambda: free_places(limiter)) == MAX_AT_ONCE
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

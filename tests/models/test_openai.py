@@ -33,7 +33,7 @@ from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, Tool
 from agentnb.core.usage import Usage
 from agentnb.models.openai import as_stream
 from agentnb.models.provider import CutOff, Refused
-from agentnb.models.wire_parts import left_out, words_for
+from agentnb.models.serialization import left_out, words_for
 
 
 def messages(*given: Message, **settings: Any) -> list[Any]:

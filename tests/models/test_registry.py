@@ -15,8 +15,8 @@ from agentnb.errors import AgentnbError, MissingKey, ModelError, NotAvailable, S
 from agentnb.models import RemoteModel, ScriptedModel, SimulatedModel
 from agentnb.models.connections import Endpoint
 from agentnb.models.options import Options
-from agentnb.models.personas import PERSONAS
 from agentnb.models.registry import DEFAULT, PROVIDERS, REMOTE, check_model, endpoint_of, make_model, names, wire_form
+from agentnb.models.simulated.personas import PERSONAS
 from agentnb.testing import LoopbackServer, Status
 
 SECRET = "sk-never-to-be-seen-0123456789"

@@ -34,7 +34,7 @@ from agentnb.models import RemoteModel, Reply, Retry
 from agentnb.models.estimate import tokens_of_message, tokens_of_request
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE, endpoint_of
-from agentnb.models.remote import MOST_TURNS, models_of
+from agentnb.models.remote import MAX_TURNS, models_of
 from agentnb.models.retry import RetryPolicy
 from agentnb.testing import (
     Answer,
@@ -476,8 +476,8 @@ def test_a_reply_that_was_paused_with_calls_is_the_reply_for_they_must_be_answer
 def test_a_reply_that_is_paused_for_ever_ends() -> None:
     with LoopbackServer([PAUSED], repeat=True) as server:
         reply = ask(server, "anthropic")[-1]
-    assert len(server.requests) == MOST_TURNS and reply.stop_reason == "pause_turn"
-    assert reply.message.text == "First half, " * MOST_TURNS and reply.usage.output == 10 * MOST_TURNS
+    assert len(server.requests) == MAX_TURNS and reply.stop_reason == "pause_turn"
+    assert reply.message.text == "First half, " * MAX_TURNS and reply.usage.output == 10 * MAX_TURNS
 
 
 @pytest.mark.req("K2.1", "R2.40")

@@ -22,15 +22,15 @@ from agentnb.models.model import Reply, Retry
 from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
 
 POLICY = RetryPolicy()
-LIMITED = Failure(RateLimited("too many"), passing=True, status=429)
-TROUBLE = Failure(ProviderTrouble("overloaded"), passing=True, status=529)
-CUT_OFF = Failure(ProviderTrouble("cut off"), passing=True)
-REFUSED = Failure(RequestRefused("wrong"), passing=False, status=400)
+LIMITED = Failure(RateLimited("too many"), transient=True, status=429)
+TROUBLE = Failure(ProviderTrouble("overloaded"), transient=True, status=529)
+CUT_OFF = Failure(ProviderTrouble("cut off"), transient=True)
+REFUSED = Failure(RequestRefused("wrong"), transient=False, status=400)
 DONE = Reply(Message("assistant", (Text("Done."),)))
 
 
 def asked(seconds: float, status: int = 429) -> Failure:
-    return Failure(RateLimited("too many"), passing=True, status=status, retry_after=seconds)
+    return Failure(RateLimited("too many"), transient=True, status=status, retry_after=seconds)
 
 
 def waits(failure: Failure, draw: float = 0.5, policy: RetryPolicy = POLICY) -> list[float]:
@@ -59,7 +59,7 @@ def test_other_trouble_has_five_attempts_in_all_with_2_4_8_and_16_seconds_betwee
 @pytest.mark.req("R2.40")
 def test_what_does_not_pass_is_not_tried_again() -> None:
     assert waits(REFUSED) == []
-    quota = Failure(RateLimited("no credit"), passing=False, status=429, retry_after=1.0)
+    quota = Failure(RateLimited("no credit"), transient=False, status=429, retry_after=1.0)
     assert waits(quota) == []
 
 
@@ -111,7 +111,7 @@ def test_whatever_fails_attempts_and_waits_are_bounded(policy: RetryPolicy, told
         seconds = policy.wait(failure, attempt, waited, draw)
         if seconds is None:
             break
-        assert seconds >= (failure.retry_after or 0) and failure.passing
+        assert seconds >= (failure.retry_after or 0) and failure.transient
         assert seconds <= policy.longest_wait * 1.1 + 0.5
         waited += seconds
     assert attempt <= 1 + max(policy.rate_limit_retries, policy.trouble_retries)

@@ -18,7 +18,7 @@ from quick_models import FORMATS, LONG, PATIENCE, REQUEST, WIRES, items_of, quic
 from agentnb.core.events import TextDelta
 from agentnb.models import Reply, Retry
 from agentnb.models.connections import limiter_of
-from agentnb.models.limiter import MOST_AT_ONCE
+from agentnb.models.limiter import MAX_AT_ONCE
 from agentnb.models.retry import RetryPolicy
 from agentnb.testing import Cut, LoopbackServer, Stall, Status
 
@@ -201,7 +201,7 @@ def test_a_hundred_calls_at_once_go_to_the_server_a_few_at_a_time() -> None:
         for thread in threads:
             thread.join(60)
     assert len([reply for replies in found for reply in replies]) == 102 == crowd.count
-    assert 2 <= crowd.most <= MOST_AT_ONCE
+    assert 2 <= crowd.most <= MAX_AT_ONCE
 
 
 @pytest.mark.req("R2.40", "K0.12")

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, History, Run, ToolCall
-from agentnb.agent.live import LiveRun
 from agentnb.core.events import RunFinished, RunRecovered
-from agentnb.display.asides import RECOVERED
+from agentnb.display.round_notes import RECOVERED
 from agentnb.models import ScriptedModel
-from agentnb.notebook.card_view import CardView
-from agentnb.notebook.card_widget import LeftOpen
+from agentnb.notebook.card.view import CardView
+from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.views import DisplayView, TerminalView
+from agentnb.runtime.live import LiveRun
 
 
 def look(n: int = 0) -> str:

@@ -17,17 +17,17 @@ from typing import Any
 import msgspec
 
 from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, ToolCall, load_trace, recover, tool
-from agentnb.agent.live import LiveRun
-from agentnb.agent.prompts import prompt
 from agentnb.core import events as e
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.core.wire import decode, encode
 from agentnb.errors import AgentnbError
+from agentnb.guidance.prompts import prompt
 from agentnb.models import Reply, ScriptedModel, TextDelta
+from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import StreamItem
-from agentnb.models.traits import Traits
+from agentnb.runtime.live import LiveRun
 
 PATIENCE = 60
 SUMMARY = prompt("compaction")
@@ -86,8 +86,8 @@ class Told:
         self._summary = summary
         self.requests: list[Request] = []
 
-    def traits(self) -> Traits:
-        return Traits(language_model=bool(self._summary), has_price=True)
+    def capabilities(self) -> Capabilities:
+        return Capabilities(language_model=bool(self._summary), has_price=True)
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         if self._summary and request.system == SUMMARY:

@@ -79,7 +79,7 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_changes_nothing(session: Se
     with pytest.raises(SettingsError) as refused:
         session.set_default(key, value)
     assert told in str(refused.value)
-    assert session.defaults == before and session.purse.limit is None
+    assert session.defaults == before and session.budget.limit is None
 
 
 def test_a_key_that_was_pasted_there_is_not_repeated(session: Session) -> None:
@@ -90,9 +90,9 @@ def test_a_key_that_was_pasted_there_is_not_repeated(session: Session) -> None:
 
 def test_the_sessions_budget_is_its_purses_and_keeps_what_is_spent(session: Session) -> None:
     session.set_default("session-budget", "$5")
-    session.purse.settle(2.0)
-    assert (session.purse.limit, session.purse.left()) == (5.0, 3.0)
+    session.budget.settle(2.0)
+    assert (session.budget.limit, session.budget.left()) == (5.0, 3.0)
     session.set_default("session-budget", "6")
-    assert session.purse.left() == 4.0
+    assert session.budget.left() == 4.0
     session.set_default("session-budget", "")
-    assert session.purse.limit is None and session.purse.spent == 2.0
+    assert session.budget.limit is None and session.budget.spent == 2.0

@@ -41,7 +41,7 @@ def test_what_the_person_changed_between_two_cells_counts_also_across_one_withou
     first = with_list(session, "One", "Two")
     session.board().complete(1)  # type: ignore[attr-defined]
     chat = without_tools(session, first)
-    assert chat.todos == () and [todo.status for todo in chat.resting_todos] == ["completed", "not-started"]
+    assert chat.todos == () and [todo.status for todo in chat.carried_todos] == ["completed", "not-started"]
     session.board().add("Three")  # type: ignore[attr-defined]
     assert titles(with_list(session, before=chat)) == [("One", "completed"), ("Two", "not-started"), ("Three", "not-started")]
 

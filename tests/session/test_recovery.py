@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from killed_runs import Following, run_in, tools_in
 
 from agentnb import Agent, Run, Store, ToolCall, load_trace, recover, tool
-from agentnb.agent.past_requests import requests_of
+from agentnb.context.request_history import sent_requests
 from agentnb.core import events as e
 from agentnb.core.request import Request
 from agentnb.core.rounds import INTERRUPTED
@@ -90,7 +90,7 @@ def test_what_the_model_saw_can_be_made_again_whichever_process_sent_it(played: 
         for count in range(1, len(whole.events), 3):
             path = cut(whole.events[:count], tmp_path / scene.name / str(count))
             run, sent = gone_on_with(scene, path)
-            made = [as_bytes(seen.request) for _, seen in requests_of(run)]
+            made = [as_bytes(seen.request) for _, seen in sent_requests(run)]
             kept = len(made) - len(sent)
             assert made == [as_bytes(one) for one in [*sent_before[:kept], *sent]], (scene.name, count)
 

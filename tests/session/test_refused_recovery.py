@@ -14,11 +14,11 @@ import pytest
 from cut_runs import assert_whole, cut, do, work
 
 from agentnb import Agent, GuidanceSet, Matrix, Run, Store, load_trace, recover
-from agentnb.agent.policies import Rules
 from agentnb.core import events as e
 from agentnb.core.wire import encode
 from agentnb.errors import AgentnbError, SettingsError, StoreError, TraceError, UnknownTool
 from agentnb.models import ScriptedModel
+from agentnb.policies import PolicyBundle
 from agentnb.traces import run_file
 
 OLDER = sorted((Path(__file__).parents[1] / "traces" / "older_logs").glob("*.jsonl"))
@@ -129,7 +129,7 @@ def test_words_and_rules_of_ones_own_are_asked_for(tmp_path: Path) -> None:
     class Own:
         name: ClassVar[str] = "own"
 
-        def rules(self, words: GuidanceSet, *limits: Any, repeatable: Iterable[str] = ()) -> Rules:
+        def rules(self, words: GuidanceSet, *limits: Any, repeatable: Iterable[str] = ()) -> PolicyBundle:
             return Matrix().rules(words, *limits, repeatable=repeatable)
 
     words = GuidanceSet.from_markdown("mine", "Go on.")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.live import LiveRun
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models import ScriptedModel
+from agentnb.runtime.live import LiveRun
 from agentnb.session.choice import choose_model
 from agentnb.session.defaults import at_first
 from agentnb.session.places import default_store
@@ -169,16 +169,16 @@ def test_the_newest_run_that_waits_for_an_answer_is_asking(session: Session) -> 
         return session.start(Agent(model, tools=[asks], guidance="off", todos=False), "go", **how)
 
     with pytest.raises(SettingsError, match="No run waits for an answer"):
-        session.asking()
+        session.waiting_for_answer()
     first, second = begin(), begin()
     alone = begin(can_ask=False).result(30)
     end = time.monotonic() + 30
     while not (first.run.waiting and second.run.waiting):
         assert time.monotonic() < end
     assert alone.rounds[0].results[0].error_code == "nobody_to_ask"
-    assert session.asking() is second
+    assert session.waiting_for_answer() is second
     second.answer("yes")
     second.result(30)
-    assert session.asking() is first
+    assert session.waiting_for_answer() is first
     first.decline()
     first.result(30)

@@ -89,14 +89,14 @@ def test_who_watches_is_told_all_of_it_in_order_on_the_runs_own_thread(session: 
 def test_it_is_paid_from_the_sessions_purse(session: Session) -> None:
     session.set_default("session-budget", "5")
     session.recover(interrupted(session.store), partial(again, replies=script(cost=0.5)[1:])).result(30)
-    assert session.purse.spent == 0.5
+    assert session.budget.spent == 0.5
 
 
 def test_with_nothing_left_of_the_sessions_budget_it_is_refused_and_stays_as_it_is(session: Session) -> None:
     run_id = interrupted(session.store)
     before = session.store.path(run_id).read_bytes()
     session.set_default("session-budget", "1")
-    session.purse.settle(1.0)
+    session.budget.settle(1.0)
     with pytest.raises(SettingsError, match="Nothing is left of the session budget"):
         session.recover(run_id, partial(again, replies=[]))
     assert session.store.path(run_id).read_bytes() == before

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.live import LiveRun
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
 from agentnb.models import ScriptedModel
+from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.traces.store import Store
 

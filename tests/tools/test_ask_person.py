@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, ToolCall, ask_person, tool
-from agentnb.agent.live import LiveRun
 from agentnb.core.events import ToolFinished, ToolStarted
 from agentnb.core.run import Run
 from agentnb.models import ScriptedModel
+from agentnb.runtime.live import LiveRun
 from agentnb.tools.function import FunctionTool, as_tool
 
 LONG = 30

@@ -88,7 +88,7 @@ def test_a_kind_of_frame_that_somebody_made_of_pandas_is_one() -> None:
 
 
 def test_gaps_are_counted_only_where_that_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentnb.tools.frames.MOST_COUNTED", 1)
+    monkeypatch.setattr("agentnb.tools.frames.MAX_COUNTED", 1)
     assert lines(pd.DataFrame({"a": [None, 1.0]}))[1] == "columns: a (float64)"
     assert lines(pd.Series([None, 1.0]))[0] == "Series, 2, float64"
 

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import pytest
 
-from agentnb.agent.threads import call_in_thread
 from agentnb.core.messages import Text
 from agentnb.errors import InvalidTool
+from agentnb.runtime.threads import call_in_thread
 from agentnb.tools.function import FunctionTool, as_tool, tool
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
 

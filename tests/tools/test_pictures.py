@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from agentnb.core.messages import Image, Text
 from agentnb.tools import pictures
 from agentnb.tools.picture_files import media_type, size_of
-from agentnb.tools.pictures import LONGEST, MOST_BYTES, picture_of
+from agentnb.tools.pictures import LONGEST, MAX_BYTES, picture_of
 from agentnb.tools.rendering import as_text, success
 
 
@@ -193,7 +193,7 @@ def test_a_picture_of_every_mode_is_seen_in_a_size_that_models_see(mode: str, si
 def test_a_large_photo_is_sent_as_jpeg() -> None:
     told, picture = shown(noise(1500, 1200))
     assert picture.media_type == "image/jpeg" and opened(picture).size == (1500, 1200)
-    assert len(picture.data) < MOST_BYTES and told == "a picture of 1500 x 1200 pixels"
+    assert len(picture.data) < MAX_BYTES and told == "a picture of 1500 x 1200 pixels"
 
 
 def test_a_large_photo_with_transparency_that_shows_nothing_through_is_sent_as_jpeg_too() -> None:
@@ -262,7 +262,7 @@ def test_a_file_with_more_pixels_than_providers_take_is_left_out() -> None:
 
 
 def test_no_picture_is_larger_than_providers_take() -> None:
-    assert len(base64.b64encode(bytes(MOST_BYTES))) < 5 * 1024 * 1024
+    assert len(base64.b64encode(bytes(MAX_BYTES))) < 5 * 1024 * 1024
 
 
 def test_a_picture_at_an_address_is_told_and_not_fetched() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentnb.agent.threads import call_in_thread
 from agentnb.core.messages import Text, ToolResult
+from agentnb.runtime.threads import call_in_thread
 from agentnb.tools.read_result import CHUNK, READ_TOOL, SPEC, ResultReader
 from agentnb.tools.tool import ToolContext, ToolOutcome
 

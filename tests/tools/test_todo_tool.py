@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from agentnb.agent.threads import call_in_thread
 from agentnb.core.todos import TODO_TOOL, Todo, Todos, counted, listed
+from agentnb.runtime.threads import call_in_thread
 from agentnb.tools.function import as_tool
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.tools.todos.tool import TodoTool

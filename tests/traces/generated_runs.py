@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, tool
 from agentnb.agent.start import Task, begin, board_of, new_log, toolbox_of
-from agentnb.agent.threads import call_in_thread
 from agentnb.core.events import ModelReplied, QuestionAsked
 from agentnb.core.inbox import CommandName, Inbox
 from agentnb.core.messages import Message, Text, Thinking, user
@@ -22,6 +21,7 @@ from agentnb.core.usage import Usage
 from agentnb.errors import AgentnbError
 from agentnb.models import Reply, ScriptedModel, TextDelta, make_model
 from agentnb.models.model import Retry, StreamItem
+from agentnb.runtime.threads import call_in_thread
 from agentnb.tools.tool import ToolContext
 from agentnb.traces.files import save_log
 

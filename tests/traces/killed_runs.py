@@ -27,16 +27,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentnb import Agent, History, Run, Store, ToolCall, tool
-from agentnb.agent.live import LiveRun
-from agentnb.agent.prompts import prompt as prompt_named
 from agentnb.core.events import AnyEvent, Event, QuestionAnswered, QuestionAsked
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.core.wire import encode
 from agentnb.errors import SettingsError, StoreError
+from agentnb.guidance.prompts import prompt as prompt_named
 from agentnb.models import Reply, TextDelta
 from agentnb.models.model import Retry, StreamItem
+from agentnb.runtime.live import LiveRun
 from agentnb.tools.tool import ToolContext
 from agentnb.traces.run_file import RunFile
 

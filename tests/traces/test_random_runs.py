@@ -162,7 +162,7 @@ def test_events_of_all_kinds_come_about() -> None:
                 loops.update(one.rule for one in run.loops)
 
     gathered()
-    assert kinds == set(e.KINDS) - {e.SpentBesides}  # of money: tests/agent/test_purse.py
+    assert kinds == set(e.KINDS) - {e.ExtraUsage}  # of money: tests/runtime/test_budget.py
     assert statuses == ROUND_STATUSES
     assert loops == {"only_blocked_calls", "already_said", "planning_only"}
 
@@ -180,5 +180,5 @@ def test_tables_have_a_row_for_each_thing(plan: Plan) -> None:
         assert len(tables.guidance(runs)) == sum(len(one.guidance) for run in runs for one in run.rounds)
         changes = sum(isinstance(event, e.TodosChanged) for run in runs for event in run.events)
         todos = tables.todos(runs)
-        assert todos.breach.sum() == sum(len(one.breaches) for run in runs for one in run.rounds)
-        assert len(todos[~todos.breach]) >= changes
+        assert todos.violation.sum() == sum(len(one.todo_violations) for run in runs for one in run.rounds)
+        assert len(todos[~todos.violation]) >= changes

@@ -72,7 +72,7 @@ def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
     assert [[one.status for one in each.retries] for each in retried.rounds] == [[503], [None]]
     assert retried.cost == pytest.approx(0.01074) and retried.rounds[1].retries[0].heard
     assert [event.answer for event in asked.events if isinstance(event, e.QuestionAnswered)] == ["yes"]
-    assert (limited.times_recovered, limited.tallies.spent_inside, limited.cost) == (1, 0.25, pytest.approx(0.06))
+    assert (limited.times_recovered, limited.counters.spent_inside, limited.cost) == (1, 0.25, pytest.approx(0.06))
     assert limited.compacted is not None and "Grüße 👀" in limited.compacted.text and limited.settings["budget"] == 2.0
 
 

@@ -321,7 +321,7 @@ async def opens(store: Store, run_id: str, **how: Any) -> bool:
 def test_at_most_so_many_logs_are_open_at_once_and_a_closed_one_makes_room(tmp_path: Path) -> None:
     async def main() -> None:
         store = Store(tmp_path)
-        files = [await store.open(f"r{n}") for n in range(store_module.MOST_OPEN)]
+        files = [await store.open(f"r{n}") for n in range(store_module.MAX_OPEN)]
         assert not await opens(store, "waiting")
         files[0].close()
         assert await opens(store, "now")
@@ -333,7 +333,7 @@ def test_at_most_so_many_logs_are_open_at_once_and_a_closed_one_makes_room(tmp_p
 
 
 def test_a_run_inside_a_run_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "MOST_OPEN", 2)
+    monkeypatch.setattr(store_module, "MAX_OPEN", 2)
     store = Store(tmp_path)
     both_hold_a_place = asyncio.Barrier(2)
 
@@ -356,7 +356,7 @@ def test_a_run_inside_a_run_does_not_wait(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_place_is_given_back_when_the_log_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "MOST_OPEN", 1)
+    monkeypatch.setattr(store_module, "MAX_OPEN", 1)
 
     async def main() -> None:
         store = Store(tmp_path)

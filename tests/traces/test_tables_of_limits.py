@@ -15,8 +15,8 @@ from agentnb.core.usage import Usage
 from agentnb.display.history import history_html, history_text, matches
 from agentnb.display.run_list import run_list_html
 from agentnb.models import Reply, ScriptedModel
+from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Retry
-from agentnb.models.traits import Traits
 
 SHORT = History(compact_above=8, keep_recent=3)
 
@@ -34,8 +34,8 @@ class Summing:
     def __init__(self, *replies: Any) -> None:
         self._replies = list(replies)
 
-    def traits(self) -> Traits:
-        return Traits(True, None, True)
+    def capabilities(self) -> Capabilities:
+        return Capabilities(True, None, True)
 
     async def stream(self, request: Any) -> Any:
         reply = self._replies.pop(0)

@@ -61,9 +61,9 @@ def test_a_disciplined_run_is_a_row_for_each_change_and_no_breach() -> None:
 @pytest.mark.req("R0.63")
 def test_work_while_no_todo_is_in_progress_is_a_breach_with_its_call() -> None:
     run = run_of(write("One"), [do(1), do(2)], marked(1, "in-progress"), do(3), "[WORKFLOW_COMPLETE]")
-    breaches = [row for row in rows(run, "what", "round", "todo_id", "by", "call_id", "breach") if row[-1]]
+    todo_violations = [row for row in rows(run, "what", "round", "todo_id", "by", "call_id", "breach") if row[-1]]
     first, second = (call.id for call in run.rounds[1].calls)
-    assert breaches == [
+    assert todo_violations == [
         (UNTRACKED_WORK, 1, None, "model", first, True),
         (UNTRACKED_WORK, 1, None, "model", second, True),
     ]

@@ -35,7 +35,7 @@ COLUMNS: list[Column[Run]] = [
     Column("todos", "int64", lambda run: len(run.todos)),
     Column("todos_completed", "int64", lambda run: len(run.todos) - len(open_todos(run.todos))),
     Column("all_completed", "boolean", lambda run: not has_open(run.todos) if run.todos else None),
-    Column("breaches", "int64", lambda run: sum(len(one.breaches) for one in run.rounds)),
+    Column("breaches", "int64", lambda run: sum(len(one.todo_violations) for one in run.rounds)),
     Column("guidance_given", "int64", lambda run: sum(len(one.guidance) for one in run.rounds)),
     Column(
         "guidance_followed",

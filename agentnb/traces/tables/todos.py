@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.events import RoundStarted, TodosChanged, ToolFinished
-from agentnb.core.rounds import BREACHES, Breach
+from agentnb.core.rounds import TODO_VIOLATIONS, TodoViolation
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
 from agentnb.traces.files import RunSource, load_traces
@@ -46,7 +46,7 @@ COLUMNS: list[Column[Row]] = [
     Column("before", "str", lambda row: row.before.status if row.before else None),
     Column("after", "str", lambda row: row.after.status if row.after else None),
     Column("changed", "str", lambda row: _changed(row.before, row.after)),
-    Column("breach", "bool", lambda row: row.what in BREACHES),
+    Column("breach", "bool", lambda row: row.what in TODO_VIOLATIONS),
     Column("call_id", "str", lambda row: row.call_id or None),
 ]
 
@@ -79,25 +79,29 @@ def _rows(run: Run) -> Iterator[Row]:
                 yield Row(run.id, current, event.at, event.by, "reordered", call_id=event.call_id)
             known = after
         elif isinstance(event, ToolFinished) and current is not None:
-            for breach in run.rounds[current].breaches:
-                if breach.call_id == event.result.call_id and breach.todo_id is None:
-                    yield Row(run.id, current, event.at, "model", breach.rule, call_id=breach.call_id)
+            for violation in run.rounds[current].todo_violations:
+                if violation.call_id == event.result.call_id and violation.todo_id is None:
+                    yield Row(run.id, current, event.at, "model", violation.rule, call_id=violation.call_id)
 
 
 def _changes(run: Run, index: int | None, event: TodosChanged, before: Todo | None, after: Todo | None) -> Iterator[Row]:
     if before == after:
         return
     yield Row(run.id, index, event.at, event.by, _what(before, after), before, after, event.call_id)
-    for breach in run.rounds[index].breaches if index is not None and after is not None else ():
-        if _is_of(breach, event, before, after):
-            yield Row(run.id, index, event.at, event.by, breach.rule, before, after, event.call_id)
+    for violation in run.rounds[index].todo_violations if index is not None and after is not None else ():
+        if _is_of(violation, event, before, after):
+            yield Row(run.id, index, event.at, event.by, violation.rule, before, after, event.call_id)
 
 
-def _is_of(breach: Breach, event: TodosChanged, before: Todo | None, after: Todo | None) -> bool:
+def _is_of(violation: TodoViolation, event: TodosChanged, before: Todo | None, after: Todo | None) -> bool:
     """Whether this very change is the breach."""
     became = after is not None and after.status == "completed" and (before is None or before.status != "completed")
     return (
-        became and after is not None and breach.todo_id == after.id and event.by == "model" and breach.call_id == event.call_id
+        became
+        and after is not None
+        and violation.todo_id == after.id
+        and event.by == "model"
+        and violation.call_id == event.call_id
     )
 
 

@@ -12,10 +12,10 @@ from agentnb.core.events import (
     AnyEvent,
     CompactionStarted,
     ContextCompacted,
+    ExtraUsage,
     RetryScheduled,
     RoundStarted,
     RunRecovered,
-    SpentBesides,
 )
 from agentnb.core.rounds import FINAL_ANSWER, Retry, WorkflowRound
 from agentnb.core.run import Run
@@ -150,7 +150,7 @@ class _Besides:
             self._begun, self._mine, self._used = event, [], Usage()
         elif isinstance(event, RetryScheduled):
             self._retried(event)
-        elif isinstance(event, SpentBesides) and event.usage != NOTHING_USED:
+        elif isinstance(event, ExtraUsage) and event.usage != NOTHING_USED:
             if self._begun is not None:
                 self._used = event.usage
             else:

@@ -1,0 +1,146 @@
+"""Compaction: when a conversation is too long to be sent, what of it is replaced, and by which words. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from agentnb.context.history import History
+from agentnb.context.truncation import with_their_calls
+from agentnb.core.compaction import WhyCompacted
+from agentnb.core.messages import AnyPart, Image, Message, Thinking, ToolCall, ToolResult, encodable, user
+from agentnb.core.request import Request
+from agentnb.core.todos import Todo, has_open, headed
+from agentnb.guidance.prompts import prompt
+from agentnb.models.estimate import tokens_of_message
+
+RESULT, WORDS = 500, 4_000
+"""Characters of a tool's result, and of other words, that whoever writes the summary is shown."""
+MOST = 400_000
+"""Characters of the whole record; of a longer one the middle is left out."""
+WORTH_SHARE = 0.25
+"""So much of a request, prompt and tools included, has to be replaced for another summary soon after the last."""
+RECENT_SHARE = 0.5
+"""So much of a conversation that is too long, at most, is left to the messages that no summary replaces."""
+
+
+def why_due(history: History, messages: int, tokens: int | None, window: int | None) -> WhyCompacted | None:
+    """Whether a request with so many messages, and about so many tokens, is to be compacted first. Tokens may be unknown."""
+    if history.compact_above is not None and messages > history.compact_above:
+        return "messages"
+    if history.share is not None and window is not None and tokens is not None and tokens > history.share * window:
+        return "share"
+    return None
+
+
+def start_of_recent(messages: Sequence[Message], keep: int, most_tokens: float | None) -> int | None:
+    """From which message on nothing is replaced: the last ``keep``, or fewer if these are more than ``most_tokens``, with the
+    calls to which they hold results. None if there would be nothing to replace.
+    """
+    start = max(2, len(messages) - keep)
+    if most_tokens is not None:
+        start = max(start, _start_within(messages, most_tokens))
+    start = with_their_calls(messages, min(start, len(messages) - 1))
+    return start if start >= 2 else None
+
+
+def recent_tokens(messages: Sequence[Message]) -> float:
+    """How many tokens the messages may have that no summary replaces, if the conversation is too long and not only has many.
+
+    A part of its own tokens, whatever the window: what stands before it may fill most of that, or nobody knows it.
+    """
+    return RECENT_SHARE * sum(map(tokens_of_message, messages[1:]))
+
+
+def is_worth_it(messages: Sequence[Message], start: int, tokens: int) -> bool:
+    """Whether a good part of a request of so many tokens would be replaced, by the messages from 1 up to ``start``."""
+    return sum(map(tokens_of_message, messages[1:start])) >= WORTH_SHARE * tokens
+
+
+def _start_within(messages: Sequence[Message], most_tokens: float) -> int:
+    left, start = most_tokens, len(messages)
+    while start > 1 and (left := left - tokens_of_message(messages[start - 1])) >= 0:
+        start -= 1
+    return start
+
+
+def summary_request(messages: Sequence[Message], earlier: str = "") -> Request:
+    """What a model is asked, to get a summary of these messages: without tools, all of them in one text. ``earlier``: the
+    summary among them, which is not cut.
+
+    Its reply may be as long as any: what a model thinks first counts too, and a summary that is cut forgets.
+    """
+    return Request(prompt("compaction"), (user(record_of(messages, earlier)),))
+
+
+def record_of(messages: Iterable[Message], earlier: str = "") -> str:
+    """The messages as text, with long results and words cut, but for the ``earlier`` summary among them."""
+    text = "\n\n".join(line for message in messages for line in _lines(message, earlier))
+    if len(text) > MOST:
+        half = MOST // 2
+        text = f"{text[:half]}\n\n[… {len(text) - MOST:,} characters left out …]\n\n{text[-half:]}"
+    return f"<record>\n{text}\n</record>"
+
+
+def _lines(message: Message, earlier: str) -> Iterable[str]:
+    who = {"user": "Person", "tool": "Person"}.get(message.role, "Agent")
+    for part in message.parts:
+        line = _line(part, who, earlier)
+        if line:
+            yield line
+
+
+def _line(part: AnyPart, who: str, earlier: str) -> str:
+    if isinstance(part, ToolCall):
+        return f"Agent calls {part.name}: {_cut(msgspec.json.encode(part.arguments).decode(), RESULT)}"
+    if isinstance(part, ToolResult):
+        error = " (an error)" if part.is_error else ""
+        handle = f" (handle {part.call_id})" if len(part.text) > RESULT else ""
+        return f"Result of {part.name}{error}: {_cut(part.text or '(a picture)', RESULT)}{handle}"
+    if isinstance(part, Image):
+        return f"{who}: (a picture)"
+    if isinstance(part, Thinking):
+        return ""
+    return f"{who}: {part.text if earlier and earlier in part.text else _cut(part.text, WORDS)}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} [… {len(text) - most:,} more characters]"
+
+
+def summary_text(summary: str, count: int, todos: tuple[Todo, ...]) -> str:
+    """The summary as it is sent: what it is, the model's words, and the list with its state; without words the list alone."""
+    if not summary.strip():
+        return f"As of this point:\n\n{headed(todos)}" if has_open(todos) else ""
+    noun = "message" if count == 1 else "messages"
+    parts = [f"[Conversation Summary - {count} {noun} compacted]", encodable(summary).strip()]
+    if has_open(todos):
+        parts.append(f"As of this point:\n\n{headed(todos)}")
+    return "\n\n".join(parts)
+
+
+def plain_summary(messages: Sequence[Message], task: str) -> str:
+    """A summary made without a model, under the same headings: for models that are no language models."""
+    calls = [call for message in messages for call in message.calls]
+    results = [part for message in messages for part in message.parts if isinstance(part, ToolResult)]
+    words = [message.text for message in messages if message.role == "assistant" and message.text.strip()]
+    changed = dict.fromkeys(path for call in calls for path in _paths(call))
+    points = {
+        "Original task": [_cut(task, WORDS)],
+        "Key decisions": [_cut(text, 200) for text in words[:-1][-5:]],
+        "Files modified": list(changed),
+        "Current state": [_cut(text, RESULT) for text in words[-1:]],
+        "Pending work": [],
+        "Important context": [f"{one.name} gave: {_cut(one.text, 200)}" for one in results[-5:]],
+    }
+    return "\n\n".join(f"## {heading}\n{_points(found)}" for heading, found in points.items())
+
+
+def _points(found: list[str]) -> str:
+    return "\n".join(f"- {' '.join(one.split())}" for one in found) or "None"
+
+
+def _paths(call: ToolCall) -> Iterable[str]:
+    arguments = call.arguments if isinstance(call.arguments, dict) else {}
+    return (str(value) for name, value in arguments.items() if name in ("path", "file", "filename") and isinstance(value, str))

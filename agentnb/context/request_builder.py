@@ -1,0 +1,328 @@
+"""From the run so far to the request that is sent: the only place where messages are prepared.
+
+What is done, in this order: rounds and words that are not to be sent are left out, long results are shortened, the middle is
+replaced by its summary, calls and results are paired, messages of one side become one, the oldest are left out if there still
+are too many, and what is said in passing comes at the end.
+
+Work a round depends on what is new, not on the length of the history: the prepared list grows with the run,
+and only its last message can still change.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from agentnb.context.history import FULL, History
+from agentnb.context.result_truncation import truncate_results
+from agentnb.context.tool_pairing import answers, are_whole
+from agentnb.context.truncation import truncated
+from agentnb.core.compaction import Compacted
+from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.request import Request, Sent
+from agentnb.core.rounds import CONTEXT_TOKENS
+from agentnb.core.run import Run
+from agentnb.core.todos import has_open, headed
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.guidance.reminder import system_reminder
+from agentnb.models.estimate import RunningEstimate, tokens_of_message, tokens_of_request
+from agentnb.tools.read_result import SPEC as READ_SPEC
+
+WhyLeftOut: TypeAlias = Literal["workflow_mode", "failed_round"]
+
+
+class RequestBuilder:
+    """The messages of one run as they are sent: assistant and others alternate, nothing is empty, every call is answered."""
+
+    def __init__(
+        self,
+        system: str,
+        tools: tuple[ToolSpec, ...],
+        settings: dict[str, Any],
+        *,
+        history: History = FULL,
+        drops_text: bool = False,
+    ) -> None:
+        self._system = system
+        self._tools = tools
+        # As long as there is nothing to read on in, the model is not told of the tool that does it.
+        self._first_tools = tools[:-1] if tools and tools[-1] is READ_SPEC else tools
+        self._settings = settings
+        self._history = history
+        self._drops_text = drops_text
+        self._messages: list[Message] = []
+        self._origins: list[int] = []
+        """For each prepared message the place of the first that is stored of it."""
+        self._kept: dict[Any, Any] = {}
+        self._taken = 0
+        self._sent = 0
+        self._open: tuple[ToolCall, ...] = ()
+        """The calls of the last prepared message."""
+        self._compacted: Compacted | None = None
+        self._left_out: dict[int, WhyLeftOut] = {}
+        self._empty: dict[int, Message] = {}
+        """By the place of a stored message, what of it there is not to send: some parts, or all."""
+        self._failed: list[int] = []
+        """Places of the results of rounds that failed, and may be left out once others have come."""
+        self._shortens = False
+        self.ephemeral = ""
+        """What was said in passing at the end of the last request."""
+        self.truncated_by = 0
+        """How many messages the last request left out because there were too many."""
+        self._estimate = RunningEstimate(system, self._first_tools)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What is prepared so far, to be read only."""
+        return self._messages
+
+    @property
+    def left_out(self) -> dict[int, WhyLeftOut]:
+        """Places of stored messages that are not sent, and why; without those that a summary stands for."""
+        return self._left_out
+
+    @property
+    def empty(self) -> dict[int, Message]:
+        """By the place of a stored message, those of its parts in which there is nothing to send."""
+        return self._empty
+
+    def take_in(self, run: Run) -> None:
+        """Prepare what is new; then, if the conversation was compacted since the last time, all of it as it is sent now.
+
+        In this order also where both come at once: what was seen of messages must not depend on how often this is called.
+        """
+        for index, message in enumerate(run.messages[self._taken :], start=self._taken):
+            if self._drops_text and self._leaves_out(message, run):
+                self._left_out[index] = "workflow_mode"
+            else:
+                self._take(index, message)
+            self._taken = index + 1
+        if self._failed:
+            self._leave_out_failed(run)
+        if run.compacted is not None and run.compacted is not self._compacted:
+            self._begin_anew(run, run.compacted)
+
+    def request(self, run: Run, ephemeral_text: str = "", *, may_call: bool = True) -> Request:
+        """The request for the open round. What is said in passing stands at its end, and in no later request.
+
+        Without ``may_call`` the model is not to ask for tools; they are described all the same, as providers want it of a
+        conversation with calls.
+        """
+        self.take_in(run)
+        tools, settings = self._tools if self._shortens else self._first_tools, self._settings
+        if not may_call and tools:
+            settings = {**settings, "tool_choice": "none"}
+        items, kept = self._as_sent()
+        if self.truncated_by and has_open(run.conversation_todos):  # the calls that wrote it may be among what is left out
+            ephemeral_text = "\n\n".join([headed(run.conversation_todos), *([ephemeral_text] if ephemeral_text else [])])
+        self.ephemeral = ephemeral_text
+        last = _with(items[-1], ephemeral_text) if ephemeral_text else None
+        return Request(self._system, Sent(items, len(items), last, kept), tools, settings)
+
+    def tokens(self, run: Run) -> int:
+        """About how many tokens the next request is: as the provider counted the last one, and what has come since."""
+        before = run.last_finished_round
+        usage = None if before is None else before.usage
+        if before is None or usage is None or usage.estimated or not usage.input or run.last_round.compactions:
+            return self._estimate.of(self._messages)
+        with_reply = before.metadata.get(CONTEXT_TOKENS)
+        if not isinstance(with_reply, int):  # one call made it, as a rule
+            with_reply = usage.input + (usage.output or 0)
+        return with_reply + sum(map(tokens_of_message, self._messages[-1:]))
+
+    def estimated_tokens(self, request: Request) -> int:
+        """About how many tokens this last request is, as nobody has counted them."""
+        return tokens_of_request(request) if self.truncated_by else self._estimate.of(request.messages)
+
+    def prepared_of(self, place: int) -> int:
+        """How many prepared messages hold nothing but what is stored before this place."""
+        return bisect_left(self._origins, place)
+
+    def inherited(self, history: int) -> int:
+        """How many prepared messages hold nothing but the first ``history`` stored ones, those of the run before."""
+        place = self.prepared_of(history)
+        begins = self._origins[place : place + 1] == [history]  # else the prompt has joined the message before
+        return place if begins else max(0, place - 1)
+
+    def place_of(self, prepared: int) -> int:
+        """The place in the stored conversation of a prepared message."""
+        return self._origins[prepared] if prepared < len(self._origins) else self._taken
+
+    def _as_sent(self) -> tuple[list[Message], dict[Any, Any]]:
+        """The messages of the next request but for what is said in passing, and what was made of them before."""
+        items, kept = self._messages, self._kept
+        if self._open:  # somebody else's history: calls at its end, and no results
+            items, kept = [*items, answers(self._open, None)], {}
+        most = self._history.max_messages
+        self.truncated_by = 0
+        if most is not None and len(items) > most and (fewer := self._fewer(items, most)) is not None:
+            items, kept = fewer, {}
+        self._sent = max(self._sent, len(self._messages))
+        return items, kept
+
+    def _fewer(self, items: list[Message], most: int) -> list[Message] | None:
+        """The first message, a summary behind it, and the newest; None if that would break a pair of call and result."""
+        summary = items[1] if self.is_summary(items[1]) else None
+        plain = items if summary is None else [items[0], *items[2:]]
+        cut = truncated(plain, most if summary is None else max(2, most - 1))
+        if cut is plain or not are_whole(cut):
+            return None
+        self.truncated_by = len(plain) - len(cut)
+        return _alternating(cut, summary)
+
+    def is_summary(self, message: Message) -> bool:
+        """Whether it is the summary of the conversation, and nothing more."""
+        compacted = self._compacted
+        return compacted is not None and message.role == "assistant" and message.parts == (Text(compacted.text),)
+
+    def _leaves_out(self, message: Message, run: Run) -> bool:
+        """Whether these are words that workflow mode went on from, and that are not to be sent again."""
+        if message.role != "assistant" or message.calls:
+            return False
+        return run.open_round is not None and run.open_round.reason == "workflow_mode"
+
+    def _take(self, index: int, message: Message) -> None:
+        if message.role == "tool":
+            if self._history.result_characters is not None:
+                whole = message
+                message = truncate_results(whole, self._history.result_characters, can_read_on=bool(self._tools))
+                self._shortens = self._shortens or message is not whole
+            if self._history.failed_rounds_above is not None and _all_failed(message):
+                self._failed.append(index)
+        self._add(index, message)
+
+    def _add(self, index: int, message: Message) -> None:
+        """Prepare a stored message: without what is empty in it, and with an answer to each call before it.
+
+        Of replies in a row the calls are answered together, behind the last.
+        """
+        told = _without_empty(message)
+        if told is not message or not told.parts:
+            self._empty[index] = Message(message.role, tuple(filter(is_empty, message.parts))) if told.parts else message
+            if not told.parts:
+                return
+            message = told
+        if message.role != "assistant" and (self._open or message.role == "tool"):
+            message = answers(self._open, message)
+        if message.parts:
+            self._put(index, message)
+
+    def _put(self, index: int, message: Message) -> None:
+        by_model = message.role == "assistant"
+        messages = self._messages
+        if not messages or (messages[-1].role == "assistant") != by_model:
+            messages.append(message)
+            self._origins.append(index)
+        else:
+            if self._sent == len(messages):
+                # Requests already sent are views of this list: what they show must not change.
+                self._messages = messages = messages.copy()
+            message = messages[-1] = merged(messages[-1], message)
+        self._open = message.calls if by_model else ()
+
+    def _begin_anew(self, run: Run, compacted: Compacted) -> None:
+        """Prepare what was taken in already once more, now that a summary stands in the place of its middle."""
+        self._compacted = compacted
+        self._messages, self._origins, self._kept, self._sent, self._open = [], [], {}, 0, ()
+        self._estimate.keep(0)
+        taken = self._taken
+        self._failed = [index for index in self._failed if index >= compacted.kept]
+        self._take_again(run, 0, compacted.first)
+        if compacted.text:
+            after = run.messages[compacted.kept].role if compacted.kept < len(run.messages) else "user"
+            self._put(compacted.first, Message("user" if after == "assistant" else "assistant", (Text(compacted.text),)))
+        self._take_again(run, compacted.kept, taken)
+
+    def _take_again(self, run: Run, start: int, stop: int) -> None:
+        failed = self._failed.copy()
+        for index in range(start, stop):
+            if index not in self._left_out:
+                self._take(index, run.messages[index])
+        self._failed = failed
+
+    def _leave_out_failed(self, run: Run) -> None:
+        """Leave out rounds of which every call failed, calls and results, once the model has seen them."""
+        above = self._history.failed_rounds_above
+        seen = [index for index in self._failed if index < len(run.messages) - 1]
+        if above is None or not seen or len(run.messages) <= above:
+            return
+        for index in seen:
+            self._left_out[index - 1] = self._left_out[index] = "failed_round"
+            self._failed.remove(index)
+        self._rewind(run, seen[0] - 1)
+
+    def _rewind(self, run: Run, index: int) -> None:
+        """Prepare anew from this stored message on; what was sent before it stays as it is."""
+        place = max(0, self.prepared_of(index) - 1)  # it may have joined the message before
+        if self._compacted is not None and place <= 1:
+            self._begin_anew(run, self._compacted)
+            return
+        start = self._origins[place] if self._origins else 0
+        self._messages, self._origins = self._messages[:place], self._origins[:place]
+        self._kept = {form: made[:place] if isinstance(made, list) else made for form, made in self._kept.items()}
+        self._sent = min(self._sent, place)
+        self._estimate.keep(place)
+        self._open = self._messages[-1].calls if self._messages and self._messages[-1].role == "assistant" else ()
+        self._take_again(run, start, self._taken)
+
+
+def _with(last: Message, ephemeral_text: str) -> Message:
+    """The last message of a request, which is never the assistant's, with the reminder as a part of its own."""
+    return Message(last.role, (*last.parts, Text(system_reminder(ephemeral_text))))
+
+
+def _without_empty(message: Message) -> Message:
+    """What of it there is to send; the very message where that is all of it."""
+    for part in message.parts:  # in plain steps: this is done in every round
+        kind = type(part)
+        if kind is Thinking or (kind is Text and is_empty(part)):
+            break
+    else:
+        return message
+    parts = tuple([part for part in message.parts if not is_empty(part)])
+    if all(type(part) is Thinking for part in parts):  # thoughts that nothing follows are no message
+        parts = ()
+    return message if len(parts) == len(message.parts) else Message(message.role, parts)
+
+
+def _all_failed(message: Message) -> bool:
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    return bool(results) and all(result.is_error for result in results)
+
+
+def _alternating(messages: Sequence[Message], summary: Message | None) -> list[Message]:
+    """The messages, of which the second may have come to stand behind the first by leaving out what was between them, with the
+    summary of all before them, if there is one.
+    """
+    first, second, *rest = messages
+    if summary is not None and second.role != "assistant":
+        return [first, summary, second, *rest]
+    if summary is not None:
+        first = merged(first, Message("user", summary.parts))
+    return [first, second, *rest] if second.role == "assistant" else [merged(first, second), *rest]
+
+
+def is_empty(part: AnyPart) -> bool:
+    """Whether there is nothing in it to send; what a provider wants back is something."""
+    return type(part) is Text and not part.text.strip() and part.provider_metadata is None
+
+
+def merged(first: Message, second: Message) -> Message:
+    """Two messages of one side as one: all parts in order, texts that meet joined by a blank line."""
+    left, right = first.parts, second.parts
+    end, start = left[-1], right[0]
+    if type(end) is Text and type(start) is Text and not (end.provider_metadata or start.provider_metadata):
+        joint: tuple[AnyPart, ...] = (Text(f"{end.text}\n\n{start.text}"),)
+        left, right = left[:-1], joint + right[1:]
+    role = "tool" if "tool" in (first.role, second.role) else first.role
+    return Message(role, left + right)
+
+
+def ephemeral_text(run: Run) -> str:
+    """What the model is told for the open round only: guidance in the order it was given, then where the run stands."""
+    current = run.open_round
+    if current is None or not (current.guidance or current.note):
+        return ""
+    texts = [guidance.text for guidance in current.guidance]
+    return "\n\n".join([*texts, current.note] if current.note else texts)

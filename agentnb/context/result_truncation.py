@@ -1,0 +1,48 @@
+"""Large results of tools: whole in the log, shortened for the model, which can read on."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from agentnb.core.messages import AnyPart, Image, Message, Text, ToolResult
+from agentnb.tools.read_result import READ_TOOL
+
+HEAD, TAIL = 3_000, 1_000
+"""Characters of a long result that the model sees of its start and of its end, at most; of a low limit it is less."""
+
+
+def truncate_results(message: Message, most: int, *, can_read_on: bool = True) -> Message:
+    """The message with each of its results that has more than ``most`` characters cut to its start and its end.
+
+    The very message if there is none. ``can_read_on``: whether the model has the tool to read on with, and is told of it.
+    """
+    for part in message.parts:  # in plain steps: this is done in every round
+        if _is_long(part, most):
+            break
+    else:
+        return message
+    return Message(
+        message.role,
+        tuple([_truncated_result(part, most, can_read_on) if _is_long(part, most) else part for part in message.parts]),
+    )
+
+
+def _is_long(part: AnyPart, most: int) -> bool:
+    if type(part) is not ToolResult:
+        return False
+    length = 0
+    for one in part.parts:
+        if type(one) is Text:
+            length += len(one.text)
+    return length > most
+
+
+def _truncated_result(result: AnyPart, most: int, can_read_on: bool) -> ToolResult:
+    assert isinstance(result, ToolResult)
+    text = result.text
+    head, tail = min(HEAD, most // 2), min(TAIL, most // 8)
+    note = f"{len(text):,} characters, too long to be shown whole: characters 0 to {head:,} and the last {tail:,}."
+    if can_read_on:
+        note += f' Read on with {READ_TOOL}(handle="{result.call_id}", offset={head})'
+    shown = Text(f"{text[:head]}\n\n[{note}]\n\n{text[-tail:]}")
+    return replace(result, parts=(shown, *[one for one in result.parts if isinstance(one, Image)]))

@@ -1,0 +1,401 @@
+"""The words a run is told in, for text and HTML alike."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
+from agentnb.core.messages import ToolResult, encodable
+from agentnb.core.questions import choice_in_words, choices
+from agentnb.core.rounds import (
+    INTERRUPTED,
+    MAX_TOOL_CALLS,
+    MAX_TOOL_CALLS_PER_TURN,
+    CallRecord,
+    WorkflowRound,
+    is_blocked,
+)
+from agentnb.core.run import Run
+from agentnb.core.todos import TODO_TOOL, Todo, has_open, open_todos
+from agentnb.core.usage import Usage
+
+ENDS = {
+    "todo_intervention_exhausted": "it was told again and again to go on with its todos, and did not",
+    "workflow_mode_exhausted": "it was told again and again to go on, and only answered in words",
+    "blocked": "all todos that are open are blocked",
+    "refusal": "the model declined to answer",
+}
+"""Why a policy stopped a run, in words."""
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Terminal escapes and marks that turn the direction of text: nothing a model or tool says may steer a display."""
+
+CHIPS = {
+    "running": "Running",
+    "waiting_on_user": "Paused",
+    "completed": "Done",
+    "limited": "Limit reached",
+    "stopped": "Stopped",
+    "cancelled": "Cancelled",
+    "interrupted": "Interrupted",
+    "failed": "Failed",
+}
+OPTIONS = {
+    "max_rounds": "--max-rounds",
+    "max_tool_calls": "--max-tool-calls",
+    "max_seconds": "--max-seconds",
+    "max_tokens": "--max-tokens",
+    "budget": "--budget",
+}
+"""The option of a cell that sets a limit, by the name of the limit."""
+MAX_ROUNDS = 1_000
+"""More rounds no run may have."""
+COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "token"}
+"""What some limits count."""
+WHY_NOT_RUN = {
+    "consecutive": "the same call again and again",
+    "immediate_repeat": "the same call has just succeeded",
+    "frequency": "the same call too often",
+    "alternation": "the same two calls in turn",
+    "batch": "the same calls as in the replies before",
+    MAX_TOOL_CALLS: "the limit of tool calls was reached",
+    MAX_TOOL_CALLS_PER_TURN: "the limit of tool calls since you last spoke was reached",
+}
+"""Why a gate did not let a call run, by its rule."""
+MARKS = {"running": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
+MAX_TODOS = 40
+"""Todos of a list that are shown."""
+MAX_EXPLAINED = 300
+"""Characters of what a provider says about a refusal."""
+SHORT_ID = 8
+"""Characters from the end of an id that name a run well enough for ``%agent load`` and ``%agent recover``."""
+FIGURE_SPACE = "\N{FIGURE SPACE}"
+TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "blocked": "⊘"}
+
+
+def clean(text: str) -> str:
+    """The text without control characters; lines and tabs stay."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", encodable(text).replace("\r\n", "\n"))
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many characters, with the number of those left out."""
+    return text if len(text) <= most else f"{text[:most].rstrip()} … ({len(text) - most:,} more characters)"
+
+
+def first_line(text: str, most: int) -> str:
+    """Its first words, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
+def chip(run: Run, *, hears: bool = False) -> str:
+    """The state in a word or two; while a tool runs, its name. ``hears``: words of a reply are coming in."""
+    if run.status == "running" and run.open_round is not None:
+        return _doing(run, run.open_round, hears)
+    if run.status == "waiting_on_user" and run.waiting:
+        return "Waiting for you"
+    if leaves_todos(run):
+        return "Done, todos open"
+    if run.status == "limited" and run.limit is not None:
+        return f"Stopped {limit_told(run.limit)}"
+    return CHIPS[run.status] if run.rounds or run.status != "running" else "Starting"
+
+
+def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
+    open_calls = [record.call.name for record in current.records if record.result is None]
+    if open_calls:
+        return f"Executing {', '.join(dict.fromkeys(open_calls))}"
+    if is_compacting(current) and not isinstance(run.events[-1], RetryScheduled):
+        return f"Summing up {counted(_being_replaced(run), 'message')}"
+    return "Retrying" if current.retries and current.reply is None and not hears else "Thinking"
+
+
+def is_compacting(one: WorkflowRound) -> bool:
+    """Whether a summary of the conversation is being written in this round."""
+    return bool(one.compactions) and one.compactions[-1].compacted is None
+
+
+def _being_replaced(run: Run) -> int:
+    """How many messages the summary stands for that is being written."""
+    return next((event.messages for event in reversed(run.events) if isinstance(event, CompactionStarted)), 0)
+
+
+def question_lines(run: Run) -> list[str]:
+    """What the person is asked, with the answers to choose from; of a run whose process died, what it was asked then."""
+    asks = "It had asked" if run.status == "interrupted" else "It asks"
+    return [f"{asks}: {clean(one.message)}{_choices(one.schema)}" for one in run.waiting]
+
+
+def _choices(schema: dict[str, Any]) -> str:
+    listed = ", ".join(map(choice_in_words, choices(schema)))
+    return clean(f" ({first_line(listed, 200)})") if listed else ""
+
+
+def shown_answer(run: Run) -> str:
+    """Its answer; also that of a run that was asked for a last one at its limit. Empty if there is none."""
+    return run.text if run.is_answered else ""
+
+
+def as_left(run: Run) -> list[WorkflowRound]:
+    """Its rounds; calls that nobody answers any more, for the process died, are told as interrupted."""
+    rounds = list(run.rounds)
+    if run.status == "interrupted" and rounds:
+        whole = tuple([one for one in rounds[-1].compactions if one.compacted is not None])
+        records = tuple([_cut_off(record) for record in rounds[-1].records])
+        rounds[-1] = replace(rounds[-1], records=records, compactions=whole)
+    return rounds
+
+
+def _cut_off(record: CallRecord) -> CallRecord:
+    if record.result is not None:
+        return record
+    return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=INTERRUPTED))
+
+
+def leaves_todos(run: Run) -> bool:
+    """Whether it came to an end of its own with todos open."""
+    return run.status == "completed" and has_open(run.todos)
+
+
+def notes(run: Run) -> list[str]:
+    """What the person should know besides; the todos themselves stand in the list."""
+    return [clean(warning.partition(":\n")[0]) for warning in run.warnings]
+
+
+def told(run: Run) -> list[str]:
+    """The notes, and how it ended if it did not simply come to its end."""
+    return [note for note in (*notes(run), ending(run)) if note]
+
+
+def meta(run: Run) -> list[str]:
+    """What it took, a few words each."""
+    calls = sum(len(one.records) for one in run.rounds)
+    parts = [counted(count, noun) for count, noun in ((len(run.rounds), "round"), (calls, "tool call")) if count]
+    if failed := failures(run):
+        parts.append(f"{failed:,} failed")
+    if run.todos:
+        done = len(run.todos) - len(open_todos(run.todos))
+        parts.append(f"{done} of {counted(len(run.todos), 'todo')}")
+    if run.ended_at is not None:
+        parts.append(duration(run.seconds))
+    return [*parts, *used(run), clean(run.model)]
+
+
+def failures(run: Run) -> int:
+    """How many calls failed; those that the person's stop ended, or that were blocked, did not."""
+    return sum(state(record) == "failed" for one in run.rounds for record in one.records)
+
+
+def used(run: Run) -> list[str]:
+    """Tokens and money, as far as they are known, each with the limit that the run has for it."""
+    settings = run.settings
+    tokens = _tokens(run.usage, amount(settings.get("max_tokens")), grows=run.should_continue)
+    return [part for part in (tokens, _cost(run, amount(settings.get("budget")))) if part]
+
+
+def _tokens(usage: Usage, most: float | None, *, grows: bool) -> str:
+    count = (usage.input or 0) + (usage.output or 0)
+    about = "about " if usage.estimated else ""
+    if most is not None:
+        told = count_of(count, round(most))
+        return f"{about}{told if grows else told.lstrip(FIGURE_SPACE)} tokens"
+    return f"{about}{thousands(count)} tokens" if count else ""
+
+
+def _cost(run: Run, budget: float | None) -> str:
+    if budget is not None:
+        return f"{'at least ' if run.cost is None else ''}${run.spent:.4f} of {dollars(budget)}"
+    return f"${run.cost:.4f}" if run.cost else ""
+
+
+def count_of(count: int, most: int) -> str:
+    """`` 8.4k of 20k``: in the unit of the limit, and as wide whatever the count, for it grows while it is looked at."""
+    limit = thousands(most)
+    now = {"k": f"{count / 1_000:.1f}k", "M": f"{count / 1_000_000:.1f}M"}.get(limit[-1], str(count))
+    return f"{now.rjust(len(limit), FIGURE_SPACE)} of {limit.replace('.0', '')}"
+
+
+def dollars(value: float) -> str:
+    """``$0.50``, ``$5.00``, ``$0.0025``: two digits behind the point, or as many as it has."""
+    exact = f"{value:.6f}".rstrip("0")
+    return "$" + (exact if len(exact.partition(".")[2]) > 2 else f"{value:.2f}")
+
+
+def amount(value: Any) -> float | None:
+    """A limit among the settings of a log, if it is one."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+
+
+def counted(count: int, noun: str) -> str:
+    """``3 rounds``, ``1 round``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def times(count: int) -> str:
+    """``once``, ``twice``, ``3 times``."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def thousands(count: int) -> str:
+    """``812``, ``8.4k``, ``1.2M``."""
+    if count < 1_000:
+        return str(count)
+    return f"{count / 1_000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+
+
+def duration(seconds: float) -> str:
+    """``38 ms``, ``2.4 s``, ``3:07``."""
+    if seconds < 0.0005:
+        return "under 1 ms"
+    if seconds < 0.9995:
+        return f"{seconds * 1_000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f}:{seconds % 60:02.0f}"
+
+
+def arguments(record: CallRecord, most: int) -> str:
+    """The arguments of a call on one line: ``name=JSON``; of the todo tool what it is to do: ``update 1 completed``."""
+    if record.call.name == TODO_TOOL and (told := _todo_arguments(record.call.arguments)):
+        return first_line(clean(told), most)
+    given = record.call.arguments if isinstance(record.call.arguments, dict) else {"arguments": record.call.arguments}
+    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in given.items())
+    return first_line(clean(", ".join(pairs)), most)
+
+
+def _todo_arguments(given: Any) -> str:
+    """The operation and what it is about; empty where the arguments are none that the tool knows."""
+    if not isinstance(given, dict):
+        return ""
+    operation = given.get("operation")
+    updates = given.get("todoUpdates")
+    if operation == "update" and isinstance(updates, list) and all(isinstance(one, dict) for one in updates):
+        return "update " + ", ".join(f"{one.get('id')} {one.get('status', 'changed')}" for one in updates)
+    items = given.get({"write": "todoList", "add": "newTodos"}.get(str(operation), ""))
+    if isinstance(items, list):
+        return f"{operation} {counted(len(items), 'todo')}"
+    return "read" if operation == "read" else ""
+
+
+def state(record: CallRecord) -> str:
+    """running, ok, failed, blocked, stopped or interrupted."""
+    if record.result is None:
+        return "running"
+    code = record.result.error_code
+    if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN):
+        return "blocked"
+    if code in ("cancelled", INTERRUPTED):
+        return "stopped" if code == "cancelled" else "interrupted"
+    return "failed" if record.result.is_error else "ok"
+
+
+def outcome(record: CallRecord) -> str:
+    """How a call stands, as a mark and in words: ``✓ ok``, ``⊘ not run: the same call again and again``."""
+    kind = state(record)
+    if kind == "interrupted":
+        return f"{MARKS[kind]} interrupted: the process died"
+    if kind == "blocked":
+        return f"{MARKS[kind]} not run: {WHY_NOT_RUN.get(record.rule, 'it repeats itself')}"
+    code = record.result.error_code if record.result is not None and kind == "failed" else None
+    why = f": {clean(code).replace('_', ' ')}" if code not in (None, "tool_error") else ""
+    return f"{MARKS[kind]} {kind}{why}"
+
+
+class ShownTodos(NamedTuple):
+    """Of a list what is shown, and in words what stands before and after it; these are empty where nothing does."""
+
+    before: str
+    todos: tuple[Todo, ...]
+    after: str
+
+
+def shown_todos(todos: tuple[Todo, ...]) -> ShownTodos:
+    """Of a long list the part around what is being done."""
+    first = next((place for place, todo in enumerate(todos) if todo.status != "completed"), 0)
+    start = max(0, min(first - MAX_TODOS // 2, len(todos) - MAX_TODOS))
+    after = max(0, len(todos) - start - MAX_TODOS)
+    return ShownTodos(
+        f"{counted(start, 'todo')} before" if start else "",
+        todos[start : start + MAX_TODOS],
+        f"{counted(after, 'todo')} after" if after else "",
+    )
+
+
+def todo_lines(run: Run) -> list[str]:
+    """The list, a line each."""
+    before, shown, after = shown_todos(run.todos)
+    return [line for line in (before, *map(todo_line, shown), after) if line]
+
+
+def todo_line(todo: Todo) -> str:
+    """A todo with its mark: ``◐ 2 Describe the table, in-progress``."""
+    why = f" ({first_line(todo.blocked_reason, 100)})" if todo.status == "blocked" and todo.blocked_reason else ""
+    return clean(f"{TODO_MARKS.get(todo.status, '○')} {todo.id} {first_line(todo.title, 100)}, {todo.status}{why}")
+
+
+def ending(run: Run) -> str:
+    """What the person should know about how it ended, and what to type next; empty when it simply was done."""
+    if run.status == "limited" and run.limit is not None:
+        has = ", and answered with what it had" if shown_answer(run) else ". All that it did is kept"
+        return f"Stopped {limit_told(run.limit)}{_who_else(run)}{has}. {_how_to_go_on(run.limit)}"
+    if run.status == "failed":
+        return clean(str(run.error)) if run.error else "Failed"
+    if run.status == "cancelled":
+        return "Stopped by you. Everything it had is kept; go on with %%agent --continue"
+    if run.status == "interrupted":
+        return clean(f"Its process ended before the run did. What was logged is here; go on: %agent recover {short_id(run.id)}")
+    if run.status == "stopped":
+        return clean(f"Stopped: {_why_stopped(run)}. Go on with %%agent --continue")
+    return ""
+
+
+def limit_told(limit: LimitReached) -> str:
+    """Which limit, to stand behind a verb: ``after 50 rounds``, ``at its budget of $0.50``."""
+    name, value = limit.limit, limit.value
+    if name in COUNTED:
+        return f"after {counted(round(value), COUNTED[name])}"
+    if name == "max_tool_calls_per_turn":
+        return f"after {counted(round(value), 'tool call')} since you last spoke"
+    if name == "max_seconds":
+        return f"after {value:g} s" if value < 600 else f"after {value / 60:g} minutes"
+    if name == "budget":
+        return f"at its budget of {dollars(value)}"
+    if name == "session_budget":
+        return f"at the session's budget of {dollars(value)}"
+    return clean(f"at {first_line(name, 60)} = {value:g}")
+
+
+def _who_else(run: Run) -> str:
+    """That its budget was not spent by it alone, if so."""
+    limit = run.limit
+    shared = limit is not None and limit.limit == "budget" and run.spent < limit.value
+    return " (runs that its tools began were paid of it too)" if shared else ""
+
+
+def _how_to_go_on(limit: LimitReached) -> str:
+    """What to type, with twice as much of what ran out; calls since the person spoke are counted anew by themselves."""
+    more = f"{limit.value * 2:g}"
+    if limit.limit == "session_budget":
+        return f"Go on: %agent defaults session-budget={more}, then %%agent --continue"
+    may_be_more = limit.limit in OPTIONS and (limit.limit != "max_rounds" or limit.value * 2 <= MAX_ROUNDS)
+    raised = f" {OPTIONS[limit.limit]} {more}" if may_be_more else ""
+    return f"Go on: %%agent --continue{raised}"
+
+
+def short_id(run_id: str) -> str:
+    """The end of an id, by which commands know a run."""
+    return run_id[-SHORT_ID:]
+
+
+def _why_stopped(run: Run) -> str:
+    """In words, with what the provider says about it."""
+    if run.stop_reason == "loop_detected" and run.loops:
+        return run.loops[-1].sentence
+    why = ENDS.get(run.stop_reason or "") or str(run.stop_reason)
+    details = run.last_round.metadata.get("stop_details") if run.stop_reason == "refusal" and run.rounds else None
+    told = [details.get(key) for key in ("category", "explanation")] if isinstance(details, dict) else []
+    said = ": ".join(first_line(one, MAX_EXPLAINED).rstrip(".") for one in told if isinstance(one, str) and one.strip())
+    return f"{why} ({said})" if said else why

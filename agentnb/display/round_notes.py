@@ -1,0 +1,86 @@
+"""What happened beside the reply of a round, a line each: guidance, failed attempts, compaction, a process that died."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from agentnb.core.compaction import Compaction
+from agentnb.core.guidance import CELLS, INTERVENTION, TODO_LIST, Followed, Guidance
+from agentnb.core.rounds import Retry, WorkflowRound
+from agentnb.display.labels import amount, clean, counted, duration, first_line
+
+RECOVERED = "interrupted here: its process died, and another went on"
+SHORTEST = 0.05
+"""Seconds of a compaction that are told; one without a model takes none to speak of."""
+
+
+def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
+    """What was said in passing, and what came of it: ``guidance todos_text, level 2: not followed (no tool was called)``."""
+    level = f", level {guidance.level}" if guidance.level > 1 or guidance.cell == INTERVENTION else ""
+    what = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
+    if followed is None or guidance.cell == TODO_LIST:
+        return f"{what}{level}"
+    state = {True: "followed", False: "not followed", None: "not known whether followed"}[followed.followed]
+    return f"{what}{level}: {state} ({followed.why})"
+
+
+class RoundNote(NamedTuple):
+    """One thing that happened beside the reply of a round, for display."""
+
+    text: str
+    at_once: bool
+    """Whether it should be seen without looking for it: interventions, what was not followed, failed attempts."""
+    wrong: bool
+
+
+def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -> list[RoundNote]:
+    """A line for each thing that was said to the model for this round, and for whatever else came before its reply.
+
+    ``settings``: those of the run, which say how long its conversation may be.
+    """
+    verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
+    lines = []
+    for guidance, verdict in zip(one.guidance, verdicts, strict=True):
+        ignored = verdict is not None and verdict.followed is False
+        at_once = ignored or guidance.cell not in (*CELLS, TODO_LIST)
+        lines.append(RoundNote(clean(guidance_line(guidance, verdict)), at_once, ignored))
+    if one.recovered:
+        lines.append(RoundNote(RECOVERED, at_once=True, wrong=False))
+    lines += [RoundNote(compaction_line(each, settings), at_once=True, wrong=bool(each.problem)) for each in one.compactions]
+    lines += [RoundNote(retry_line(retry), at_once=True, wrong=True) for retry in one.retries]
+    return lines
+
+
+def compaction_line(one: Compaction, settings: Mapping[str, Any] | None = None) -> str:
+    """``24 messages summed up, because the conversation filled 80 % of the context window · $0.0031 · 4.2 s``."""
+    why = _why_compacted(one, settings or {})
+    if one.compacted is None:
+        return f"summing up, because {why}"
+    messages = counted(one.compacted.count, "message")
+    if one.problem or not one.compacted.text:
+        problem = first_line(clean(one.problem or "there is none"), 300)
+        return f"{messages} left out without a summary, because {why}: {problem}"
+    cost = [f"${one.usage.cost:.4f}"] if one.usage.cost else []
+    took = [duration(one.seconds)] if one.seconds >= SHORTEST else []
+    return " · ".join([f"{messages} summed up, because {why}", *cost, *took])
+
+
+def _why_compacted(one: Compaction, settings: Mapping[str, Any]) -> str:
+    history = settings.get("history")
+    logged = history if isinstance(history, dict) else {}
+    if one.why == "overflow":
+        return "the provider refused the conversation as too long"
+    if one.why == "messages":
+        above = amount(logged.get("compact_above"))
+        return f"the conversation had {f'more than {above:,g}' if above else 'too many'} messages"
+    share = amount(logged.get("share"))
+    return f"the conversation filled {f'{share * 100:.0f} %' if share else 'its share'} of the context window"
+
+
+def retry_line(retry: Retry) -> str:
+    """An attempt to call the model that failed: ``attempt 1 failed, the next after 4.2 s: anthropic: too many requests``."""
+    reason = first_line(clean(retry.reason), 300)
+    if retry.attempt == 0:
+        return f"waited {duration(retry.seconds)}: {reason}"
+    return f"attempt {retry.attempt} failed, the next after {duration(retry.seconds)}: {reason}"

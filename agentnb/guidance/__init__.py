@@ -1,0 +1,20 @@
+"""Guidance: sets of words, and who says them when."""
+
+from agentnb.guidance.guides import AlreadySaid, FailedTools, FourCells, Guide, TodoNews, intervention, workflow_reminder
+from agentnb.guidance.reminder import system_reminder
+from agentnb.guidance.sets import BUILT_IN, GuidanceSet, built_in, find_set
+
+__all__ = [
+    "AlreadySaid",
+    "BUILT_IN",
+    "FailedTools",
+    "FourCells",
+    "GuidanceSet",
+    "Guide",
+    "TodoNews",
+    "built_in",
+    "find_set",
+    "intervention",
+    "system_reminder",
+    "workflow_reminder",
+]

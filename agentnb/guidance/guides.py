@@ -1,0 +1,137 @@
+"""Guides: what is said to the model before a round. Each is a function of the run so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agentnb.core.guidance import (
+    ALREADY_SAID,
+    FAILURE_LOOP,
+    INTERVENTION,
+    TODO_LIST,
+    TOOL_FAILED,
+    WORKFLOW,
+    Guidance,
+)
+from agentnb.core.run import Run
+from agentnb.core.todos import has_open
+from agentnb.guidance.parts import LEVELS, NOTE, PLANNING, STRONGER, TOOL_FAILED_AGAIN
+from agentnb.guidance.sets import GuidanceSet
+from agentnb.guidance.template import failed_rounds, failed_tools, rendered
+
+Guide: TypeAlias = Callable[[Run], "Guidance | None"]
+"""Asked when a round has begun; what all guides say becomes one reminder, in their order."""
+
+IGNORED_A_LEVEL = 2
+"""Times in a row that guidance must be ignored before it becomes stronger."""
+
+
+HALF_SAID = frozenset({"reply_cut", "pause_turn"})
+"""Reasons of a round in which the model goes on with words that were cut off: nothing should come between."""
+
+
+def cell_of(run: Run) -> str:
+    """Which of the four cells the run is in: are todos open, and did the round before use tools?"""
+    todos = has_open(run.todos)
+    if run.last_round_had_tool_results:
+        return "todos_tools" if todos else "tools"
+    return "todos_text" if todos else "text"
+
+
+@dataclass(frozen=True, slots=True)
+class FourCells:
+    """The matrix: in every round but the first, the text of the cell the run is in.
+
+    Not in the first, where it would tell a model that has done nothing yet that it used no tools; nor without tools.
+    """
+
+    words: GuidanceSet
+
+    def __call__(self, run: Run) -> Guidance | None:
+        """The text of the cell, as strong as it has become; nothing where the model is to go on in the middle of a sentence."""
+        current = run.last_round
+        if not current.index or not run.tools or current.reason in HALF_SAID:
+            return None
+        cell = cell_of(run)
+        text = self.words.parts[cell]
+        if not text:
+            return None
+        level = min(1 + run.counters.ignored // IGNORED_A_LEVEL, len(LEVELS))
+        if level > 1:
+            text = f"{self.words.parts[STRONGER[level - 2]]}\n\n{text}".strip()
+        return _said(self.words, cell, text, level, current.reason, run)
+
+
+@dataclass(frozen=True, slots=True)
+class TodoNews:
+    """Shows the model the todo list when others have changed it, or hung it before the run, and the model has not seen that."""
+
+    words: GuidanceSet
+
+    def __call__(self, run: Run) -> Guidance | None:
+        """The list as it is."""
+        if not run.has_unseen_todos or not self.words.parts[TODO_LIST]:
+            return None
+        trigger = "changed by others" if run.last_round.index else "there at the start"
+        return _said(self.words, TODO_LIST, self.words.parts[TODO_LIST], 1, trigger, run)
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadySaid:
+    """Tells the model that its last answer has been given before."""
+
+    words: GuidanceSet
+
+    def __call__(self, run: Run) -> Guidance | None:
+        """Says so if the round before repeats one of the last answers."""
+        last = run.last_finished_round
+        if last is None or last.said_before is None or not self.words.parts[ALREADY_SAID]:
+            return None
+        return _said(self.words, ALREADY_SAID, self.words.parts[ALREADY_SAID], 1, f"repeats rounds[{last.said_before}]", run)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTools:
+    """After a round in which a tool failed: the first time what to do about it, later in brief, in a failure loop strongly."""
+
+    words: GuidanceSet
+
+    def __call__(self, run: Run) -> Guidance | None:
+        """The words of `tool_failed`, `tool_failed_again` or `failure_loop`; nothing to an agent without tools."""
+        failures = run.counters.failures
+        if not failures.tools or not run.tools:
+            return None
+        if failures.looping:
+            how = f"in {failed_rounds(run)} rounds in a row"
+            return self._words(FAILURE_LOOP, FAILURE_LOOP, len(LEVELS), how, run)
+        if failures.rounds > 1:
+            return self._words(TOOL_FAILED, TOOL_FAILED_AGAIN, 1, "again", run)
+        return self._words(TOOL_FAILED, TOOL_FAILED, 1, "for the first time", run)
+
+    def _words(self, cell: str, part: str, level: int, how: str, run: Run) -> Guidance | None:
+        text = self.words.parts[part]
+        return _said(self.words, cell, text, level, f"{failed_tools(run)} failed {how}", run) if text else None
+
+
+def intervention(words: GuidanceSet, run: Run, trigger: str, level: int) -> tuple[Guidance, ...]:
+    """What an intervention of this level says; nothing if the set has no words for it."""
+    level = min(level, len(LEVELS))
+    text = words.parts[LEVELS[level - 1] if has_open(run.todos) else PLANNING]
+    return (_said(words, INTERVENTION, text, level, trigger, run),) if text else ()
+
+
+def workflow_reminder(words: GuidanceSet, run: Run) -> tuple[Guidance, ...]:
+    """What workflow mode says to go on; nothing if the set has no words for it."""
+    text = words.parts[WORKFLOW]
+    return (_said(words, WORKFLOW, text, 1, "workflow_mode", run),) if text else ()
+
+
+def where_it_stands(words: GuidanceSet, run: Run) -> str:
+    """The line with every request: which round this is, of how many."""
+    return rendered(words.parts[NOTE], run)
+
+
+def _said(words: GuidanceSet, cell: str, text: str, level: int, trigger: str, run: Run) -> Guidance:
+    return Guidance(words.name, cell, rendered(text, run), level, trigger, words.version)

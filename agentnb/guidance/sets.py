@@ -1,0 +1,117 @@
+"""Guidance sets: named collections of texts that people write, vary and compare."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from agentnb.core.messages import encodable
+from agentnb.errors import SettingsError, near
+from agentnb.guidance.parts import PARTS, part_name, read_parts
+from agentnb.guidance.prompts import prompt
+from agentnb.guidance.template import check_variables
+
+MATRIX = "matrix"
+OFF = "off"
+BUILT_IN = (MATRIX, OFF)
+"""The names of the sets that agentnb brings along."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuidanceSet:
+    """A name and a text for each part: the four cells, three levels of intervention, and what else is said.
+
+    ``parts``: the texts by name; a part that is missing is the built-in one's, an empty one says nothing.
+    ``version`` is a hash of the whole content: equal texts have equal versions, whatever the name.
+    Raises a `SettingsError` for a part or a variable there is not.
+
+        GuidanceSet("brief", {"todos_text": "Do {{ next_todo }} now: call a tool."})
+    """
+
+    name: str
+    parts: Mapping[str, str]
+    version: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or len(self.name.split()) != 1 or not self.name.isprintable():
+            raise SettingsError(f"{self.name!r} cannot be the name of a guidance set", "Give it one word")
+        if not isinstance(self.parts, Mapping):
+            raise SettingsError(f"parts={self.parts!r} is no dict", f'Write {{"{PARTS[0]}": "..."}}')
+        if self.parts and self.name in BUILT_IN:
+            raise SettingsError(f"{self.name} is a set that agentnb brings along", "Give yours another name")
+        own: dict[str, str] = {}
+        for name, text in self.parts.items():
+            if part_name(name) in own:
+                raise SettingsError(f"The part {part_name(name)} stands there twice", "Keep one of them")
+            own[part_name(name)] = _checked(name, text)
+        parts = dict.fromkeys(PARTS, "") if self.name == OFF else {**_matrix_parts(), **own}
+        content = json.dumps([parts[name] for name in PARTS])
+        object.__setattr__(self, "parts", MappingProxyType({name: parts[name] for name in PARTS}))
+        object.__setattr__(self, "version", hashlib.sha256(content.encode()).hexdigest()[:10])
+
+    @classmethod
+    def from_markdown(cls, name: str, body: str) -> GuidanceSet:
+        """A set from Markdown: a heading a part; without headings the text stands for all four cells."""
+        return cls(name, read_parts(body))
+
+    def markdown(self) -> str:
+        """The whole set as Markdown, a heading a part.
+
+        `from_markdown` reads it, unless a part holds a heading of the highest level, or a fence that does not end.
+        """
+        return "\n\n".join(f"# {name}\n\n{text}".rstrip() for name, text in self.parts.items())
+
+    def own_parts(self) -> list[str]:
+        """The parts that differ from the built-in set's."""
+        return [name for name, text in self.parts.items() if text != _matrix_parts()[name]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = {} if self.name in BUILT_IN else dict(self.parts)
+        return GuidanceSet, (self.name, own)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.version))
+
+    def __repr__(self) -> str:
+        return f"<GuidanceSet {self.name}, version {self.version}>"
+
+
+def _checked(name: str, text: object) -> str:
+    if not isinstance(text, str):
+        raise SettingsError(f"The part {name} is {text!r}, and no text")
+    check_variables(text)
+    return encodable(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+
+
+@cache
+def _matrix_parts() -> dict[str, str]:
+    return {name: prompt(f"{MATRIX}/{name}") for name in PARTS}
+
+
+@cache
+def built_in(name: str) -> GuidanceSet:
+    """The built-in set of this name."""
+    return GuidanceSet(name, {})
+
+
+def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | None = None) -> GuidanceSet:
+    """The set of this name, of ``known`` or built in; a set is handed back. `SettingsError` with the names most like it."""
+    if isinstance(guidance, GuidanceSet):
+        return guidance
+    if not isinstance(guidance, str):
+        raise SettingsError(f"guidance={guidance!r} is no guidance set", f'Give a name such as "{MATRIX}", or a GuidanceSet')
+    found = (known or {}).get(guidance)
+    if found is not None:
+        return found
+    if guidance in BUILT_IN:
+        return built_in(guidance)
+    raise SettingsError(
+        f"There is no guidance set {guidance!r}",
+        f"{near(guidance, [*BUILT_IN, *(known or {})])} In a notebook %%guidance {guidance} writes one for cells; "
+        f"with -o {guidance} also for Agent(guidance={guidance}), which takes the object",
+    )

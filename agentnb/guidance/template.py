@@ -1,0 +1,104 @@
+"""Variables in the text of guidance: ``{{ next_todo }}`` and the like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from agentnb.core.run import Run
+from agentnb.core.todos import headed, listed, next_todo, on_one_line, open_todos
+from agentnb.errors import SettingsError, near
+
+NO_TODO = "(no todo is open)"
+"""What stands in the place of a todo where there is none."""
+NO_TOOL = "(no tool failed)"
+"""What stands in the place of a tool where none failed."""
+NO_NAME = "a tool without a name"
+MAX_TOOLS = 5
+"""Failed tools that are named."""
+LONGEST_NAME = 64
+"""Characters of a tool's name: the model itself makes up those of tools that there are not."""
+MAX_LISTED = 20
+"""Open todos that are told in full."""
+_FIELD = re.compile(r"\{\{ ([A-Za-z_]\w*) \}\}")
+_NEARLY = re.compile(r"(\{\{ *([A-Za-z_]\w*) *\}*)")
+"""What somebody may have meant as a variable."""
+
+
+def _next(run: Run) -> str:
+    todo = next_todo(run.todos)
+    return (
+        NO_TODO
+        if todo is None
+        else f'todo {todo.id}, "{on_one_line(todo.title)}"' + (f": {on_one_line(todo.description)}" if todo.description else "")
+    )
+
+
+def _open(run: Run) -> str:
+    return listed(open_todos(run.todos), MAX_LISTED) or NO_TODO
+
+
+def _completing_call(run: Run) -> str:
+    todo = next_todo(run.todos)
+    if todo is None:
+        return NO_TODO
+    number = todo.id
+    return f'todo_operations {{"operation": "update", "todoUpdates": [{{"id": {number}, "status": "completed"}}]}}'
+
+
+def _concerned(run: Run) -> tuple[str, ...]:
+    """Those in a failure loop, else all that failed in the round before."""
+    failures = run.counters.failures
+    return failures.looping or failures.tools
+
+
+def failed_tools(run: Run) -> str:
+    """The names of the tools that guidance about failures is about."""
+    names = [on_one_line(name)[:LONGEST_NAME] or NO_NAME for name in _concerned(run)]
+    more = [f"{len(names) - MAX_TOOLS} more"] if len(names) > MAX_TOOLS else []
+    *first, last = [*names[:MAX_TOOLS], *more] or [NO_TOOL]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def failed_rounds(run: Run) -> str:
+    """In how many rounds in a row all of these failed."""
+    rows = run.counters.failures.in_a_row
+    return str(min([rows.get(name, 0) for name in _concerned(run)], default=0))
+
+
+VARIABLES: dict[str, Callable[[Run], str]] = {
+    "round": lambda run: str(run.round_number),
+    "max_rounds": lambda run: str(run.max_rounds or "?"),
+    "open_todos": _open,
+    "todos": lambda run: headed(run.todos) or NO_TODO,
+    "next_todo": _next,
+    "completing_call": _completing_call,
+    "ignored": lambda run: str(run.counters.ignored),
+    "failed_tools": failed_tools,
+    "failed_rounds": failed_rounds,
+}
+"""What may stand in the text of a guidance set, and what it is replaced by. ``round`` counts from 1."""
+
+
+def check_variables(template: str) -> None:
+    """`SettingsError` if the text names a variable there is not."""
+    for name in _FIELD.findall(template):
+        if name not in VARIABLES:
+            raise SettingsError(f"{{{{ {name} }}}} is no variable of guidance", near(name, VARIABLES, most=2))
+    for written, name in _NEARLY.findall(template):
+        if name in VARIABLES and not _FIELD.fullmatch(written):
+            raise SettingsError(f"{written} is not replaced by anything", f"Write {{{{ {name} }}}}, exactly so")
+
+
+@lru_cache(maxsize=256)
+def _parsed(template: str) -> tuple[str, tuple[Callable[[Run], str], ...]]:
+    """The text as a format for ``%``, and what goes into it."""
+    pieces = _FIELD.split(template)
+    return "%s".join(piece.replace("%", "%%") for piece in pieces[::2]), tuple(VARIABLES[name] for name in pieces[1::2])
+
+
+def rendered(template: str, run: Run) -> str:
+    """The text with its variables put in. What was put in is not looked at again."""
+    text, values = _parsed(template)
+    return text % tuple([value(run) for value in values]) if values else template

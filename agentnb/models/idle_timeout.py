@@ -1,0 +1,67 @@
+"""A limit of silence that signs of life do not break: the reply has to come on, not only its connection to stay open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+OF_A_REPLY = ("message_", "content_block_", "response.")
+"""How the events of a reply are called, where they have names."""
+SIGNS_OF_LIFE = frozenset({"response.in_progress", "response.queued"})
+"""Those among them that say nothing but that the server is there."""
+ENDED: Any = object()
+
+
+class IdleTimeout(Exception):
+    """For so many seconds nothing of the reply has come, whatever else the server sent."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"nothing of the reply for {seconds:g} s")
+        self.seconds = seconds
+
+
+async def until_idle(chunks: AsyncGenerator[Any], seconds: float) -> AsyncGenerator[Any]:
+    """The chunks; raises `IdleTimeout` when none of the reply has come for so many seconds of waiting.
+
+    What is done with a chunk does not count. Comments, which the libraries pass over, make no chunk, and break no silence.
+    """
+    clock, left = asyncio.get_running_loop().time, seconds
+    while True:
+        asked = clock()
+        try:
+            async with asyncio.timeout(left) as limit:
+                chunk = await anext(chunks, ENDED)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise IdleTimeout(seconds) from None
+        if chunk is ENDED:
+            return
+        left = seconds if is_of_the_reply(chunk) else left - (clock() - asked)
+        if left <= 0:
+            raise IdleTimeout(seconds)
+        yield chunk
+
+
+def is_of_the_reply(chunk: Any) -> bool:
+    """Whether something of the reply is in this chunk: words, thinking, arguments of a call, its beginning or its end."""
+    if not isinstance(chunk, dict):
+        return False
+    if isinstance(choices := chunk.get("choices"), list):
+        return any(_says_more(choice) for choice in choices)
+    kind = chunk.get("type")
+    if not isinstance(kind, str) or not kind.startswith(OF_A_REPLY) or kind in SIGNS_OF_LIFE:
+        return False
+    return "delta" not in chunk or _says(chunk["delta"])
+
+
+def _says_more(choice: Any) -> bool:
+    return isinstance(choice, dict) and (bool(choice.get("finish_reason")) or _says(choice.get("delta")))
+
+
+def _says(delta: Any) -> bool:
+    """Whether there is anything in it beside what names it: some servers send empty ones to keep a connection open."""
+    if isinstance(delta, dict):
+        return any(value for name, value in delta.items() if name not in ("type", "role"))
+    return bool(delta)

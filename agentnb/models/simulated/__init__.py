@@ -1,0 +1,1 @@
+"""``simulated:PERSONA``: a plan follower without a language model."""

@@ -1,0 +1,115 @@
+"""What the simulated model does wrong: each fault, where it can show, puts another move in the place of the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentnb.core.messages import ToolCall
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.models.simulated.observation import Observation
+from agentnb.models.simulated.plan_parser import short_title
+from agentnb.models.simulated.planner import READ, Move, last_words, step_move, todo_call
+
+TALK = (
+    "Next comes {what}; I am going to get to it in a moment.",
+    "Let me first explain how I would approach {what}, so that it is clear.",
+    "My plan is to take up {what} now, and then to go on from there.",
+    "It makes sense to deal with {what} before anything else happens.",
+    "What remains is above all {what}, which should not take very long.",
+    "I have been thinking about {what}: a straightforward matter, all in all.",
+    "So now I will do {what}, exactly as you have asked me to.",
+    "Before the rest, there is {what} to be looked after, and I shall do that.",
+    "Good, everything is prepared, and {what} can begin as soon as we like.",
+    "You will have {what} from me shortly; here is what I intend.",
+    "The obvious way forward is {what}, and that is the way I mean to go.",
+    "Allow me to announce {what}: that is what I am turning to at this point.",
+)
+"""What it says instead of doing it. So many that none comes back among the last five answers."""
+PLANS = (
+    "Before I go on I want to think {what} through once more from the start.",
+    "Let me look over the whole plan again; {what} deserves some thought.",
+    "I wonder whether {what} is described well enough, so I plan it anew.",
+    "The order of things might still be better: where does {what} belong?",
+    "A good plan saves work later. Once again, then: how to go about {what}?",
+    "I weigh what could go wrong with {what} before anything is touched.",
+)
+"""What it says where it has no tool to plan with."""
+THINK = "think"
+
+
+def _forget(observation: Observation, right: Move) -> Move | None:
+    """Goes on, or answers, as if what it finished needed no mark."""
+    if right.kind == "step" and observation.next_step is not None:
+        wrong = step_move(observation, observation.next_step, "none")
+        return wrong if wrong != right else None
+    return _answer(observation) if right.kind in ("close", "review") else None
+
+
+def _chat(observation: Observation, right: Move) -> Move | None:
+    """Says what it will do."""
+    if right.kind not in ("step", "close", "review"):
+        return None
+    return Move("talk", TALK[observation.turn % len(TALK)].format(what=_what(observation)))
+
+
+def _loop(observation: Observation, right: Move) -> Move | None:
+    """Makes the calls of its last step again."""
+    if right.kind not in ("step", "close", "answer") or not observation.made:
+        return None
+    place = observation.made[-1]
+    step = observation.steps[place]
+    return Move("again", f"Step {place + 1} of {len(observation.steps)} once more: {step.title}.", step.calls)
+
+
+def _plan(observation: Observation, right: Move) -> Move | None:
+    """Plans again, with whatever it was given to plan with."""
+    if right.kind not in ("step", "close", "review"):
+        return None
+    calls = _planning_calls(observation)
+    text = PLANS[observation.turn % len(PLANS)].format(what=_what(observation))
+    return Move("planning", text, (calls[observation.turn % len(calls)],) if calls else ())
+
+
+def _stop(observation: Observation, right: Move) -> Move | None:
+    """Answers although something is left to do."""
+    started = right.kind == "step" and bool(observation.made)
+    return _answer(observation) if started or right.kind == "review" else None
+
+
+COMMIT: dict[str, Callable[[Observation, Move], Move | None]] = {
+    "forget": _forget,
+    "chat": _chat,
+    "loop": _loop,
+    "plan": _plan,
+    "stop": _stop,
+}
+"""By the name of the fault: what it makes of the right move, or None where it cannot show."""
+
+
+def _answer(observation: Observation) -> Move:
+    return Move("answer", last_words(observation))
+
+
+def _what(observation: Observation) -> str:
+    """What it should be doing."""
+    place = observation.next_step
+    if place is None:
+        return "the end of the list"
+    return f"step {place + 1} of {len(observation.steps)} ({short_title(observation.steps[place].title)})"
+
+
+def _planning_calls(observation: Observation) -> list[ToolCall]:
+    calls = []
+    if observation.has_todos:
+        calls.append(READ)
+    place = observation.next_step if observation.next_step is not None else (observation.made[-1] if observation.made else None)
+    if place is not None and place in observation.own:
+        entry = {"id": observation.own[place].id, "description": f"To be thought through, version {observation.turn}"}
+        calls.append(todo_call("update", todoUpdates=[entry]))
+    calls += [ToolCall(THINK, _a_thought(tool, observation)) for tool in observation.tools if tool.name == THINK]
+    return calls
+
+
+def _a_thought(tool: ToolSpec, observation: Observation) -> dict[str, str]:
+    names = [*tool.input_schema.get("required", ()), *tool.input_schema.get("properties", {})]
+    return {name: f"How should I begin with {_what(observation)}? Thought {observation.turn}." for name in names[:1]}

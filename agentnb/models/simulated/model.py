@@ -1,0 +1,110 @@
+"""A model without a language model: it follows the list in the prompt, so that everything else can be seen working.
+
+``simulated:disciplined`` reads what a model reads. It takes the newest message with a Markdown list, takes its items down
+as todos if it was given a tool for that, makes for one item a round the calls that stand there in backticks (Python calls
+with literal arguments, of tools it was given), and at the end answers with what they returned. Without a list it says what
+it is. The other personas do the same and fail in documented ways (docs/personas.md). Its tokens are estimates, its cost is 0.
+``?delay=0.02`` makes it speak one word every 0.02 seconds, ``?seed=3`` draws other faults, ``?price=3/15`` makes it cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.events import TextDelta
+from agentnb.core.messages import Message, Text
+from agentnb.core.request import Request
+from agentnb.core.usage import Usage
+from agentnb.errors import UnknownModel
+from agentnb.models.capabilities import NO_LANGUAGE_MODEL, Capabilities
+from agentnb.models.estimate import about
+from agentnb.models.model import Reply, StreamItem
+from agentnb.models.prices import Price
+from agentnb.models.simulated.faults import COMMIT
+from agentnb.models.simulated.observation import Observation
+from agentnb.models.simulated.personas import FREE, USUAL_HEED, Character, character, checked_options, query_of, says
+from agentnb.models.simulated.planner import Move, next_move
+
+
+class SimulatedModel:
+    """A plan-follower.
+
+    ``delay``: seconds between two words. ``seed``: which draws it makes. ``heed``: the probability that it does the right thing
+    after all when the reminder asks for it. ``p``: the probability of its fault, a reply; ``mixed``, which has all faults, has
+    ``forget``, ``chat``, ``loop``, ``plan`` and ``stop`` instead. ``price``: what its estimated tokens cost, so that budgets
+    can be seen at work; `FREE`, ``Price.parse("3/15")``. Raises `UnknownModel` for a persona or a value there is not.
+    """
+
+    def __init__(
+        self,
+        persona: str = "disciplined",
+        *,
+        delay: float = 0.0,
+        seed: int = 0,
+        heed: float = USUAL_HEED,
+        p: float | None = None,
+        price: Price = FREE,
+        **faults: float,
+    ) -> None:
+        if not isinstance(price, Price):
+            raise UnknownModel(f"price={price!r} of simulated:{persona} is no price", 'Write price=Price.parse("3/15")')
+        own = faults if p is None else {"p": p, **faults}
+        self._options = checked_options(persona, {"seed": seed, "heed": heed, **own, "delay": delay})
+        self._character = character(persona, self._options)
+        self.persona = persona
+        self.delay = delay
+        self.price = price
+
+    @property
+    def name(self) -> str:
+        """``simulated:PERSONA``, with the options that are not the usual."""
+        query = query_of(self.persona, self._options, self.price)
+        return f"simulated:{self.persona}" + (f"?{query}" if query else "")
+
+    def capabilities(self) -> Capabilities:
+        """It writes no summaries, and costs what it says."""
+        return NO_LANGUAGE_MODEL
+
+    def used_until_cut(self, request: Request, heard: Message) -> Usage:
+        """About what a call used of whose reply this came."""
+        used = about(request, heard)
+        return replace(used, cost=self.price.cost(used))
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """The next step of the plan in the request, or the answer after the last."""
+        move, metadata = _decide(self._character, Observation(request))
+        message = Message("assistant", (Text(move.text), *move.calls))
+        for word in re.findall(r"\S+\s*|\s+", message.text):
+            if self.delay:
+                await asyncio.sleep(self.delay)
+            yield TextDelta(word)
+        usage = self.used_until_cut(request, message)
+        yield Reply(message, usage, stop_reason="tool_use" if message.calls else "end_turn", metadata=metadata)
+
+
+def _decide(who: Character, observation: Observation) -> tuple[Move, dict[str, Any]]:
+    """What it does, and, where a fault came up that can show here, how that was decided."""
+    right = next_move(observation)
+    drawn = who.drawn(observation.turn)
+    wrong = COMMIT[drawn.fault.option](observation, right) if drawn else None
+    if drawn is None or wrong is None:
+        return right, {}
+    asked = says(observation.reminder, drawn.fault.heeds)
+    heed = who.drawn_to_heed(drawn.fault, observation.turn)
+    heeded = heed < who.heed if asked else None
+    if heeded and drawn.fault.option == "forget":
+        right = next_move(observation, "all")
+    metadata = {
+        "persona": who.persona,
+        "fault": drawn.fault.option,
+        "asked": asked,
+        "heeded": heeded,
+        "draw": round(drawn.draw, 4),
+        "heed": round(heed, 4),
+    }
+    return right if heeded else wrong, metadata

@@ -1,0 +1,197 @@
+"""What the simulated model sees in a request. It has no memory: its place in the plan is what the messages say it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from agentnb.core.messages import Message, Text, ToolCall, ToolResult
+from agentnb.core.request import Request
+from agentnb.core.rounds import DUPLICATE
+from agentnb.core.todos import PLANNING_TOOLS, TODO_TOOL
+from agentnb.models.simulated.plan_parser import Entry, PlanItem, calls_of, left_out, read_listing, read_plan, short_title
+
+ANSWERED = re.compile(r"Done\b|The list has ")
+"""How its answers begin, so that it knows them again."""
+_STEP = re.compile(r"Step (\d+) of \d+: (.*)\.\Z", re.DOTALL)
+_TODO = re.compile(r"Todo (\d+): ")
+_REMINDER = re.compile(r"\s*<system-reminder>(.*)</system-reminder>\s*", re.DOTALL)
+_MAKES_LIST = ("write", "add")
+
+
+class Step(NamedTuple):
+    """An item of the plan with something to do in it."""
+
+    title: str
+    calls: tuple[ToolCall, ...]
+
+
+class Observation:
+    """A request, as a plan-follower reads it."""
+
+    def __init__(self, request: Request) -> None:
+        self.tools = request.tools
+        self.messages, ephemeral_text = _without_reminder(request.messages)
+        self.reminder = ephemeral_text.lower()
+        self._told = read_listing(ephemeral_text)
+        """The list as the reminder shows it, if it does."""
+        self.turn = sum(message.role == "assistant" for message in self.messages)
+        """Replies so far."""
+        self.plan, self.since = _since_plan(self.messages)
+        """The newest list that somebody wrote, and what was said after it."""
+        self.steps = _steps(self.plan, self.tools)
+        names = {tool.name for tool in self.tools}
+        self.has_todos = TODO_TOOL in names
+        self.keeps_list = self.has_todos and not any(call.name == TODO_TOOL for step in self.steps for call in step.calls)
+        """Whether it takes its steps down as todos: not if the plan itself says what to do with them."""
+
+    @cached_property
+    def odd(self) -> list[str]:
+        """What stands in the plan like a call, and is none."""
+        return [code for item in self.plan for code in left_out(item, self.tools)]
+
+    @cached_property
+    def made(self) -> list[int]:
+        """The steps whose calls it has made, by place from 0."""
+        numbers = {int(found[1]) - 1 for message in self.since if message.calls and (found := _STEP.match(message.text))}
+        return sorted(number for number in numbers if number < len(self.steps))
+
+    @cached_property
+    def next_step(self) -> int | None:
+        """The first step after the last it made; one that the list says is completed is passed over."""
+        first = self.made[-1] + 1 if self.made else 0
+        return next((place for place in range(first, len(self.steps)) if not self._is_completed(place)), None)
+
+    @cached_property
+    def answered(self) -> bool:
+        """Whether it has answered since its last step."""
+        for message in reversed(self.since):
+            if message.role == "assistant":
+                if not message.calls and ANSWERED.match(message.text):
+                    return True
+                if _STEP.match(message.text):
+                    return False
+        return False
+
+    # The list
+
+    @cached_property
+    def board(self) -> tuple[Entry, ...]:
+        """The list as it saw it last, in this conversation."""
+        return self._told or _newest_listing(self.messages) or ()
+
+    @cached_property
+    def fresh_board(self) -> tuple[Entry, ...] | None:
+        """The list as it saw it since it last said something without a call, if it did."""
+        return self._told or _newest_listing(self.since_words)
+
+    @cached_property
+    def since_words(self) -> list[Message]:
+        """What came after its last words without a call."""
+        for index in range(len(self.messages) - 1, -1, -1):
+            if self.messages[index].role == "assistant" and not self.messages[index].calls:
+                return self.messages[index + 1 :]
+        return self.messages
+
+    @cached_property
+    def own(self) -> dict[int, Entry]:
+        """What became of its steps on the list, by place of the step. The last of equal titles are its own."""
+        if not self.attempts_at_list:
+            return {}
+        left = list(self.board)
+        own: dict[int, Entry] = {}
+        for place in range(len(self.steps) - 1, -1, -1):
+            title = short_title(self.steps[place].title)
+            at = next((at for at in range(len(left) - 1, -1, -1) if left[at].has_title(title)), None)
+            if at is not None:
+                own[place] = left.pop(at)
+        return own
+
+    @cached_property
+    def attempts_at_list(self) -> int:
+        """How often it tried to take down its steps."""
+        asked = [call for message in self.since for call in message.calls if call.name == TODO_TOOL]
+        return sum(isinstance(call.arguments, dict) and call.arguments.get("operation") in _MAKES_LIST for call in asked)
+
+    @property
+    def list_due(self) -> bool:
+        """Whether its steps are still to be taken down. It tries twice."""
+        return self.keeps_list and bool(self.steps) and not self.own and not self.made and self.attempts_at_list < 2
+
+    @cached_property
+    def unmarked(self) -> list[Entry]:
+        """Todos of steps it has made that are not completed, in the order of the steps."""
+        return [self.own[place] for place in self.made if place in self.own and self.own[place].is_open]
+
+    @cached_property
+    def titles_done(self) -> set[str]:
+        """The titles of all steps it has made in this conversation, of earlier plans too."""
+        said = (_STEP.match(message.text) for message in self.messages if message.calls)
+        return {short_title(found[2]) for found in said if found}
+
+    @cached_property
+    def todos_worked_on(self) -> set[int]:
+        """Todos of others whose calls it made since it last said something without a call."""
+        said = (_TODO.match(message.text) for message in self.since_words if message.calls)
+        return {int(found[1]) for found in said if found}
+
+    def has_asked(self, call: ToolCall) -> bool:
+        """Whether it made this very call since it last said something without one."""
+        return any(call.name == one.name and call.arguments == one.arguments for m in self.since_words for one in m.calls)
+
+    @cached_property
+    def results(self) -> list[ToolResult]:
+        """What the calls of its steps returned."""
+        working = {call.name for step in self.steps for call in step.calls}
+        return [
+            result
+            for result in _results(self.since)
+            if (result.name in working or result.name not in PLANNING_TOOLS) and result.error_code != DUPLICATE
+        ]
+
+    def _is_completed(self, place: int) -> bool:
+        return place in self.own and not self.own[place].is_open
+
+
+def _without_reminder(messages: Sequence[Message]) -> tuple[list[Message], str]:
+    """The conversation, and what is said in passing at its end."""
+    if not messages:
+        return [], ""
+    last = messages[-1]
+    found = {
+        index: m[1] for index, part in enumerate(last.parts) if type(part) is Text and (m := _REMINDER.fullmatch(part.text))
+    }
+    kept = tuple(part for index, part in enumerate(last.parts) if index not in found)
+    return [*messages[:-1], Message(last.role, kept)], "\n".join(found.values())
+
+
+def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list[Message]]:
+    """The plan it works on is the newest message of others that holds a list: words without one change no plan."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.role != "assistant" and (text := message.text) and (plan := read_plan(text)):
+            return plan, list(messages[index + 1 :])
+    return (), list(messages)
+
+
+def _steps(plan: Iterable[PlanItem], tools: Sequence[object]) -> list[Step]:
+    found = ((item.title.rstrip("."), tuple(calls_of(item, tools))) for item in plan)  # type: ignore[arg-type]
+    return [Step(title, calls) for title, calls in found if calls]
+
+
+def _results(messages: Iterable[Message]) -> Iterator[ToolResult]:
+    for message in messages:
+        for part in message.parts:
+            if type(part) is ToolResult:
+                yield part
+
+
+def _newest_listing(messages: Iterable[Message]) -> tuple[Entry, ...] | None:
+    # What a blocked repetition shows is how the list was the time before.
+    told = [one for one in _results(messages) if one.name == TODO_TOOL and one.error_code != DUPLICATE]
+    for result in reversed(told):
+        if (entries := read_listing(result.text)) is not None:
+            return entries
+    return None

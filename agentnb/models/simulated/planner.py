@@ -1,0 +1,189 @@
+"""What the simulated model does next when it does everything right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from agentnb.core.messages import ToolCall, ToolResult
+from agentnb.core.todos import TODO_TOOL
+from agentnb.models.simulated.observation import Observation
+from agentnb.models.simulated.personas import OPEN_TODOS, says
+from agentnb.models.simulated.plan_parser import Entry, calls_of, short_title
+
+MAX_OF_A_RESULT = 400
+"""Characters of a result that it repeats in its answer."""
+COMPLETE = "[WORKFLOW_COMPLETE]"
+"""What it writes below an answer when the reminder speaks of it."""
+READ = ToolCall(TODO_TOOL, {"operation": "read"})
+NO_CALL = "it holds no call in backticks of a tool that I was given"
+
+Kind: TypeAlias = Literal["list", "step", "close", "review", "answer", "introduction", "talk", "again", "planning"]
+Marks: TypeAlias = Literal["none", "last", "all"]
+"""Which todos of finished steps it marks completed before the next step."""
+
+
+class Move(NamedTuple):
+    """What it says and calls in one reply."""
+
+    kind: Kind
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+
+
+def next_move(observation: Observation, marks: Marks = "last") -> Move:
+    """What is to be done now, given what it sees."""
+    if observation.list_due:
+        return _list(observation)
+    if observation.next_step is not None:
+        return step_move(observation, observation.next_step, marks)
+    if observation.plan and not observation.answered:
+        return _close(observation) or Move("answer", last_words(observation))
+    if observation.has_todos and (
+        observation.unmarked or _list_seen(observation) is not None or says(observation.reminder, OPEN_TODOS)
+    ):
+        return _review(observation)
+    if COMPLETE.lower() in observation.reminder:
+        return Move("answer", last_words(observation))
+    return Move("introduction", _introduction(observation))
+
+
+def step_move(observation: Observation, place: int, marks: Marks) -> Move:
+    """The calls of one step, behind one update that says so."""
+    step = observation.steps[place]
+    finished = {"none": [], "last": _of_last_step(observation), "all": observation.unmarked}[marks]
+    entries = [(entry, "completed") for entry in finished]
+    if place in observation.own:
+        entries.append((observation.own[place], "in-progress"))
+    updates = (_update(entries),) if entries else ()
+    return Move("step", f"Step {place + 1} of {len(observation.steps)}: {step.title}.", (*updates, *step.calls))
+
+
+def todo_call(operation: str, **what: Any) -> ToolCall:
+    """A call of the tool that keeps the list."""
+    return ToolCall(TODO_TOOL, {"operation": operation, **what})
+
+
+def last_words(observation: Observation) -> str:
+    """The answer; a short one if it has answered before and nothing has been done since."""
+    if observation.plan and not observation.steps and not observation.odd:
+        items = "1 item" if len(observation.plan) == 1 else f"{len(observation.plan)} items"
+        text = f"The list has {items}, and none of them holds a call in backticks of a tool that I was given."
+    elif not observation.steps and not observation.odd:
+        text = "Done: there is no list to follow."
+    elif observation.answered:
+        text = f"Done: {_counted(len(observation.made), 'step')}, as I said."
+    else:
+        text = _answer(len(observation.made), observation.results, observation.odd)
+    return f"{text}\n\n{COMPLETE}" if COMPLETE.lower() in observation.reminder else text
+
+
+def _of_last_step(observation: Observation) -> list[Entry]:
+    last = observation.own.get(observation.made[-1]) if observation.made else None
+    return [last] if last is not None and last.is_open else []
+
+
+def _list(observation: Observation) -> Move:
+    """Take down the steps: behind what is on the list already, if anything is."""
+    titles = [short_title(step.title) for step in observation.steps]
+    text = f"First I write down what there is to do, {_counted(len(titles), 'step')}."
+    if observation.board or observation.attempts_at_list:
+        return Move("list", text, (todo_call("add", newTodos=[{"title": title} for title in titles]),))
+    todos = [{"id": index + 1, "title": title, "status": "not-started"} for index, title in enumerate(titles)]
+    return Move("list", text, (todo_call("write", todoList=todos),))
+
+
+def _close(observation: Observation) -> Move | None:
+    calls = _closing(observation.unmarked)
+    if not calls or observation.has_asked(calls[-1]):
+        return None
+    return Move("close", "Every step is done, and I mark what is not marked yet.", calls)
+
+
+def _review(observation: Observation) -> Move:
+    """After the answer something is still open: close what it knows of, otherwise read the list, and go on from there."""
+    seen = _list_seen(observation)
+    if seen is None and not observation.unmarked:
+        return Move("review", "I read the list again to see what is left.", (READ,))
+    left = [entry for entry in (observation.unmarked if seen is None else seen) if entry.is_open]
+    finished = [entry for entry in left if _is_finished(observation, entry)]
+    others = [entry for entry in left if entry not in finished and entry.status != "blocked"]
+    able = [entry for entry in others if calls_of(entry.as_item(), observation.tools)]
+    more = [(entry, "blocked") for entry in others if entry not in able]
+    begun = [(entry, "in-progress") for entry in able[:1] if entry.status != "in-progress"]
+    marks = _closing(finished, [*more, *begun])
+    work = [call for entry in able[:1] for call in calls_of(entry.as_item(), observation.tools)]
+    if work or (marks and not observation.has_asked(marks[-1])):
+        text = f"Todo {able[0].id}: {short_title(able[0].words)}" if able else "I close what is still open on the list."
+        return Move("review", text, (*marks, *work))
+    return Move("answer", _after_review(observation, left))
+
+
+def _list_seen(observation: Observation) -> tuple[Entry, ...] | None:
+    """The list as it is since its last words; as it was before if it has asked to read it and was not let."""
+    return observation.board if observation.fresh_board is None and observation.has_asked(READ) else observation.fresh_board
+
+
+def _is_finished(observation: Observation, entry: Entry) -> bool:
+    """Whether it did the work of this todo."""
+    mine = {one.id for one in observation.unmarked}
+    return entry.id in mine | observation.todos_worked_on or any(entry.has_title(title) for title in observation.titles_done)
+
+
+def _after_review(observation: Observation, left: Sequence[Entry]) -> str:
+    if not left:
+        return last_words(observation) if observation.made else "Done: nothing is left on the list."
+    numbers = ", ".join(str(entry.id) for entry in left)
+    return f"Done, but for {'todo' if len(left) == 1 else 'todos'} {numbers}: what is blocked is not mine to do."
+
+
+def _closing(finished: Sequence[Entry], more: Iterable[tuple[Entry, str]] = ()) -> tuple[ToolCall, ...]:
+    """Mark what is finished completed, in progress first where it was not, and the others as they say."""
+    started = [(entry, "in-progress") for entry in finished if entry.status != "in-progress"]
+    closed = [*((entry, "completed") for entry in finished), *more]
+    return tuple(_update(entries) for entries in (started, closed) if entries)
+
+
+def _update(entries: Iterable[tuple[Entry, str]]) -> ToolCall:
+    return todo_call("update", todoUpdates=[_entry(entry.id, status) for entry, status in entries])
+
+
+def _entry(number: int, status: str) -> dict[str, Any]:
+    reason = {"blockedReason": NO_CALL} if status == "blocked" else {}
+    return {"id": number, "status": status, **reason}
+
+
+def _introduction(observation: Observation) -> str:
+    tools = ", ".join(f"`{tool.name}`" for tool in observation.tools) or "none"
+    return (
+        "I am agentnb's simulated model: no language model, and nothing leaves this machine. "
+        "I follow a list: write one item a step, with the call in backticks and literal arguments, such as "
+        '- Load the table with `load("data.csv")`. '
+        f"Tools I was given: {tools}. "
+        "For a language model type in a key, such as %agent key anthropic, and name the model: %%agent -m anthropic:NAME. "
+        "A server on your own machine needs none: %%agent -m ollama:NAME."
+    )
+
+
+def _answer(steps: int, results: Sequence[ToolResult], odd: Sequence[str]) -> str:
+    lines = [f"Done: {_counted(steps, 'step')}, {_counted(len(results), 'tool call')}."]
+    lines += [f"{result.name}{' failed' if result.is_error else ''}:{_shown(_short(result))}" for result in results]
+    lines += [f"Left out: {code} is no call with literal arguments that its tool has" for code in odd]
+    return "\n\n".join(lines)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _shown(text: str) -> str:
+    """Behind the name of its tool, as Markdown: what has lines of its own keeps them."""
+    if "\n" not in text:
+        return f" {text}"
+    fence = "```" if "```" not in text else "~~~~~~"
+    return f"\n\n{fence}\n{text}\n{fence}"
+
+
+def _short(result: ToolResult) -> str:
+    text = result.text.strip()
+    return text if len(text) <= MAX_OF_A_RESULT else text[:MAX_OF_A_RESULT].rstrip() + " …"

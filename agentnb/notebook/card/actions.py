@@ -1,0 +1,93 @@
+"""What a person can do in a card, by the name of the message that says so.
+
+Each takes the run and the message, does it, and gives the HTML that was asked for, if any. Those that are not `AT_ONCE` may
+take a moment, and are not done on the thread that hears; `DRAWN` grow with the history, and do not hold up the run either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from agentnb.context.request_history import sent_request
+from agentnb.core.run import Run
+from agentnb.display.markup import NOTHING, Html
+from agentnb.display.request_view import request_view_html
+from agentnb.display.tool_card import tool_body_html
+from agentnb.notebook.commands.todos import changeable
+from agentnb.notebook.panel.worker import Worker
+from agentnb.runtime.live import LiveRun
+
+Message = dict[str, Any]
+
+
+def _tick(live: LiveRun, message: Message) -> None:
+    board, number = changeable(live.board), int(message["key"])
+    done = any(todo.id == number and todo.status == "completed" for todo in board)
+    (board.reopen if done else board.complete)(number)
+
+
+def _move(live: LiveRun, message: Message) -> None:
+    before = message.get("before")
+    changeable(live.board).move(int(message["key"]), before=None if before is None else int(before))
+
+
+def _saw(live: LiveRun, message: Message) -> Html:
+    """What the model saw in a round."""
+    return request_view_html(sent_request(live.run, int(message["round"])), whole=True)
+
+
+def _all(live: LiveRun, message: Message) -> Html:
+    """All of a result that was shown in part."""
+    record = _record(live.run, str(message["call"]))
+    return NOTHING if record is None else tool_body_html(record, whole=True)
+
+
+def _record(run: Run, call_id: str) -> Any:
+    return next((record for one in reversed(run.rounds) for record in one.records if record.call.id == call_id), None)
+
+
+def _choose(live: LiveRun, message: Message) -> None:
+    live.answer(msgspec.json.decode(str(message["value"])), str(message["key"]))
+
+
+def _no_answer(do: Callable[[LiveRun, Message], Any]) -> Callable[[LiveRun, Message], None]:
+    """For what gives something back that is no HTML for the card."""
+
+    def done(live: LiveRun, message: Message) -> None:
+        do(live, message)
+
+    return done
+
+
+AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
+    "stop": lambda live, message: live.stop("the Stop button"),
+    "pause": lambda live, message: live.pause(),
+    "resume": lambda live, message: live.resume(),
+    "say": lambda live, message: live.say(str(message["text"])),
+    "choose": _choose,
+    "answer": lambda live, message: live.answer_in_words(str(message["text"]), str(message["key"])),
+    "decline": lambda live, message: live.decline(question_id=str(message["key"])),
+}
+"""What only sets an event."""
+NOTES = {"pause": "It pauses before its next round", "say": "The model reads it in its next round"}
+"""What the person should know of what cannot be seen at once."""
+DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all}
+"""What is drawn when it is asked for. A run may be read on any thread: its lists only grow."""
+ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
+    **AT_ONCE,
+    **DRAWN,
+    "tick": _tick,
+    "move": _move,
+    "add": _no_answer(lambda live, message: changeable(live.board).add(str(message["text"]))),
+    "remove": _no_answer(lambda live, message: changeable(live.board).remove(int(message["key"]))),
+}
+
+
+@cache
+def drawing() -> Worker:
+    """The one thread on which cards draw what is `DRAWN`."""
+    return Worker("agentnb-cards")

@@ -1,0 +1,59 @@
+"""What can be chosen for a run, by the names that people type: models, tools, guidance sets."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agentnb.display.labels import clean, first_line
+from agentnb.errors import SettingsError
+from agentnb.guidance import BUILT_IN, GuidanceSet
+from agentnb.models.registry import is_model
+from agentnb.models.registry import names as model_names
+from agentnb.notebook.names import tool_names
+from agentnb.session.choice import can_be_made, choose_model
+from agentnb.session.session import Session
+
+MAX_USED = 5
+"""Models that were used last and are offered first."""
+
+
+def offers(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
+    """Names to choose from, and what each field stands for when it is left as it is; ``used``: models of the last runs."""
+    known = dict(variables)  # a cell that runs meanwhile may add some
+    return {
+        "models": models_to_offer(session, known, used),
+        "model": _without_choice(session),
+        "tools": [{"name": name, "about": _about(known[name])} for name in tool_names(known)],
+        "guidance": guidance_to_offer(session, known),
+        "default_guidance": session.defaults["guidance"],
+    }
+
+
+def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> list[str]:
+    """Those used last, the default, variables that hold one, and the personas."""
+    last = [name for name in dict.fromkeys(used) if can_be_made(name)][:MAX_USED]
+    own = [name for name, value in variables.items() if is_model(value) and not name.startswith("_")]
+    return list(dict.fromkeys([*last, *filter(None, [session.defaults["model"]]), *own, *model_names()]))
+
+
+def guidance_to_offer(session: Session, variables: Mapping[str, Any]) -> list[str]:
+    """Those built in, written in cells, and held by variables."""
+    own = [name for name, value in variables.items() if isinstance(value, GuidanceSet) and not name.startswith("_")]
+    return list(dict.fromkeys([*BUILT_IN, *session.sets, *own]))
+
+
+def _without_choice(session: Session) -> str:
+    """The model that answers when none is named; empty if one has to be."""
+    try:
+        return choose_model(session.defaults["model"])[0]
+    except SettingsError:
+        return ""
+
+
+def _about(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "a list: " + first_line(", ".join(getattr(one, "__name__", type(one).__name__) for one in value), 160)
+    doc = inspect.getdoc(value) or ""
+    return first_line(clean(doc.partition("\n")[0]), 200)

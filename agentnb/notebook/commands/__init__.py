@@ -1,0 +1,195 @@
+"""The commands of ``%agent``: one function each, joined by a dict."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from agentnb import settings
+from agentnb.core.run import Run
+from agentnb.errors import SettingsError, near
+from agentnb.notebook.commands.answer import answered
+from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
+from agentnb.notebook.commands.history import show_history
+from agentnb.notebook.commands.keys import key_lines, key_verdict
+from agentnb.notebook.commands.models import model_lines, provider_models
+from agentnb.notebook.commands.recover import recover_run
+from agentnb.notebook.commands.status import default_lines, status_lines
+from agentnb.notebook.commands.todos import change_todos, todo_text
+from agentnb.notebook.dry import tool_text
+from agentnb.notebook.names import find_tools, tool_names
+from agentnb.runtime.live import LiveRun
+from agentnb.session.session import Session
+from agentnb.tools.function import FunctionTool, as_tool
+
+
+def command(session: Session, shell: InteractiveShell, line: str) -> Any:
+    """Do what the line says; `SettingsError`, with the commands most like it, if that is none."""
+    name, _, rest = line.strip().partition(" ")
+    if name in ("", "help"):
+        print("\n".join(f"%agent {known:<9} {(do.__doc__ or '').splitlines()[0]}" for known, do in COMMANDS.items()))
+        return None
+    if name in LATER:
+        raise SettingsError(f"%agent {name} is not in this version of agentnb yet")
+    if name not in COMMANDS:
+        shown = "like this" if settings.looks_like_a_key(name) else f"%agent {name}"
+        raise SettingsError(
+            f"There is no command {shown}", f"{near(name, COMMANDS)} A task goes into a cell that begins with %%agent"
+        )
+    if name not in VERBATIM:
+        rest = shell.var_expand(rest)
+    return COMMANDS[name](session, shell, rest.strip())
+
+
+def status(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """What is running, or how the last run ended"""
+    print("\n".join(status_lines(session)))
+
+
+def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[ID]: end the newest run, or that one; what it has is kept"""
+    live = _running(session, rest)
+    live.stop()
+    print(f"Stopping run {live.run_id}")
+
+
+def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[ID]: hold the newest run, or that one, before its next round"""
+    live = _running(session, rest)
+    live.pause()
+    print(f"Run {live.run_id} pauses before its next round. %agent resume lets it go on")
+
+
+def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[ID]: let a paused run go on"""
+    live = _running(session, rest)
+    live.resume()
+    print(f"Run {live.run_id} goes on")
+
+
+def say(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """TEXT: tell the running agent something; it reads it in its next round"""
+    live = session.current()
+    if not rest:
+        raise SettingsError("There is nothing to say", "Write: %agent say TEXT")
+    live.say(rest)
+    print(f"Run {live.run_id} reads it in its next round")
+
+
+def answer(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """TEXT | --decline: answer the question that a run waits with, in words, a choice, yes or no, or JSON"""
+    print(answered(session, rest))
+
+
+def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[add TITLE | start, done, open, remove ID | block ID WHY | move ID [before ID]]: the todo list of the newest run"""
+    board = session.board()
+    if rest:
+        change_todos(board, rest)
+    print(todo_text(board))
+
+
+def guidance(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[NAME [PART]]: the guidance sets; with a name, all that set says, or one part of it"""
+    name, _, part = rest.partition(" ")
+    print(set_text(find_guidance(name, session, shell.user_ns), part) if rest else "\n".join(set_lines(session)))
+
+
+def models(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[PROVIDER]: the kinds of models there are, and which keys; with a provider, what it lists"""
+    print("\n".join(provider_models(rest) if rest else model_lines()))
+
+
+def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[NAME ...]: the functions a model could be given; with names, how the model will see them"""
+    if not rest:
+        found = tool_names(shell.user_ns)
+        print("\n".join(found) if found else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
+        return
+    for value in find_tools(_words(rest), shell.user_ns):
+        tool = as_tool(value)
+        print(tool_text(tool.spec))
+        gaps = tool.signature.gaps if isinstance(tool, FunctionTool) else ()
+        print("\n".join(f"Missing: {gap}" for gap in gaps) if gaps else "The docstring says all a model needs.")
+
+
+def key(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[NAME [--keyring | --forget]]: the keys there are; with a name, ask for that key without showing it"""
+    print(key_verdict(rest.split()) if rest else "\n".join(key_lines()))
+
+
+def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[KEY=VALUE ...]: what cells get that do not say otherwise; alone it shows all"""
+    changed = []
+    for word in _words(rest):
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
+        session.set_default(key, value)
+        changed.append(key)
+    print("\n".join(default_lines(session, changed or session.defaults)))
+
+
+def history(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[N] [WORD ...]: the runs in the store, newest first; with words, those with all of them in status, model or prompt"""
+    show_history(session, shell, _words(rest))
+
+
+def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
+    """ID: put a run of the store in `run`; --continue goes on with it"""
+    if not rest:
+        raise SettingsError("Which run?", "Name one: %agent load ID; %agent history lists them")
+    run = session.load(rest)
+    shell.user_ns["run"] = run
+    return run
+
+
+def recover(session: Session, shell: InteractiveShell, rest: str) -> Any:
+    """[ID] [-m MODEL] [-t TOOL ...] [-g GUIDANCE] [-o NAME]: go on with a run whose process died, the newest or that one"""
+    return recover_run(session, shell, rest)
+
+
+def _words(rest: str) -> list[str]:
+    try:
+        return shlex.split(rest)
+    except ValueError as error:
+        raise SettingsError(f"{error} in: {rest}", "Close it, or leave it out") from error
+
+
+def _running(session: Session, part_of_id: str) -> LiveRun:
+    """The newest run that is going on, or the one of this id."""
+    if not part_of_id:
+        return session.current()
+    found = [live for live in session.running() if part_of_id in live.run_id]
+    if len(found) != 1:
+        ids = ", ".join(live.run_id for live in session.running())
+        raise SettingsError(
+            f"{len(found)} runs that go on match {part_of_id!r}", f"Running: {ids}" if ids else "Nothing is running"
+        )
+    return found[0]
+
+
+COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
+    "status": status,
+    "stop": stop,
+    "pause": pause,
+    "resume": resume,
+    "say": say,
+    "answer": answer,
+    "todos": todos,
+    "guidance": guidance,
+    "models": models,
+    "tools": tools,
+    "key": key,
+    "defaults": defaults,
+    "history": history,
+    "load": load,
+    "recover": recover,
+}
+VERBATIM = frozenset({"say", "answer", "todos", "key"})
+"""Commands whose words are the person's own: ``{x}`` and ``$x`` in them are not replaced by variables."""
+LATER = frozenset({"mcp"})
+"""Commands that the documentation promises for a later version."""

@@ -1,0 +1,43 @@
+"""Guidance sets as cells and commands write and show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentnb.display.labels import clean
+from agentnb.guidance import BUILT_IN, GuidanceSet
+from agentnb.guidance.parts import part_name
+from agentnb.session.session import Session
+
+
+def find_guidance(name: str, session: Session, variables: Mapping[str, Any]) -> GuidanceSet:
+    """The set that a cell wrote under this name, the one in the variable of this name, or a built-in one."""
+    value = variables.get(name)
+    return value if isinstance(value, GuidanceSet) and name not in session.sets else session.find_set(name)
+
+
+def written(made: GuidanceSet) -> str:
+    """What a cell says that wrote a set."""
+    own = ", ".join(made.own_parts()) or "nothing"
+    what = f"Guidance set {made.name}, version {made.version}. Its own: {own}. The rest is as in matrix."
+    return f"{what} Use it: %%agent -g {made.name}"
+
+
+def set_lines(session: Session) -> list[str]:
+    """One line for each set there is."""
+    sets = [*(session.find_set(name) for name in BUILT_IN), *session.sets.values()]
+    return [f"{one.name:<16} version {one.version}  {_about(one)}" for one in sets]
+
+
+def set_text(one: GuidanceSet, part: str = "") -> str:
+    """The whole set, as the Markdown that would write it; or one part of it."""
+    if part:
+        return clean(one.parts[part_name(part)])
+    return clean(f"{one.name}, version {one.version}\n\n{one.markdown()}")
+
+
+def _about(one: GuidanceSet) -> str:
+    if one.name in BUILT_IN:
+        return {"matrix": "built in: the four cells and their interventions", "off": "built in: says nothing"}[one.name]
+    return f"its own: {', '.join(one.own_parts()) or 'nothing'}"

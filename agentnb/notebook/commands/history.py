@@ -1,0 +1,66 @@
+"""``%agent history``: the runs of the store, as a list in which each opens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from IPython.display import display
+
+from agentnb.display.compact import compact_html
+from agentnb.display.history import history_html, history_text, matches
+from agentnb.display.labels import counted
+from agentnb.display.markup import Html, words
+from agentnb.errors import AgentnbError, SettingsError
+from agentnb.session.session import Session
+from agentnb.traces.summaries import RunSummary
+
+SHOWN = 20
+MOST = 200
+"""Runs in one list, however many are asked for."""
+KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted", "running"]
+"""Words that tab completion offers."""
+
+
+def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
+    """The newest runs in which all of the ``wanted`` words occur; a number that stands first says how many."""
+    most = SHOWN
+    if wanted and wanted[0].isdecimal():
+        most, wanted = min(int(wanted[0]), MOST), wanted[1:]
+    if not most:
+        raise SettingsError("A list of no runs shows nothing", f"Write a number from 1 to {MOST}: %agent history 50")
+    found = list(islice((one for one in as_known_here(session) if matches(one, wanted)), most))
+    told = _told(session, found, wanted, most)
+    text = history_text(found, told)
+    if getattr(shell, "kernel", None) is None:
+        print(text)
+        return
+    html = history_html(found, told, lambda run_id: _opened(session, run_id))
+    display({"text/plain": text, "text/html": html}, raw=True)
+
+
+def as_known_here(session: Session) -> Iterator[RunSummary]:
+    """What the store says of each run; one that goes on in this kernel is running, wherever its log stands."""
+    going_on = {live.run_id for live in session.running()}
+    for one in session.store.each_summary():
+        yield one._replace(status="running") if one.id in going_on else one
+
+
+def _told(session: Session, found: list[RunSummary], wanted: list[str], most: int) -> str:
+    count = len(session.store.ids())
+    where = f"{counted(count, 'run')} in {session.store.shown_folder}"
+    newest = "" if len(found) < most or count <= most else f", the newest {most}"
+    if wanted:
+        newest = f"{newest or f', {len(found)}'} with {' and '.join(wanted)}"
+    interrupted = any(one.status == "interrupted" for one in found)
+    return f"{where}{newest}{'. Go on with one that was interrupted: %agent recover ID' if interrupted else ''}"
+
+
+def _opened(session: Session, run_id: str) -> Html:
+    """The run, or why it cannot be shown: one torn log must not take the list away."""
+    live = next((live for live in session.running() if live.run_id == run_id), None)
+    try:
+        return compact_html(live.run if live is not None else session.store.load(run_id))
+    except AgentnbError as error:
+        return words(str(error), 1_000)

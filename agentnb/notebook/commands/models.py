@@ -1,0 +1,49 @@
+"""``%agent models``: the kinds of models there are, and what a provider lists."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+from agentnb import settings
+from agentnb.display.labels import clean
+from agentnb.errors import UnknownModel, near
+from agentnb.models.options import read_options
+from agentnb.models.registry import REMOTE, endpoint_of
+from agentnb.models.registry import names as model_names
+from agentnb.models.remote import models_of
+from agentnb.runtime.threads import LoopThread
+
+SECONDS = "20"
+"""How long to wait for a list, unless told otherwise."""
+
+
+def model_lines() -> list[str]:
+    """A line for each kind of model."""
+    ready = [f"{one.name}:NAME".ljust(24) + _ready(one.name, one.needs_key) for one in REMOTE.values()]
+    hint = "%agent models PROVIDER asks a provider for its names, such as %agent models ollama"
+    return [*model_names(), *ready, hint]
+
+
+def provider_models(line: str) -> list[str]:
+    """The names that a provider lists, ready to be typed: ``anthropic``, or ``compatible?url=http://localhost:8000/v1``."""
+    name, _, query = line.partition("?")
+    name = name.rstrip(":")
+    if name not in REMOTE:
+        raise UnknownModel(f"There is no provider {name!r} that could list its models", near(name, REMOTE))
+    provider, given = REMOTE[name], parse_qsl(query)
+    options = read_options(name, [*given, *([] if "timeout" in dict(given) else [("timeout", SECONDS)])], provider.options)
+    endpoint = endpoint_of(provider, options)
+    thread = LoopThread()
+    try:
+        found = thread.submit(lambda: models_of(provider, endpoint)).result()
+    finally:
+        thread.close()
+    behind = f"?{query}" if query else ""
+    return [clean(f"{name}:{one}{behind}") for one in found] or [f"{name}: lists no models"]
+
+
+def _ready(name: str, needs_key: bool) -> str:
+    if needs_key:
+        return "there is a key" if settings.has_key(name) else f"no key known yet: %agent key {name}"
+    url = settings.base_url(name) or REMOTE[name].url
+    return f"at {url}" if url else "at ?url=http://... (or AGENTNB_COMPATIBLE_URL)"

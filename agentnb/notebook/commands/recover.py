@@ -1,0 +1,82 @@
+"""``%agent recover``: go on with a run whose process died, as a cell does."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from agentnb.agent.agent import Agent
+from agentnb.core.run import Run
+from agentnb.errors import UnknownTool
+from agentnb.guidance import GuidanceSet
+from agentnb.notebook.answer import Answer
+from agentnb.notebook.cell_runs import cell_runs
+from agentnb.notebook.commands.guidance import find_guidance
+from agentnb.notebook.magic_errors import parsed
+from agentnb.notebook.names import check_variable, find_model, find_tools, tools_again, unquoted, words_of
+from agentnb.runtime.threads import Foreground
+from agentnb.session.recovery import agent_of, missing_tools
+from agentnb.session.session import Session
+
+RECOVER_OPTIONS = ["--model", "--tools", "--guidance", "--out"]
+USAGE = "Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [-g GUIDANCE] [-o NAME]"
+
+
+@magic_arguments("agent recover")
+@argument("run_id", metavar="ID", nargs="?", default="")
+@argument("-m", "--model", metavar="MODEL", default="")
+@argument("-t", "--tools", metavar="TOOL", action="append", nargs="+")
+@argument("-g", "--guidance", metavar="NAME", default="")
+@argument("-o", "--out", metavar="NAME", default="run")
+def _options(line: str) -> None:
+    """The options of %agent recover."""
+
+
+def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
+    """Go on with the run that the line names, or with the newest that was interrupted, and wait for its end."""
+    options = parsed(_options, rest, {}, see=USAGE)
+    out = check_variable(options.out)
+    foreground = Foreground()
+    with foreground.own_interrupts():
+        run_id = options.run_id or session.newest_interrupted()
+
+        def make(run: Run) -> Agent:
+            agent = _agent(session, shell.user_ns, options, run)
+            if not options.run_id:
+                print(f"Going on with run {run.id}")
+            return agent
+
+        return cell_runs(shell, session).run(partial(session.recover, run_id, make), out, foreground)
+
+
+def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Agent:
+    """The agent that goes on: the run's own settings, with what the notebook has of its tools and its guidance."""
+    tools = tools_again(run, find_tools(words_of(options.tools), variables), variables)
+    missing = missing_tools(run, tools)
+    if missing:
+        raise UnknownTool(
+            f"Run {run.id} had the tools {', '.join(missing)}, which are not in this notebook",
+            f"Define them again, then: %agent recover {run.id}",
+        )
+    model = unquoted(options.model)
+    guidance = _guidance(session, variables, options.guidance, run)
+    return agent_of(
+        run,
+        tools=tools.values(),
+        model=find_model(model, variables) if model else None,
+        **({} if guidance is None else {"guidance": guidance}),
+    )
+
+
+def _guidance(session: Session, variables: Mapping[str, Any], name: str, run: Run) -> GuidanceSet | None:
+    """The set that was named, or one in the notebook with the name of the run's own; None if there is none."""
+    if name:
+        return find_guidance(name, session, variables)
+    had = str(run.settings.get("guidance", {}).get("set", ""))
+    held = (value for value in list(variables.values()) if isinstance(value, GuidanceSet) and value.name == had)
+    return session.sets.get(had) or next(held, None)

@@ -1,0 +1,54 @@
+"""What ``%agent status`` and ``%agent defaults`` say of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import islice
+
+from agentnb.display.text import run_text
+from agentnb.notebook.commands.history import as_known_here
+from agentnb.session.defaults import LIMITS, SESSION_BUDGET
+from agentnb.session.session import Session
+
+NOTHING = "Nothing has run yet. Write a task in a cell that begins with %%agent"
+
+
+def status_lines(session: Session) -> list[str]:
+    """What is running, or how the last run ended; then what of the session's budget is left."""
+    runs = [live.run for live in session.running()] or ([session.last_run()] if session.has_run else [])
+    lines = [f"{run.id}  {run_text(run)}" for run in runs] or [NOTHING, *_left_behind(session)]
+    if session.budget.limit is not None:
+        lines.append(f"Budget of the session: {_spent(session)}")
+    return lines
+
+
+def default_lines(session: Session, keys: Collection[str]) -> list[str]:
+    """Each of these defaults as it is set; of the session's budget also what of it is spent."""
+    return [f"{key}={value}{_explained(session, key, value)}" for key, value in session.defaults.items() if key in keys]
+
+
+def _left_behind(session: Session) -> list[str]:
+    """A line about the newest run in the store, if the kernel that it was in died over it."""
+    newest = list(islice(as_known_here(session), 1))
+    return [
+        f"Run {one.id} was interrupted. Go on with it: %agent recover {one.id}" for one in newest if one.status == "interrupted"
+    ]
+
+
+def _explained(session: Session, key: str, value: str) -> str:
+    if key == SESSION_BUDGET:
+        return f" ({_spent(session)})" if value or session.budget.spent else " (none)"
+    if value:
+        return ""
+    return " (none)" if key in LIMITS else " (AGENTNB_MODEL, else the simulated model)"
+
+
+def _spent(session: Session) -> str:
+    budget = session.budget
+    if budget.limit is None:
+        return f"none; {_money(budget.spent)} spent so far"
+    return f"{_money(budget.spent)} of ${budget.limit:g} spent, {_money(max(0.0, budget.limit - budget.spent))} left"
+
+
+def _money(amount: float) -> str:
+    return f"${amount:.4f}" if amount else "$0"

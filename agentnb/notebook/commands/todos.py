@@ -1,0 +1,72 @@
+"""The person's hand on a todo list: ``%agent todos``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agentnb.core.todos import counted, listed
+from agentnb.display.labels import clean
+from agentnb.errors import SettingsError, near
+from agentnb.tools.todos.board import Board, TodoBoard
+
+CHANGES: dict[str, Callable[[TodoBoard, int, str], Any]] = {
+    "start": lambda board, todo_id, rest: board.start(todo_id),
+    "done": lambda board, todo_id, rest: board.complete(todo_id),
+    "open": lambda board, todo_id, rest: board.reopen(todo_id),
+    "block": lambda board, todo_id, rest: board.block(todo_id, rest),
+    "remove": lambda board, todo_id, rest: board.remove(todo_id),
+}
+
+
+def changeable(board: Board | None) -> TodoBoard:
+    """The board, if it is one of ours; `SettingsError` if the person keeps the list on one of their own."""
+    if not isinstance(board, TodoBoard):
+        raise SettingsError("This list is on a board of its own", "Change it there")
+    return board
+
+
+def change_todos(board: Board, words: str) -> None:
+    """Do what the words say; `SettingsError` if they say nothing that can be done."""
+    board = changeable(board)
+    verb, _, rest = words.strip().partition(" ")
+    rest = rest.strip()
+    if verb == "add":
+        if not rest:
+            raise SettingsError("What is to be done?", "Write: %agent todos add TITLE")
+        board.add(rest)
+        return
+    if verb == "move":
+        _move(board, rest)
+        return
+    if verb not in CHANGES:
+        raise SettingsError(f"%agent todos cannot {verb}", near(verb, ["add", "move", *CHANGES]))
+    number, _, why = rest.partition(" ")
+    if not number.isdecimal():
+        raise SettingsError(f"{number!r} is no number of a todo", f"Write: %agent todos {verb} ID")
+    if why.strip() and verb != "block":
+        raise SettingsError(
+            f"%agent todos {verb} takes one todo, not also {why.strip()!r}", f"Write: %agent todos {verb} {number}"
+        )
+    if verb == "block" and not why.strip():
+        raise SettingsError("Why is it blocked?", f"Write: %agent todos block {number} REASON")
+    CHANGES[verb](board, int(number), why.strip())
+
+
+def _move(board: TodoBoard, rest: str) -> None:
+    match rest.split():
+        case [number] if number.isdecimal():
+            board.move(int(number))
+        case [number, "before", other] if number.isdecimal() and other.isdecimal():
+            board.move(int(number), before=int(other))
+        case _:
+            raise SettingsError(
+                f"{rest!r} does not say which todo goes where" if rest else "Which todo is to be moved?",
+                "Write: %agent todos move ID before ID, or to the end: %agent todos move ID",
+            )
+
+
+def todo_text(board: Board) -> str:
+    """The list, a line a todo."""
+    found = tuple(board.read())
+    return clean(f"{counted(found)}\n{listed(found)}") if found else "The todo list is empty"

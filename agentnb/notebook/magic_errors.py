@@ -1,0 +1,62 @@
+"""Errors for the person, on one line: what is wrong and what to type next, without our traceback."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic_arguments import parse_argstring
+
+from agentnb.errors import AgentnbError, SettingsError, near
+from agentnb.models.options import shown
+from agentnb.runtime.threads import RunInterrupted
+
+CLOSED = "the run was stopped and its log closed. Go on with %%agent --continue"
+NOT_CLOSED = "the run was told to stop and ends when its tool lets go of the event loop. See %agent status"
+
+
+def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a magic raise as it does, so that Run All and papermill stop, but show errors meant for the person as one line."""
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return magic(*args, **kwargs)
+        except AgentnbError as error:
+            raise _quiet(error, f"{type(error).__name__}: {error}") from None
+        except RunInterrupted as error:
+            raise _quiet(error, f"KeyboardInterrupt: {CLOSED if error.closed else NOT_CLOSED}") from None
+
+    return functools.update_wrapper(wrapped, magic)
+
+
+def _quiet(error: BaseException, line: str) -> BaseException:
+    # IPython asks an exception for its own traceback, if it has one.
+    error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # any exception may have one
+    return error
+
+
+def parsed(magic: Any, line: str, later: dict[str, str], *, see: str = "") -> Any:
+    """The options of a line; `SettingsError` for what is none, and for what a later version will have.
+
+    ``see``: where the options are told, for a line below which no text stands.
+    """
+    own = f"%{magic.parser.prog}?"
+    for word in line.split():
+        option = word.partition("=")[0]
+        if option in later:
+            raise SettingsError(f"{option} is not in this version of agentnb yet ({later[option]})", f"{own} shows what is")
+    try:
+        return parse_argstring(magic, line)
+    except ValueError as error:  # a quotation that does not end
+        raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from None
+    except UsageError as error:
+        what = " ".join(shown(word) for word in str(error).split(" "))
+        if not see and what.startswith("unrecognized arguments") and not what.split(": ", 1)[-1].startswith("-"):
+            raise SettingsError(what, f"The text goes below the %{magic.parser.prog} line") from None
+        wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")
+        known = [option for action in magic.parser._actions for option in action.option_strings]
+        raise SettingsError(
+            what, near(wrong, known) if wrong and wrong not in known else see or f"{own} shows the options"
+        ) from None

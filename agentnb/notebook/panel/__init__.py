@@ -1,0 +1,233 @@
+"""``agentnb.panel()``: starts runs without a cell, with the list of runs beside."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+
+from agentnb import settings
+from agentnb.agent.agent import Agent
+from agentnb.core.events import AnyEvent, Delta, RunStarted
+from agentnb.core.run import Run
+from agentnb.display.html import run_html, running_html
+from agentnb.display.labels import counted
+from agentnb.display.markup import tag
+from agentnb.display.run_list import run_list_html
+from agentnb.errors import AgentnbError, SettingsError
+from agentnb.notebook.agent_options import AgentOptions, make_agent
+from agentnb.notebook.can_ask import can_ask
+from agentnb.notebook.card.view import CardView
+from agentnb.notebook.card.widget import LeftOpen, view_bundle
+from agentnb.notebook.choices import offers
+from agentnb.notebook.commands.history import as_known_here
+from agentnb.notebook.extension import session_of
+from agentnb.notebook.interpolation import interpolate
+from agentnb.notebook.panel.area import Area, RunPlace
+from agentnb.notebook.panel.widgets import PanelWidgets
+from agentnb.notebook.panel.worker import Worker
+from agentnb.runtime.live import LiveRun
+from agentnb.session.session import Session
+
+PANEL = "_agentnb_panel"
+LISTED = 30
+"""Runs in the list, the newest."""
+WITHOUT_KERNEL = (
+    "The agentnb panel: starts runs without a cell. It is there while its kernel runs; run this cell to have it again. "
+    "%agent history lists the runs there have been."
+)
+ELSEWHERE = "It goes on elsewhere, and its card is there. Refresh shows how far it has come"
+Message = dict[str, Any]
+
+
+def panel() -> Panel:
+    """The panel of this kernel: write a prompt, choose a model, tools and guidance, and start; beside it are the runs.
+
+    There is one a kernel, however often it is asked for: each place shows the same, and nothing typed is lost. Its runs are
+    those of the session: ``%agent status``, ``%agent history`` and ``%%agent --continue`` know them, and one that has ended is
+    put in the variable ``run``. Plain tools run in threads, as with ``%%agent --background``, and what they print lands below
+    the cell that showed the panel last. ``{{ name }}`` in the prompt is replaced by that variable.
+
+    A saved notebook that is opened without its kernel shows a sentence in its place; JupyterLab itself says "model not
+    found" there, which no widget can help. `SettingsError` outside a notebook.
+    """
+    shell: Any = get_ipython()
+    if shell is None:
+        raise SettingsError("The panel is shown in a notebook, and there is none", "In Python: Agent(...).run_sync(PROMPT)")
+    if getattr(shell, "kernel", None) is None:
+        raise SettingsError("The panel is shown in a notebook, and this is a terminal", "Write a task with: %%agent")
+    session = session_of(shell)
+    known: Panel | None = getattr(shell, PANEL, None)
+    if known is None or not known.is_open:
+        known = Panel(shell, session)
+        setattr(shell, PANEL, known)
+    known.shown_from_here()
+    return known
+
+
+class Panel:
+    """What `panel` gives: shows itself as the result of a cell."""
+
+    def __init__(self, shell: Any, session: Session) -> None:
+        self._shell = shell
+        self._session = session
+        self._widgets = PanelWidgets()
+        self._area = Area(self._widgets.area, self._widgets.page)
+        self._places: dict[str, RunPlace] = {}
+        self._watched = ""
+        self._seen: object = None
+        self._used: list[str] = []
+        self._left_open = LeftOpen()
+        self._worker = Worker("agentnb-panel")
+        self._context = copy_context()
+        actions: dict[Any, dict[str, Callable[[Message], object]]] = {
+            self._widgets.form: {"start": self._start, "look": self._look},
+            self._widgets.list: {"open": self._open, "refresh": self._refresh},
+        }
+        for widget, known in actions.items():
+            widget.on_msg(partial(self._hear, known))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be shown."""
+        return self._widgets.is_open
+
+    def shown_from_here(self) -> None:
+        """What the tools of its next runs print lands in the cell that calls this."""
+        self._context = copy_context()
+        self._look({})
+
+    def close(self) -> None:
+        """Take it from the kernel and from all pages. Its runs go on."""
+        if self.is_open:
+            self._worker.end()
+            self._area.show(None)
+            self._widgets.close()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        told = WITHOUT_KERNEL if self.is_open else "This panel is closed. agentnb.panel() makes another."
+        plain = {"text/plain": told, "text/html": tag("p", "", told)}
+        return view_bundle(self._widgets.whole) | plain if self.is_open else plain
+
+    # What the browser says: heard on a thread of its own while a cell runs, which must not be held up
+
+    def _hear(self, known: dict[str, Callable[[Message], object]], widget: Any, message: Any, buffers: Any) -> None:
+        if isinstance(message, dict) and message.get("do") in known:
+            self._soon(partial(self._do, known[message["do"]], widget, message))
+
+    def _soon(self, job: Callable[[], object]) -> None:
+        """Do it on the worker, on behalf of the cell that shows the panel."""
+        self._worker.do(partial(self._context.copy().run, job))
+
+    def _do(self, action: Callable[[Message], object], widget: Any, message: Message) -> None:
+        if message["do"] != "look":
+            self._tell(widget, "")
+        try:
+            action(message)
+        except AgentnbError as refused:
+            self._tell(widget, str(refused))
+        except Exception as broken:  # of an object of the person's own, or a message that no panel of ours has sent
+            logging.getLogger("agentnb").exception("What was asked for in the panel failed")
+            self._tell(widget, f"That failed: {type(broken).__name__}: {broken}")
+        widget.send({"kind": "heard", "id": message.get("id")})
+
+    @staticmethod
+    def _tell(widget: Any, error: str) -> None:
+        widget.error = settings.without_secrets(error, settings.secrets())
+
+    # Runs
+
+    def _start(self, message: Message) -> None:
+        self._widgets.form.note = ""
+        variables = self._shell.user_ns
+        prompt = interpolate(str(message.get("prompt", "")), variables).strip("\n")
+        agent, note = self._agent(message)
+        place = RunPlace(self._area)
+        view = CardView(self._left_open, answer_beside=False, blocks=False, place=place)
+        live = self._session.start(agent, prompt, watch=partial(self._watch, view), can_ask=can_ask(self._shell, blocks=False))
+        self._places[live.run_id] = place
+        view.show(live)
+        self._show(place, live.run_id)
+        self._widgets.form.note = " ".join(filter(None, [note, self._session.store_note]))
+        threading.Thread(target=self._wait_for, args=(live,), name="agentnb-panel-wait", daemon=True).start()
+
+    def _agent(self, message: Message) -> tuple[Agent, str]:
+        """What was chosen; the rest is as in a cell that says nothing of it."""
+        tools = [str(one) for one in message.get("tools") or ()]
+        chosen = AgentOptions(str(message.get("model") or ""), tools, str(message.get("guidance") or ""))
+        return make_agent(chosen, self._session, self._shell.user_ns)
+
+    def _watch(self, view: CardView, item: AnyEvent | Delta) -> None:
+        view(item)
+        if isinstance(item, RunStarted):
+            self._soon(self._list_runs)
+
+    def _wait_for(self, live: LiveRun) -> None:
+        error = ""
+        try:
+            live.result()
+        except AgentnbError as failed:
+            error = str(failed)
+        except BaseException as broken:
+            error = f"The run failed: {type(broken).__name__}: {broken}"
+        if live.run.started_at is not None:
+            self._shell.user_ns["run"] = live.run
+        self._soon(partial(self._ended, live, error))
+
+    def _ended(self, live: LiveRun, error: str) -> None:
+        place = self._places.pop(live.run_id)
+        if live.run.started_at is None:  # its log could not be begun: there is no card that says why
+            place.clear()
+            self._tell(self._widgets.form, error)
+        self._list_runs()
+
+    # The list, and what is opened from it
+
+    def _look(self, message: Message) -> None:
+        """What can be chosen now; and the list, if other runs have begun or ended since it was made."""
+        if self._state() != self._seen:
+            self._list_runs()
+        self._widgets.form.offers = offers(self._session, self._shell.user_ns, self._used)
+
+    def _refresh(self, message: Message) -> None:
+        self._list_runs()
+        if self._watched:
+            self._open({"run": self._watched})
+
+    def _list_runs(self) -> None:
+        self._seen = self._state()
+        found = list(islice(as_known_here(self._session), LISTED))
+        self._used = [one.model for one in found]
+        self._widgets.list.html = run_list_html(found)
+        count = len(self._session.store.ids())
+        newest = f", the newest {LISTED}" if count > LISTED else ""
+        self._widgets.list.note = f"{counted(count, 'run')} in {self._session.store.shown_folder}{newest}"
+
+    def _state(self) -> object:
+        return self._session.store.ids()[-LISTED:], [live.run_id for live in self._session.running()]
+
+    def _open(self, message: Message) -> None:
+        run_id = str(message.get("run"))
+        place = self._places.get(run_id)
+        if place is not None:
+            self._show(place, run_id)
+            return
+        run = self._run(run_id)
+        html = running_html(run, hint=ELSEWHERE) if run.should_continue else run_html(run, prompt=True)
+        self._show(RunPlace(self._area, html), run_id)
+        self._watched = run_id if run.should_continue else ""
+
+    def _run(self, run_id: str) -> Run:
+        live = next((live for live in self._session.running() if live.run_id == run_id), None)
+        return live.run if live is not None else self._session.store.load(run_id)
+
+    def _show(self, place: RunPlace, run_id: str) -> None:
+        self._area.show(place)
+        self._widgets.list.selected = run_id
+        self._watched = ""

@@ -1,0 +1,65 @@
+"""The widgets of the panel: a form, the list of runs, and the area where one is shown."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from traitlets import Dict, Unicode
+
+from agentnb.display.style import style_sheet
+from agentnb.notebook.card.widget import close, heard_while_busy
+
+_STATIC = Path(__file__).parents[1] / "static"
+
+
+@cache
+def _part_class() -> Any:
+    import anywidget  # 60 ms, and of no use without a frontend that shows widgets
+
+    class PanelPart(anywidget.AnyWidget):
+        """The form sends all that is typed with the wish to start, and so nothing typed a moment before can be missing.
+
+        (Fields of ipywidgets send their values by themselves, and hold them back while the one before is on its way.)
+        """
+
+        _esm = (_STATIC / "panel.js").read_text("utf-8")
+        _css = style_sheet() + (_STATIC / "panel.css").read_text("utf-8")
+        part = Unicode().tag(sync=True)
+        offers = Dict().tag(sync=True)
+        chosen = Dict().tag(sync=True)
+        """What is typed and ticked, kept for a page that is loaded again. Written by the browser only."""
+        html = Unicode().tag(sync=True)
+        selected = Unicode().tag(sync=True)
+        note = Unicode().tag(sync=True)
+        error = Unicode().tag(sync=True)
+
+    return PanelPart
+
+
+class PanelWidgets:
+    """All widgets of one panel, arranged."""
+
+    def __init__(self) -> None:
+        import ipywidgets  # type: ignore[import-untyped]  # it has no types; heavy, as above
+
+        make = _part_class()
+        self.form = heard_while_busy(make(part="form"))
+        self.list = heard_while_busy(make(part="list"))
+        self.page = heard_while_busy(make(part="page"))
+        self.area = ipywidgets.Box()
+        self._main = ipywidgets.Box([self.form, self.area])
+        self.whole = ipywidgets.Box([self._main, self.list])
+        for box, kind in ((self.area, "area"), (self._main, "main"), (self.whole, "whole")):
+            box.add_class(f"agentnb-panel-{kind}")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be shown."""
+        return self.whole.comm is not None
+
+    def close(self) -> None:
+        """Take all of them from the kernel and from the browser."""
+        for widget in (self.whole, self._main, self.area, self.page, self.list, self.form):
+            close(widget)

@@ -1,0 +1,60 @@
+"""What to do when a round is over: pure functions of the run so far, asked in order; the first verdict wins."""
+
+from agentnb.policies.ending import (
+    call_in_words,
+    empty_answer,
+    natural_stop,
+    no_call_came,
+    no_room,
+    paused,
+    person_spoke,
+    refused,
+    reply_cut,
+    two_empty_answers,
+)
+from agentnb.policies.limits import MaxRounds
+from agentnb.policies.loops import OnlyBlockedCalls, SaidTooOften
+from agentnb.policies.markers import Complete, GoOn, stuck
+from agentnb.policies.named import NAMED, Matrix, Minimal, PolicySet, find_policy, in_workflow_mode, settings_of
+from agentnb.policies.planning import PlanningLoop
+from agentnb.policies.rules import PolicyBundle
+from agentnb.policies.todos import OpenTodos, TodoNudges
+from agentnb.policies.verdict import Continue, LoopFinding, Policy, Stop, Verdict, decide
+from agentnb.policies.workflow import WorkflowMode
+
+__all__ = [
+    "NAMED",
+    "Complete",
+    "Continue",
+    "GoOn",
+    "LoopFinding",
+    "Matrix",
+    "MaxRounds",
+    "Minimal",
+    "OnlyBlockedCalls",
+    "OpenTodos",
+    "PlanningLoop",
+    "Policy",
+    "PolicySet",
+    "PolicyBundle",
+    "SaidTooOften",
+    "Stop",
+    "TodoNudges",
+    "Verdict",
+    "WorkflowMode",
+    "call_in_words",
+    "decide",
+    "empty_answer",
+    "find_policy",
+    "in_workflow_mode",
+    "natural_stop",
+    "no_call_came",
+    "no_room",
+    "paused",
+    "person_spoke",
+    "refused",
+    "reply_cut",
+    "settings_of",
+    "stuck",
+    "two_empty_answers",
+]

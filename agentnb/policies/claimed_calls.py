@@ -1,0 +1,129 @@
+"""Calls that a model wrote as text instead of making them: nothing runs, and the model believes that something did.
+
+Small models and careless servers do this, each in its own notation. What is looked for stands where a call would stand: at the
+beginning of a line outside a code block, or as the whole reply. A tool that is only spoken of is no call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import msgspec
+
+MOST = 100_000
+"""Characters of a reply that are looked at."""
+MAX_TAGS = 20
+"""Places in a reply that look as if a call began there, of which each is looked at."""
+REACH = 4_000
+"""Characters behind such a place in which the name of the tool must stand."""
+
+_NAME = r"[A-Za-z0-9_-]{1,64}"
+_TAG = re.compile(
+    r" {0,3}(?:<[A-Za-z_:]{1,40}>[ \t]*){0,4}"  # wrappers on the same line
+    rf"(?:<function=\"?(?P<function>{_NAME})\"?>|<(?:[a-z]{{1,20}}:)?invoke name=\"(?P<invoke>{_NAME})\""
+    r"|(?P<open><tool_calls?>|\[TOOL_CALLS\]))"
+)
+_BEGUN = re.compile(rf"[\s\[]{{0,40}}(?P<name>{_NAME})(?=[\s\[{{(<]|$)")
+"""The name right behind the tag, as some models write it."""
+_NAMED = re.compile(rf"\"(?:name|tool|tool_name|function)\"[ \t\r\n]{{0,40}}:[ \t\r\n]{{0,40}}\"(?P<name>{_NAME})\"")
+_FENCE = re.compile(r" {0,3}(?:```|~~~)")
+_FENCED = re.compile(r"(?P<fence>```|~~~)[\w-]{0,20}[ \t]*\r?\n(?P<body>.*)\n[ \t]*(?P=fence)", re.DOTALL)
+_WRITTEN = re.compile(rf"(?P<name>{_NAME})\(")
+_OF_TOOL = ("name", "tool", "tool_name", "function")
+_OF_ARGUMENTS = ("arguments", "parameters", "input", "args")
+
+
+def claimed_call(text: str, tool_names: Collection[str]) -> str | None:
+    """The tool of which the text holds a call, if it does. In time linear in the text, whatever it is."""
+    text = text.strip()
+    if not tool_names or not text:
+        return None
+    whole = _whole(text, tool_names) if len(text) <= MOST else None
+    return whole or next((name for name in _tagged(text[:MOST]) if name in tool_names), None)
+
+
+def _tagged(text: str) -> Iterator[str]:
+    """The names that stand in tags at the beginning of a line."""
+    if "<" not in text and "[TOOL_CALLS]" not in text:
+        return
+    left = MAX_TAGS
+    for start in _line_starts(text):
+        tag = _TAG.match(text, start)
+        if tag is None:
+            continue
+        yield from filter(None, (tag["function"], tag["invoke"]))
+        if tag["open"] is not None:
+            behind = text[tag.end() : tag.end() + REACH]
+            named = _BEGUN.match(behind) or _NAMED.search(behind)
+            yield named["name"] if named else ""
+        left -= 1
+        if not left:
+            return
+
+
+def _line_starts(text: str) -> Iterator[int]:
+    """Where the lines begin that stand in no code block."""
+    start, fenced = 0, False
+    while start < len(text):
+        if _FENCE.match(text, start):
+            fenced = not fenced
+        elif not fenced:
+            yield start
+        start = text.find("\n", start) + 1 or len(text)
+
+
+def _whole(text: str, tool_names: Collection[str]) -> str | None:
+    """The tool of which the whole text is a call, as JSON or as in Python, in a code block or not."""
+    fenced = _FENCED.fullmatch(text)
+    if fenced:
+        text = fenced["body"].strip()
+    elif text.startswith("`") and text.endswith("`"):
+        text = text.strip("`").strip()
+    if text.startswith(("{", "[")):
+        name = _in_json(text)
+        return name if name in tool_names else None
+    written = _WRITTEN.match(text)
+    if written is None or written["name"] not in tool_names or not _closes_at_end(text, written.end() - 1):
+        return None
+    return written["name"]
+
+
+def _in_json(text: str) -> str | None:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if isinstance(value, list) and value:
+        value = value[0]
+    return _called(value) if isinstance(value, dict) else None
+
+
+def _called(value: dict[str, Any]) -> str | None:
+    """The name in an object that has the form of a call: a tool, and an object of arguments."""
+    if isinstance(value.get("function"), dict):
+        value = value["function"]
+    name = next((value[key] for key in _OF_TOOL if isinstance(value.get(key), str)), None)
+    given = next((value[key] for key in _OF_ARGUMENTS if key in value), None)
+    has_arguments = isinstance(given, dict) or (isinstance(given, str) and given.lstrip().startswith("{"))
+    return name if has_arguments else None
+
+
+def _closes_at_end(text: str, start: int) -> bool:
+    """Whether the bracket that opens here closes with the last character; brackets in strings do not count."""
+    depth, quote, place = 0, "", start
+    for place in range(start, len(text)):
+        character = text[place]
+        if quote:
+            if character == quote and text[place - 1] != "\\":
+                quote = ""
+        elif character in "\"'":
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+            if not depth:
+                break
+    return not depth and not quote and place == len(text) - 1

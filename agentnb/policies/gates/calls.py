@@ -1,0 +1,32 @@
+"""No more tool calls than there may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentnb.core.messages import Text, ToolCall, ToolResult
+from agentnb.core.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
+from agentnb.core.run import Run
+from agentnb.policies.gates.block import Block
+
+
+@dataclass(frozen=True, slots=True)
+class CallCount:
+    """Blocks each call above ``in_run`` of the whole run, or ``in_turn`` since the person last spoke."""
+
+    in_run: int | None = None
+    in_turn: int | None = None
+
+    def __call__(self, call: ToolCall, run: Run) -> Block | None:
+        """Block the call, or let it pass."""
+        if self.in_run is not None and run.calls_made >= self.in_run:
+            return _blocked(call, MAX_TOOL_CALLS, self.in_run)
+        if self.in_turn is not None and run.calls_this_turn >= self.in_turn:
+            return _blocked(call, MAX_TOOL_CALLS_PER_TURN, self.in_turn)
+        return None
+
+
+def _blocked(call: ToolCall, rule: str, most: int) -> Block:
+    noun = "call" if most == 1 else "calls"
+    text = f"{rule}: {call.name} was not run, for {most} tool {noun} are all there may be. Answer with what you have."
+    return Block(rule, ToolResult(call.id, call.name, (Text(text),), is_error=True, error_code=rule))

@@ -1,0 +1,192 @@
+"""The policies that ship, by name: `Matrix`, which keeps an agent to its list, and `Minimal`, which trusts the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from typing import Any, ClassVar, Protocol
+
+from agentnb.errors import SettingsError, near
+from agentnb.guidance.guides import AlreadySaid, FailedTools, FourCells, TodoNews, where_it_stands
+from agentnb.guidance.sets import GuidanceSet
+from agentnb.policies.ending import (
+    call_in_words,
+    empty_answer,
+    natural_stop,
+    no_call_came,
+    no_room,
+    paused,
+    person_spoke,
+    refused,
+    reply_cut,
+    two_empty_answers,
+)
+from agentnb.policies.gates import BatchGuard, DuplicateGuard
+from agentnb.policies.loops import OnlyBlockedCalls, SaidTooOften
+from agentnb.policies.markers import Complete, GoOn, stuck
+from agentnb.policies.planning import PlanningLoop
+from agentnb.policies.rules import PolicyBundle
+from agentnb.policies.todos import OpenTodos, TodoNudges
+from agentnb.policies.verdict import OnTextOnly, Policy
+from agentnb.policies.workflow import WorkflowMode
+
+USUAL_GUARD = DuplicateGuard()
+BROKEN_REPLIES = OnTextOnly((refused, no_room, reply_cut, paused, no_call_came))
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Guidance in every round, interventions while todos are open, markers, loops: the documented behaviour.
+
+    ``intervention_cap``: interventions in a row before the run stops. ``planning_rounds``: rounds of planning alone that pass
+    without one. ``workflow_mode``: words alone do not end the run, ``workflow_cap`` times in a row; with
+    ``workflow_drops_text`` the next request leaves them out, so that they are not repeated. ``strict_todos``: a completion
+    with open todos is refused once. ``repeats``: repeated answers that make a loop. ``blocked_rounds``: rounds in a row of
+    which all calls were blocked that make a loop. ``guard``: the duplicate-call guard, or None.
+    """
+
+    name: ClassVar[str] = "matrix"
+    intervention_cap: int = 5
+    planning_rounds: int = 3
+    workflow_mode: bool = False
+    workflow_cap: int = 5
+    workflow_drops_text: bool = False
+    strict_todos: bool = False
+    repeats: int = 3
+    blocked_rounds: int = 5
+    guard: DuplicateGuard | None = USUAL_GUARD
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
+    def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
+        """The functions the loop asks, in the documented order: markers, todos, workflow mode, natural stop."""
+        todos = OpenTodos(words, self.intervention_cap, self.planning_rounds)
+        modes = (WorkflowMode(words, self.workflow_cap),) if self.workflow_mode else ()
+        return PolicyBundle(
+            (
+                person_spoke,
+                BROKEN_REPLIES,
+                Complete(words, self.strict_todos, self.intervention_cap),
+                stuck,
+                OnlyBlockedCalls(self.blocked_rounds),
+                PlanningLoop(words, self.planning_rounds, self.intervention_cap),
+                OnTextOnly((SaidTooOften(self.repeats), empty_answer, call_in_words, GoOn(self.workflow_cap))),
+                OnTextOnly((todos, two_empty_answers, *modes, natural_stop)),
+                *limits,
+            ),
+            (TodoNews(words), AlreadySaid(words), FailedTools(words), FourCells(words)),
+            _guards(self.guard, repeatable),
+            markers=True,
+            note=partial(where_it_stands, words),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Minimal:
+    """Calls go on, words alone stop: no cells, no levels, no markers. What it does:
+
+    ``todo_nudges``: nudges in a run while todos are open. ``batches``: a reply that asks for the very calls of the replies
+    before is blocked that time. ``blocked_rounds``: rounds in a row of which all calls were blocked that make a loop.
+    ``guard``: the duplicate-call guard, or None.
+    """
+
+    name: ClassVar[str] = "minimal"
+    todo_nudges: int = 3
+    batches: int = 3
+    blocked_rounds: int = 2
+    guard: DuplicateGuard | None = USUAL_GUARD
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
+    def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
+        """The functions the loop asks."""
+        exempt = frozenset(repeatable) | (self.guard.exempt if self.guard is not None else frozenset())
+        return PolicyBundle(
+            (
+                person_spoke,
+                BROKEN_REPLIES,
+                OnlyBlockedCalls(self.blocked_rounds),
+                OnTextOnly((empty_answer, call_in_words)),
+                OnTextOnly((TodoNudges(words, self.todo_nudges), two_empty_answers, natural_stop)),
+                *limits,
+            ),
+            guides=(TodoNews(words),),
+            gates=(*_guards(self.guard, repeatable), BatchGuard(self.batches, exempt)),
+        )
+
+
+class PolicySet(Protocol):
+    """A policy as an agent has it: a name, and the functions the loop asks. One of your own is any object with these two."""
+
+    name: ClassVar[str]
+
+    def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
+        """The functions the loop asks; ``limits`` should come last, ``repeatable`` names tools that may repeat themselves."""
+
+
+NAMED: dict[str, type[Matrix] | type[Minimal]] = {"matrix": Matrix, "minimal": Minimal}
+
+
+def find_policy(policy: str | PolicySet) -> PolicySet:
+    """The policy of this name; one that is given is handed back. `SettingsError` with the names there are."""
+    if not isinstance(policy, str | type) and callable(getattr(policy, "rules", None)) and hasattr(policy, "name"):
+        return policy
+    if not isinstance(policy, str):
+        raise SettingsError(f"policy={policy!r} is no policy", 'Give "matrix" or "minimal", or a Matrix(...) with settings')
+    if policy not in NAMED:
+        raise SettingsError(f"There is no policy {policy!r}", near(policy, NAMED))
+    return NAMED[policy]()
+
+
+def in_workflow_mode(policy: PolicySet) -> PolicySet:
+    """The policy with workflow mode on; `SettingsError` for one that has none."""
+    if not isinstance(policy, Matrix):
+        raise SettingsError(f"The policy {policy.name} has no workflow mode", "Use it with -p matrix")
+    return replace(policy, workflow_mode=True)
+
+
+def settings_of(policy: PolicySet) -> dict[str, Any]:
+    """Its name, and the settings that are not the usual, as plain data."""
+    if not isinstance(policy, Matrix | Minimal):
+        return {"name": policy.name}
+    usual = type(policy)()
+    own = {one.name for one in fields(policy) if getattr(policy, one.name) != getattr(usual, one.name)}
+    if not own:
+        return {"name": policy.name}
+    return {"name": policy.name, **{name: _plain(value) for name, value in asdict(policy).items() if name in own}}
+
+
+def policy_as_logged(logged: dict[str, Any]) -> PolicySet:
+    """The policy that `settings_of` has described; settings of other versions that this one does not know are left out."""
+    kind = NAMED[logged["name"]]
+    known = {one.name: logged[one.name] for one in fields(kind) if one.name in logged}
+    if isinstance(guard := known.get("guard"), dict):
+        known["guard"] = DuplicateGuard(**{one.name: guard[one.name] for one in fields(DuplicateGuard) if one.name in guard})
+    return kind(**known)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def _guards(guard: DuplicateGuard | None, repeatable: Iterable[str]) -> tuple[DuplicateGuard, ...]:
+    return () if guard is None else (replace(guard, exempt=guard.exempt | frozenset(repeatable)),)
+
+
+def _check_counts(policy: Matrix | Minimal) -> None:
+    for one in fields(policy):
+        value = getattr(policy, one.name)
+        if isinstance(one.default, bool):
+            wrong = not isinstance(value, bool)
+        elif isinstance(one.default, int):
+            least = 2 if one.name == "batches" else 1  # one batch alone repeats nothing
+            wrong = not isinstance(value, int) or isinstance(value, bool) or value < least
+        else:
+            wrong = value is not None and not isinstance(value, DuplicateGuard)
+        if wrong:
+            raise SettingsError(f"{one.name}={value!r} of the policy {policy.name} cannot be", f"Usual is {one.default!r}")

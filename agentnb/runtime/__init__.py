@@ -1,0 +1,1 @@
+"""What any orchestrator needs to run something."""

@@ -1,0 +1,73 @@
+"""The time a run has taken, and the end of the time it may take. It stands still while the person is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from time import perf_counter
+
+from agentnb.core.events import AnyEvent, RunRecovered
+from agentnb.core.wait_state import WaitState
+
+
+def seconds_taken(events: Iterable[AnyEvent]) -> float:
+    """What a run has taken until its last event, as a clock would have counted it, in all the processes that made it."""
+    taken, waits, before = 0.0, WaitState(), None
+    for event in events:
+        if before is not None and not waits and not isinstance(event, RunRecovered):
+            taken += (event.at - before).total_seconds()
+        before = event.at
+        waits.take(event)
+    return taken
+
+
+class Clock:
+    """Counts seconds from `start` on. Used on the run's event loop."""
+
+    def __init__(self, limit: float | None = None, *, before: float = 0.0) -> None:
+        """``limit``: seconds after which the time is up, None for never; ``before``: seconds that were taken already."""
+        self.limit = limit
+        self._taken = before
+        self._since: float | None = None
+        self._holds = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._up: Callable[[], None] = lambda: None
+
+    def start(self, up: Callable[[], None]) -> None:
+        """Begin; ``up`` is called, once, when the time is up."""
+        self._up = up
+        self._go()
+
+    def stop(self) -> None:
+        """The time does not matter any more."""
+        self._halt()
+        self._up = lambda: None
+        self.limit = None
+
+    def hold(self) -> None:
+        """Stand still, until it was released as often as it was held."""
+        self._holds += 1
+        if self._holds == 1:
+            self._halt()
+
+    def release(self) -> None:
+        """Go on, if nobody else holds it."""
+        self._holds -= 1
+        if not self._holds:
+            self._go()
+
+    @property
+    def seconds(self) -> float:
+        """What has been taken so far."""
+        return self._taken + (0.0 if self._since is None else perf_counter() - self._since)
+
+    def _go(self) -> None:
+        self._since = perf_counter()
+        if self.limit is not None:
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, self.limit - self._taken), self._up)
+
+    def _halt(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._taken, self._since = self.seconds, None

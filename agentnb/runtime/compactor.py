@@ -1,0 +1,142 @@
+"""Has a conversation compacted: asks for the summary, and writes down what stands in its place from now on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from agentnb.context.compaction import (
+    is_worth_it,
+    plain_summary,
+    recent_tokens,
+    start_of_recent,
+    summary_request,
+    summary_text,
+    why_due,
+)
+from agentnb.context.history import History
+from agentnb.context.request_builder import RequestBuilder
+from agentnb.core import events as e
+from agentnb.core.compaction import Compacted, WhyCompacted
+from agentnb.core.log import EventLog
+from agentnb.core.messages import Message, Text, encodable
+from agentnb.core.request import Request
+from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.errors import StoreError
+from agentnb.models.capabilities import capabilities_of, used_until_cut
+from agentnb.models.model import Reply, Retry
+from agentnb.policies.ending import CUT
+from agentnb.runtime.model_calls import ModelCalls
+
+ROUNDS_BETWEEN = 6
+"""For so many rounds the length of a conversation alone does not have it compacted again, unless there is much to replace."""
+NO_WORDS = "the model gave no summary"
+CUT_OFF = "\n\n[The summary was cut off here.]"
+
+
+class Compactor:
+    """The compaction of one run's conversation."""
+
+    def __init__(
+        self,
+        calls: ModelCalls,
+        conversation: RequestBuilder,
+        history: History,
+        log: EventLog,
+        spared: Callable[[str], str],
+    ) -> None:
+        """``spared``: a text without secrets."""
+        self._calls = calls
+        self._request_builder = conversation
+        self._history = history
+        self._log = log
+        self._spared = spared
+
+    def why_due(self) -> WhyCompacted | None:
+        """Why the conversation has to be compacted before the request of the open round is made, if it has to be."""
+        history, run = self._history, self._log.run
+        if not history.compacts:
+            return None
+        window = history.window or (capabilities_of(self._calls.model).context_window if history.share is not None else None)
+        if window is None and history.compact_above is None:
+            return None
+        self._request_builder.take_in(run)
+        tokens = self._request_builder.tokens(run) if window is not None else None
+        return why_due(history, len(self._request_builder.messages), tokens, window)
+
+    async def after_overflow(self) -> bool:
+        """The provider refused the request as too long: compact what there is. False if that cannot make it shorter."""
+        if not self._history.compacts or any(one.why == "overflow" for one in self._log.run.last_round.compactions):
+            return False
+        return await self.compact("overflow")
+
+    async def compact(self, why: WhyCompacted) -> bool:
+        """Have a summary written and sent from now on. False if there is nothing to replace."""
+        conversation, run = self._request_builder, self._log.run
+        messages = conversation.messages
+        start = start_of_recent(messages, self._history.keep_recent, recent_tokens(messages) if why != "messages" else None)
+        before = run.compacted
+        if start is not None and before is not None:  # what is summed up already stays so
+            start = max(start, conversation.prepared_of(before.kept))
+        if start is None or start >= len(messages) or start - 1 <= conversation.is_summary(messages[1]):
+            return False
+        if why == "share" and self._was_just_done() and not is_worth_it(messages, start, conversation.tokens(run)):
+            return False
+        kept = conversation.place_of(start)
+        first = conversation.place_of(1)
+        if before is not None:  # before the summary may stand more than the first message, which other settings had left out
+            first = min(first, before.first)
+        count = kept - first
+        replaced = messages[0 if before is not None else 1 : start]  # an earlier summary may have joined the first message
+        self._log.emit(e.CompactionStarted, why=why, messages=count)
+        started = perf_counter()
+        summary, usage, problem = await self._summary(replaced, before.text if before is not None else "")
+        warning = f"{count} messages were left out without a summary of them: {problem}"
+        if problem and warning not in run.warnings:  # as a process has done that died right after it
+            self._log.emit(e.Warned, message=warning)
+        self._log.emit(
+            e.ContextCompacted,
+            why=why,
+            compacted=Compacted(first, kept, count, self._spared(summary_text(summary, count, run.conversation_todos))),
+            usage=usage,
+            seconds=perf_counter() - started,
+            problem=problem,
+        )
+        return True
+
+    def _was_just_done(self) -> bool:
+        """Whether one of the last rounds has compacted it: then what does not get shorter is the prompt, or what is kept."""
+        return any(one.compacted is not None for past in self._log.run.rounds[-ROUNDS_BETWEEN:] for one in past.compactions)
+
+    async def _summary(self, messages: Sequence[Message], earlier: str) -> tuple[str, Usage, str]:
+        """The summary, what it used, and if there is none, why."""
+        if not capabilities_of(self._calls.model).language_model:
+            return plain_summary(messages, self._log.run.prompt), NOTHING_USED, ""
+        request = summary_request(messages, earlier)
+        heard: list[str] = []
+        reply: Reply | None = None
+        try:
+            async for item in self._calls.besides(request):
+                if isinstance(item, Reply):
+                    reply = item
+                elif isinstance(item, Retry):
+                    heard.clear()
+                else:
+                    heard.append(item.text)
+        except StoreError:
+            raise
+        except BaseException as error:  # whatever it is: the conversation goes on without a summary
+            used = reply.usage if reply is not None else self._used_until_cut(request, heard)
+            if isinstance(error, KeyboardInterrupt | GeneratorExit) or self._calls.is_cancelled(error):
+                if used != NOTHING_USED:
+                    self._log.emit(e.ExtraUsage, usage=used)
+                raise
+            return "", used, self._spared(encodable(f"{type(error).__name__}: {error}"))
+        if reply is None or not reply.message.text.strip():
+            return "", self._used_until_cut(request, heard) if reply is None else reply.usage, NO_WORDS
+        return reply.message.text + (CUT_OFF if reply.stop_reason in CUT else ""), reply.usage, ""
+
+    def _used_until_cut(self, request: Request, heard: Sequence[str]) -> Usage:
+        if not heard:
+            return NOTHING_USED  # it was refused, as far as anybody can say
+        return used_until_cut(self._calls.model, request, Message("assistant", (Text("".join(heard)),)))

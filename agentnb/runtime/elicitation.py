@@ -1,0 +1,198 @@
+"""Asks the person in the middle of a tool call, and brings the answer to who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from time import perf_counter
+from typing import Any
+
+from agentnb.core.events import Event, QuestionAnswered, QuestionAsked
+from agentnb.core.log import EventLog
+from agentnb.core.messages import encodable
+from agentnb.core.questions import KINDS, TEXT, Answer, QuestionKind, WaitingOnUser, checked_schema
+from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError, near
+from agentnb.runtime.clock import Clock
+from agentnb.runtime.threads import TICK, running_loop
+from agentnb.settings import without_secrets
+
+
+class Elicitation:
+    """The questions of one run and the futures of their answers. Used on the run's event loop."""
+
+    def __init__(self, log: EventLog, *, can_ask: bool, clock: Clock | None = None, secrets: Sequence[str] = ()) -> None:
+        """``can_ask``: whether somebody holds a handle with which the run's questions can be answered; ``clock``: of the run,
+        which stands still while a question is open; ``secrets``: texts that no question and no answer in the log may hold.
+        """
+        self._log = log
+        self._can_ask = can_ask
+        self._clock = clock or Clock()
+        self._secrets = secrets
+        # A run that is gone on with has asked before.
+        self._count = sum(isinstance(event, QuestionAsked) for event in log.run.events)
+        self._open: dict[str, asyncio.Future[Answer]] = {}
+        self._failure: StoreError | None = None
+
+    def asker(self, call_id: str) -> CallElicitor:
+        """What this call asks with."""
+        return CallElicitor(self, call_id)
+
+    def check(self) -> None:
+        """Raise the failure of the log, if a question could not be written: the tool that asked may have caught it."""
+        if self._failure is not None:
+            raise self._failure
+
+    def check_anybody(self) -> None:
+        """`NobodyToAsk` if there is nobody who could answer."""
+        if not self._can_ask:
+            what = "There is nobody to ask: this run goes on without a person who could answer"
+            raise NobodyToAsk(what, "Decide yourself and say what you assumed, or end and say what you need to know")
+
+    def open(self, kind: QuestionKind, message: str, schema: dict[str, Any], call_id: str) -> str:
+        """Ask, and give the question's id."""
+        self._count += 1
+        question = WaitingOnUser(kind, without_secrets(message, self._secrets), schema, f"q{self._count}", call_id)
+        self._emit(QuestionAsked, question=question)
+        self._open[question.id] = asyncio.get_running_loop().create_future()
+        self._clock.hold()
+        return question.id
+
+    async def answer(self, question_id: str) -> Any:
+        """What the person says; `Declined` if they will not."""
+        answer = await self._open[question_id]
+        self.check()
+        if answer.declined:
+            raise Declined("The person gave no answer", "Go on without it and say what you assumed")
+        return answer.value
+
+    def take(self, answer: Answer) -> None:
+        """Hand it to who waits for it. One that comes too late, or for the second time, is for nobody."""
+        future = self._open.get(answer.question_id)
+        if future is None or future.done():
+            return
+        del self._open[answer.question_id]
+        self._clock.release()
+        with suppress(StoreError):  # kept for who waits, who is to stop
+            logged = without_secrets(answer.value, self._secrets) if isinstance(answer.value, str) else answer.value
+            self._emit(QuestionAnswered, question_id=answer.question_id, answer=logged, declined=answer.declined)
+        future.set_result(answer)
+
+    def withdraw(self, question_id: str) -> None:
+        """Nobody waits for its answer any more; of one that was answered, nothing."""
+        future = self._open.pop(question_id, None)
+        if future is not None:
+            future.cancel()
+            self._clock.release()
+            self._emit(QuestionAnswered, question_id=question_id, withdrawn=True)
+
+    def _emit(self, kind: type[Event], **fields: Any) -> None:
+        try:
+            self._log.emit(kind, **fields)
+        except StoreError as error:
+            self._failure = error
+            raise
+
+
+class CallElicitor:
+    """The questions of one tool call. While one is open, the call's time limit stands still."""
+
+    # Values of the class stand for those of a call that asks nothing, as nearly all do: one is made for each call.
+    _open: tuple[str, ...] = ()
+    _asks = 0
+    """Questions that are being asked, the open ones among them."""
+    _over = False
+    _since = 0.0
+    _left: float | None = None
+    """Seconds that are left of a time limit that stands still."""
+    limit: asyncio.Timeout | None = None
+    """The time limit of the call."""
+    waited = 0.0
+    """Seconds that it has waited for the person."""
+
+    def __init__(self, elicitation: Elicitation, call_id: str) -> None:
+        self._elicitation = elicitation
+        self._call_id = call_id
+        self._loop = asyncio.get_running_loop()
+
+    async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+        """Ask and wait, on any event loop."""
+        if asyncio.get_running_loop() is not self._loop:
+            return await asyncio.wrap_future(self._submit(message, schema, kind))
+        return await self._ask(message, schema, kind)
+
+    def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+        """Ask and block this thread, which an interrupt or the end of the call frees."""
+        if running_loop() is self._loop:
+            raise SettingsError("ask_sync would hold up the event loop that brings the answer", "Write: await context.ask(...)")
+        asked = self._submit(message, schema, kind)
+        try:
+            while not (asked.done() or self._over):
+                concurrent.futures.wait([asked], timeout=TICK)
+            return asked.result(timeout=TICK)
+        except (concurrent.futures.CancelledError, TimeoutError):
+            raise asyncio.CancelledError("The call has ended") from None  # no Exception, which the tool might catch
+        finally:
+            asked.cancel()
+
+    def close(self) -> None:
+        """The call has ended, whatever its tool still does: it waits for no answer, and asks nothing more."""
+        self._over = True
+        for question_id in self._open:
+            self._elicitation.withdraw(question_id)
+
+    def _submit(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> concurrent.futures.Future[Any]:
+        elicitation = self._ask(message, schema, kind)
+        try:
+            return asyncio.run_coroutine_threadsafe(elicitation, self._loop)
+        except RuntimeError:  # the loop was closed: the run is over
+            elicitation.close()
+            raise asyncio.CancelledError("The run has ended") from None
+
+    async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+        self._elicitation.check_anybody()
+        if not isinstance(message, str) or not message.strip():
+            raise SettingsError(f"{message!r} is no question", 'Write: context.ask("...")')
+        if kind not in KINDS:
+            raise SettingsError(f"{kind!r} is no kind of question", near(str(kind), KINDS))
+        with self._clock_stopped():
+            # Off the loop: the library behind it takes its time to load.
+            plain = TEXT if schema is None else await asyncio.to_thread(checked_schema, schema)
+            if self._over:
+                raise asyncio.CancelledError("The call has ended")
+            question_id = self._elicitation.open(kind, encodable(message), plain, self._call_id)
+            self._open = (*self._open, question_id)
+            try:
+                return await self._elicitation.answer(question_id)
+            finally:
+                self._open = tuple(one for one in self._open if one != question_id)
+                self._elicitation.withdraw(question_id)
+
+    @contextmanager
+    def _clock_stopped(self) -> Iterator[None]:
+        self._asks += 1
+        if self._asks == 1:
+            self._stop_clock()
+        try:
+            yield
+        finally:
+            self._asks -= 1
+            if not self._asks:
+                self._start_clock()
+
+    def _stop_clock(self) -> None:
+        self._since = perf_counter()
+        when = self.limit.when() if self.limit is not None else None
+        self._left = None if when is None else when - self._loop.time()
+        self._set_limit(None)
+
+    def _start_clock(self) -> None:
+        self.waited += perf_counter() - self._since
+        if self._left is not None:
+            self._set_limit(self._loop.time() + self._left)
+
+    def _set_limit(self, when: float | None) -> None:
+        if self.limit is not None:
+            with suppress(RuntimeError):  # it has run out, or the call has just ended
+                self.limit.reschedule(when)

@@ -1,0 +1,125 @@
+"""A handle on a run that is going on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from typing import Any
+
+from agentnb.core.inbox import Inbox
+from agentnb.core.questions import Answer, WaitingOnUser, answer_in_words, checked_answer
+from agentnb.core.run import Run
+from agentnb.errors import SettingsError
+from agentnb.runtime.threads import AwakeForInterrupts, Foreground
+
+
+class LiveRun:
+    """A run in the background: look at ``run`` while it grows, steer it, ``await`` it for its end.
+
+    All methods return at once and may be called from any thread and any cell.
+    """
+
+    def __init__(
+        self, run_id: str, run: Run, inbox: Inbox, future: Future[Run], board: Any = None, foreground: Foreground | None = None
+    ) -> None:
+        self.run_id = run_id
+        self.run = run
+        self.board = board
+        """The todo list, which you may change too: `TodoBoard`, or the agent's own; None if there is none."""
+        self._inbox = inbox
+        self._future = future
+        self._foreground = foreground
+        self._answered: set[str] = set()
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended and its log is closed."""
+        return self._future.done()
+
+    def stop(self, why: str = "") -> None:
+        """End it now: open calls are answered as cancelled, what it has is kept. One that has ended stays as it is.
+
+        A plain tool on the main thread, where somebody waits for the run, gets a KeyboardInterrupt; who waits gets the run.
+        """
+        if not self.done:
+            self._inbox.put("stop", why)
+        if self._foreground is not None:  # also of a run that has ended: a tool that was given up may still hold the thread
+            self._foreground.end_tool()
+
+    def pause(self) -> None:
+        """Hold it before the next round."""
+        self._put("pause")
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._put("resume")
+
+    def say(self, text: str) -> None:
+        """Tell the model something; it reads it in the next round."""
+        if not text.strip():
+            raise SettingsError("There is nothing to say", "Give some words: live.say(TEXT)")
+        self._put("say", text)
+
+    def answer(self, value: Any, question_id: str | None = None) -> None:
+        """Answer a question of the run, one of ``run.waiting``: by default the oldest that is open.
+
+        `SettingsError` if there is none, or if the value does not fit what was asked.
+        """
+        question = self._question(question_id)
+        self._put_answer(Answer(question.id, checked_answer(question.schema, value)))
+
+    def answer_in_words(self, text: str, question_id: str | None = None) -> None:
+        """As `answer`, with what a person typed: a text, one of the choices, yes or no, or JSON, as the question wants it."""
+        question = self._question(question_id)
+        self._put_answer(Answer(question.id, answer_in_words(question.schema, text)))
+
+    def decline(self, question_id: str | None = None) -> None:
+        """Leave a question without an answer; the tool that asked is told so."""
+        self._put_answer(Answer(self._question(question_id).id, declined=True))
+
+    def result(self, timeout: float | None = None) -> Run:
+        """Block until it has ended and return the run; TimeoutError after ``timeout`` seconds."""
+        return self._future.result(timeout)
+
+    @staticmethod
+    def foreground(foreground: Foreground, start: Callable[[], LiveRun]) -> Run:
+        """Start a run and wait for it, while the calling thread runs the tools that are handed to ``foreground``.
+
+        An interrupt stops the run and, when its log is closed, raises `RunInterrupted`, a KeyboardInterrupt.
+        """
+
+        def begin() -> tuple[Future[Run], Callable[[], None]]:
+            live = start()
+            return live._future, lambda: live._inbox.put("stop", "interrupted")
+
+        return foreground.wait(begin)
+
+    def __await__(self) -> Generator[Any, None, Run]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Run:
+        with AwakeForInterrupts():
+            return await asyncio.shield(asyncio.wrap_future(self._future))
+
+    def __repr__(self) -> str:
+        return f"<LiveRun {self.run_id} {self.run.status}>"
+
+    def _put(self, name: Any, text: str = "") -> None:
+        if self.done:
+            raise SettingsError(f"Run {self.run_id} has ended ({self.run.stop_reason})", "Go on with %%agent --continue")
+        self._inbox.put(name, text)
+
+    def _question(self, question_id: str | None) -> WaitingOnUser:
+        """The oldest open question, or this one, unless it has its answer already and the loop has not heard of it yet."""
+        waiting = [question for question in self.run.waiting if question.id not in self._answered] if not self.done else []
+        found = next((question for question in waiting if question_id in (None, question.id)), None)
+        if found is None:
+            which = "no question" if question_id is None else f"no question {question_id}"
+            hint = f"Open: {', '.join(question.id for question in waiting)}" if waiting else ""
+            raise SettingsError(f"Run {self.run_id} waits for an answer to {which}", hint)
+        return found
+
+    def _put_answer(self, answer: Answer) -> None:
+        self._answered.add(answer.question_id)
+        self._inbox.put("answer", answer=answer)

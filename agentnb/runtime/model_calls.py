@@ -1,0 +1,129 @@
+"""Calls of the model: what it streams, as events and as one reply."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from time import perf_counter
+from typing import Any
+
+from agentnb.core import events as e
+from agentnb.core.log import EventLog
+from agentnb.core.messages import Message, Text, encodable
+from agentnb.core.request import Request
+from agentnb.core.usage import UNKNOWN, checked
+from agentnb.errors import AgentnbError, ModelError
+from agentnb.models.capabilities import used_until_cut
+from agentnb.models.model import Model, Reply, Retry, StreamItem
+from agentnb.policies.marker_text import without_markers
+from agentnb.runtime.normalize_reply import normalize_reply
+from agentnb.runtime.stream_buffer import StreamBuffer
+
+
+class ModelCalls:
+    """Asks the model of one run, and writes down what comes."""
+
+    def __init__(
+        self,
+        model: Model,
+        log: EventLog,
+        *,
+        markers: bool,
+        is_cancelled: Callable[[BaseException], bool],
+        spared: Callable[[str], str],
+    ) -> None:
+        """``markers``: whether marker lines are read; ``is_cancelled``: whether an exception is a cancellation of the run;
+        ``spared``: a text without secrets.
+        """
+        self.model = model
+        self._log = log
+        self._markers = markers
+        self.is_cancelled = is_cancelled
+        self._spared = spared
+
+    async def reply(self, request: Request) -> Message:
+        """The model's reply, in the log. Of a stream that breaks off, what came is kept."""
+        stream_buffer = StreamBuffer(self._log.tell, markers=self._markers)
+        reply: Reply | None = None
+        started = perf_counter()
+        try:
+            async for item in _items(self.model, request):
+                if isinstance(item, Reply):
+                    reply = item
+                elif isinstance(item, Retry):
+                    self._note_retry(item, stream_buffer.end())
+                    stream_buffer = StreamBuffer(self._log.tell, markers=self._markers)
+                else:
+                    stream_buffer.take(item)
+        except BaseException as error:
+            self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
+            if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self.is_cancelled(error):
+                raise
+            said = encodable(f"{type(error).__name__}: {error}")
+            words = self._spared(said)
+            cause = error if words == said else None  # whose traceback would show it
+            raise ModelError(f"{self.model.name} failed: {words}", run=self._log.run) from cause
+        if reply is None:
+            self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
+            raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
+        stream_buffer.end()
+        reply = self._settled(reply)
+        message, signals = self._without_markers(reply.message)
+        self._log.emit(
+            e.ModelReplied,
+            message=message,
+            signals=signals,
+            usage=reply.usage,
+            stop_reason=reply.stop_reason,
+            seconds=perf_counter() - started if reply.seconds is None else reply.seconds,
+            metadata=reply.metadata,
+        )
+        return message
+
+    def _note_retry(self, retry: Retry, heard: str = "") -> None:
+        reason = self._spared(encodable(retry.reason))
+        log, attempt = self._log, retry.attempt
+        log.emit(e.RetryScheduled, attempt=attempt, seconds=retry.seconds, reason=reason, status=retry.status, heard=heard)
+
+    def _settled(self, reply: Reply) -> Reply:
+        message: object = reply.message
+        if not isinstance(message, Message):
+            example = 'Write Reply(Message("assistant", (Text("..."),)))'
+            raise ModelError(f"The Reply of {self.model.name} holds no Message", example)
+        try:
+            return normalize_reply(reply, self._log.run)
+        except (RecursionError, TypeError, ValueError) as error:
+            what = encodable(f"{type(error).__name__}: {error}")
+            raise ModelError(f"{self.model.name} gave a reply that no log can hold ({what})", run=self._log.run) from error
+
+    def _without_markers(self, message: Message) -> tuple[Message, tuple[str, ...]]:
+        return without_markers(message) if self._markers else (message, ())
+
+    def _keep_broken_off(self, request: Request, stream_buffer: StreamBuffer, reply: Reply | None, seconds: float) -> None:
+        """Write down the words that came, and what they used: as the reply says, if there was one before the failure."""
+        heard, text = stream_buffer.all_that_came(), stream_buffer.end()
+        usage = checked(reply.usage) if reply is not None else UNKNOWN
+        if usage == UNKNOWN and heard is not None:
+            usage = used_until_cut(self.model, request, heard)
+        if text:
+            message, _ = self._without_markers(Message("assistant", (Text(text),)))
+            self._log.emit(e.ModelReplied, message=message, usage=usage, stop_reason="broken_off", seconds=seconds)
+        elif usage != UNKNOWN:
+            self._log.emit(e.ExtraUsage, usage=usage)
+
+    async def besides(self, request: Request) -> AsyncGenerator[StreamItem]:
+        """What comes for a request besides the conversation. Its retries are written down, nothing else is."""
+        async for item in _items(self.model, request):
+            if isinstance(item, Retry):
+                self._note_retry(item)
+            yield self._settled(item) if isinstance(item, Reply) else item
+
+
+def _items(model: Model, request: Request) -> AsyncIterator[StreamItem]:
+    """What the model streams; `ModelError` if it is no stream."""
+    stream: Any = model.stream(request)
+    if hasattr(stream, "__aiter__"):
+        return stream  # type: ignore[no-any-return]  # just looked
+    if inspect.iscoroutine(stream):
+        stream.close()  # nobody will await it
+    raise ModelError(f"{model.name} has a stream that yields nothing", "Let it yield TextDeltas, if any, and then a Reply")

@@ -1,0 +1,108 @@
+"""Makes a provider's reply fit for the log: every call has an id of its own, and all of it is what JSON can hold.
+
+A reply goes through JSON and back before anybody sees it, so that the live run and the one loaded from its log are the same
+also where a model was careless: tuples, numbers that JSON has not, half characters.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.core.messages import Message, Text, ToolCall, encodable
+from agentnb.core.run import Run
+from agentnb.core.usage import Usage
+from agentnb.models.model import Reply
+
+
+class _Kept(msgspec.Struct):
+    """The part of a reply that is kept."""
+
+    message: Message
+    usage: Usage
+    stop_reason: str
+    metadata: dict[str, Any]
+
+
+_PLAIN = (int, bool, type(None))
+_decode = msgspec.json.Decoder(_Kept).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def normalize_reply(reply: Reply, run: Run) -> Reply:
+    """The reply with a fresh ``toolu_…`` id for each call that has none, or one that the conversation has used before."""
+    if not _is_plain(reply):
+        kept = _through_json(_Kept(reply.message, reply.usage, reply.stop_reason, reply.metadata))
+        reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw, reply.seconds)
+    message = _with_ids(reply.message, run)
+    return reply if message is reply.message else replace(reply, message=message)
+
+
+def _is_plain(reply: Reply) -> bool:
+    """Whether JSON would give it back as it is: words and nothing odd."""
+    cost = reply.usage.cost
+    if reply.metadata or not reply.stop_reason.isascii() or not (cost is None or math.isfinite(cost)):
+        return False
+    for part in reply.message.parts:  # in plain steps: this is done in every round
+        if type(part) is Text:
+            if part.provider_metadata is not None or not part.text.isascii():
+                return False
+        elif type(part) is not ToolCall or not _is_plain_call(part):
+            return False
+    return True
+
+
+def _is_plain_call(call: ToolCall) -> bool:
+    given = call.arguments
+    if call.provider_metadata is not None or not (call.name.isascii() and call.id.isascii()) or type(given) is not dict:
+        return False
+    for name, value in given.items():
+        if type(name) is not str or not name.isascii():
+            return False
+        if type(value) not in _PLAIN and not (type(value) is str and value.isascii()):
+            return False
+    return True
+
+
+def _through_json(kept: _Kept) -> _Kept:
+    try:
+        return _decode(_encode(kept))
+    except UnicodeEncodeError:
+        return _decode(_encode(_encodable(msgspec.to_builtins(kept))))
+
+
+def _encodable(value: Any) -> Any:
+    """Plain data without half characters."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, list | tuple):
+        return [_encodable(item) for item in value]
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return value
+
+
+def _with_ids(message: Message, run: Run) -> Message:
+    used: set[str] = set()
+    parts = list(message.parts)
+    changed = False
+    for index, part in enumerate(parts):
+        if isinstance(part, ToolCall):
+            call = part
+            if not part.id or part.id in used or run.has_call_id(part.id):
+                call = parts[index] = replace(part, id=_fresh_id(run, used))
+                changed = True
+            used.add(call.id)
+    return Message(message.role, tuple(parts)) if changed else message
+
+
+def _fresh_id(run: Run, used: set[str]) -> str:
+    # Derived, not drawn: the same run replayed has the same ids. The run's own id keeps conversations apart.
+    stem = f"toolu_{run.id[-11:]}_{len(run.rounds)}_"
+    number = len(used)
+    while (fresh := f"{stem}{number}") in used or run.has_call_id(fresh):
+        number += 1
+    return fresh

@@ -1,0 +1,41 @@
+"""What is written, and said to the person, when a run stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentnb.agent.resume import OF_THE_REPLY
+from agentnb.core import events as e
+from agentnb.core.log import EventLog
+from agentnb.core.messages import encodable
+from agentnb.core.run import Run
+from agentnb.errors import AgentnbError, RunLimited
+from agentnb.policies import Stop
+
+
+def log_stop(log: EventLog, verdict: Stop) -> None:
+    """Write down why it stops; a process that died before its last event has written some of it already."""
+    run, loop = log.run, verdict.loop
+    if loop is not None and not any((one.rule, one.last) == (loop.rule, loop.last) for one in run.loops):
+        log.emit(e.LoopDetected, **loop._asdict())
+    if verdict.warning and verdict.warning not in run.warnings:
+        log.emit(e.Warned, message=verdict.warning)
+    if verdict.limit is not None and run.limit is None:
+        log.emit(e.LimitReached, limit=verdict.stop_reason, value=verdict.limit)
+    if verdict.problem and run.error is None:
+        error = e.RunError(verdict.stop_reason, verdict.problem, verdict.hint)
+        log.emit(e.ErrorRaised, error=error, where=OF_THE_REPLY)
+
+
+def described(error: BaseException, spared: Callable[[str], str]) -> e.RunError:
+    """The error as the log keeps it; ``spared``: a text without secrets."""
+    if isinstance(error, AgentnbError):
+        return e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint))
+    return e.RunError(type(error).__name__, spared(encodable(str(error))) or type(error).__name__)
+
+
+def check_within_limits(run: Run) -> None:
+    """Raise `RunLimited` if the run has ended at a limit."""
+    if run.status == "limited" and run.limit is not None:
+        what = f"The run reached its limit: {run.limit.limit}, {run.limit.value:g}"
+        raise RunLimited(what, "What it did is in error.run; go on from there: continue_from=error.run", run=run)

@@ -1,0 +1,52 @@
+"""A reply while it streams: what was heard, and what of it may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentnb.core.events import Delta, TextDelta
+from agentnb.core.messages import AnyPart, Message, Text, Thinking, encodable
+from agentnb.policies.marker_text import MarkerFilter
+
+
+class StreamBuffer:
+    """Takes the deltas of one reply and tells them on, without lines that are markers if these are read."""
+
+    __slots__ = ("_filter", "_heard", "_markers", "_tell", "_thoughts")
+
+    def __init__(self, tell: Callable[[Delta], None], *, markers: bool) -> None:
+        self._tell = tell
+        self._heard: list[str] = []
+        self._thoughts: list[str] = []
+        self._markers = markers
+        self._filter: MarkerFilter | None = None
+
+    def take(self, item: Delta) -> None:
+        """Tell of it, as far as it may be shown already."""
+        if not isinstance(item, TextDelta):
+            self._thoughts.append(item.text)
+            self._tell(item)
+            return
+        if not self._heard and self._markers:
+            self._filter = MarkerFilter()
+        self._heard.append(item.text)
+        shown = item.text if self._filter is None else self._filter.feed(item.text)
+        if shown == item.text:
+            self._tell(item)
+        elif shown:
+            self._tell(TextDelta(shown))
+
+    def all_that_came(self) -> Message | None:
+        """As one message, thoughts too; None if nothing did."""
+        thoughts, words = "".join(self._thoughts), "".join(self._heard)
+        parts: tuple[AnyPart, ...] = (Thinking(thoughts),) if thoughts else ()
+        parts = (*parts, Text(words)) if words else parts
+        return Message("assistant", parts) if parts else None
+
+    def end(self) -> str:
+        """Tell of what was held back; returns all that was heard."""
+        if not self._heard:
+            return ""
+        if self._filter is not None and (rest := self._filter.rest()):
+            self._tell(TextDelta(rest))
+        return encodable("".join(self._heard))

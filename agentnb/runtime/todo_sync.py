@@ -1,0 +1,99 @@
+"""Keeps the run's todo list true to the board, which others may change too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+import msgspec
+
+from agentnb.core.events import TodosChanged, Warned
+from agentnb.core.log import EventLog
+from agentnb.core.messages import encodable
+from agentnb.core.todos import Todo, Todos, normal_status
+from agentnb.settings import without_secrets
+from agentnb.tools.todos.board import Board
+from agentnb.tools.todos.tool import TodoChange
+from agentnb.tools.tool import ToolOutcome
+
+_decode = msgspec.json.Decoder(Todos, strict=False).decode
+_NOT_YET = object()
+
+
+class TodoSync:
+    """Reads the board, and writes down what has changed on it. The run's own reading is no tool call."""
+
+    __slots__ = ("_board", "_failed", "_log", "_secrets", "_seen")
+
+    def __init__(self, board: Board | None, log: EventLog, secrets: Sequence[str] = ()) -> None:
+        """``secrets``: texts that no warning may hold."""
+        self._board = board
+        self._secrets = secrets
+        self._log = log
+        self._seen: object = _NOT_YET
+        self._failed = False
+
+    def look(self) -> None:
+        """Read it again. A board that cannot be read leaves the list as it was last known, with a warning."""
+        if self._board is None:
+            return
+        try:
+            todos = self._unseen(self._board.read())
+        except Exception as error:
+            self._warn(error)
+            return
+        self._failed = False
+        self._note(todos, "outside")
+
+    def called(self, outcome: ToolOutcome, call_id: str) -> None:
+        """The todo tool has run: note what others had changed until then, what the call changed, and what has come since."""
+        change = outcome.value
+        if isinstance(change, TodoChange):
+            with suppress(TypeError, ValueError):  # a list that cannot be understood is the next look's to say
+                self._note(self._unseen(change.before), "outside")
+                self._note(self._unseen(change.after), "model", call_id)
+        self.look()
+
+    def _unseen(self, found: Any) -> Todos | None:
+        """The list, settled; None if it is the very one that was taken in last, as in nearly every round."""
+        if found is self._seen and isinstance(found, tuple):  # a list may have been changed in place
+            return None
+        todos = settled_todos(found)
+        self._seen = found
+        return todos
+
+    def _note(self, todos: Todos | None, by: Literal["model", "outside"], call_id: str = "") -> None:
+        if todos is not None and todos != self._log.run.todos:
+            self._log.emit(TodosChanged, todos=todos, by=by, call_id=call_id)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._failed:  # once, not in every round
+            self._failed = True
+            words = without_secrets(encodable(f"{type(error).__name__}: {error}"), self._secrets)
+            message = f"The todo list could not be read ({words}). The run goes on with the list as last known"
+            self._log.emit(Warned, message=message)
+
+
+def todos_at_first(board: Board) -> Todos:
+    """The list a run begins with; empty if it cannot be read, which the run's first look says."""
+    try:
+        return settled_todos(board.read())
+    except Exception:
+        return ()
+
+
+def settled_todos(found: Any) -> Todos:
+    """Todos of somebody else's board as the log can hold them; TypeError or ValueError if they cannot be understood."""
+    plain = []
+    for todo in found:
+        if not isinstance(todo, Todo):
+            raise TypeError("it holds something that is no Todo")
+        fields = {name: encodable(value) if isinstance(value, str) else value for name, value in _fields(todo).items()}
+        plain.append(fields | {"status": normal_status(str(todo.status))})
+    return _decode(msgspec.json.encode(plain))
+
+
+def _fields(todo: Todo) -> dict[str, Any]:
+    names = zip(Todo.__struct_encode_fields__, Todo.__struct_fields__, strict=True)
+    return {encoded: getattr(todo, name) for encoded, name in names}

@@ -1,0 +1,199 @@
+"""Compaction as far as it is decided: when it is due, what is replaced, what the summariser is shown, what is sent instead."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_histories import asks, orphans, results, rounds, whole_histories, words
+
+from agentnb.context.compaction import (
+    MOST,
+    RESULT,
+    WORDS,
+    plain_summary,
+    record_of,
+    start_of_recent,
+    summary_request,
+    summary_text,
+    why_due,
+)
+from agentnb.context.history import AUTO, FULL, History, documented
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.todos import Todo
+from agentnb.models.estimate import tokens_of_message
+
+HEADINGS = ["Original task", "Key decisions", "Files modified", "Current state", "Pending work", "Important context"]
+
+
+# When
+
+
+@pytest.mark.req("R2.32")
+def test_by_the_documented_numbers_31_messages_are_too_many_and_30_are_not() -> None:
+    history = documented()
+    assert (history.compact_above, history.keep_recent, history.max_messages) == (30, 10, 40)
+    assert why_due(history, 30, None, None) is None
+    assert why_due(history, 31, None, None) == "messages"
+
+
+@pytest.mark.req("R2.36")
+@pytest.mark.parametrize(
+    ("history", "tokens", "window", "why"),
+    [
+        (AUTO, 8_000, 10_000, None),
+        (AUTO, 8_001, 10_000, "share"),
+        (History(share=0.5), 5_001, 10_000, "share"),
+        (History(share=1), 10_000, 10_000, None),
+        (AUTO, 10**9, None, None),
+        (AUTO, None, 10_000, None),
+        (FULL, 10**9, 10, None),
+        (History(compact_above=30), 10**9, 10, None),
+    ],
+)
+def test_a_share_of_the_window_is_filled_or_nobody_knows(
+    history: History, tokens: int | None, window: int | None, why: str | None
+) -> None:
+    assert why_due(history, 3, tokens, window) == why
+
+
+# What is replaced
+
+
+@pytest.mark.req("R2.32")
+def test_the_first_stays_and_the_last_ten_stay_and_what_is_between_is_replaced() -> None:
+    messages = [words("user")] + [words("assistant" if place % 2 == 0 else "user") for place in range(30)]
+    assert start_of_recent(messages, 10, None) == 21
+
+
+@pytest.mark.req("R2.35")
+def test_a_result_at_the_cut_takes_its_call_to_the_side_that_stays() -> None:
+    messages = [words("user"), *rounds(15)]
+    assert start_of_recent(messages, 10, None) == 21
+    assert start_of_recent(messages, 9, None) == 21
+    assert messages[21].calls
+
+
+@pytest.mark.req("R2.35")
+@given(whole_histories(), st.integers(1, 8), st.none() | st.integers(0, 200))
+def test_for_any_history_what_stays_holds_no_result_without_its_call(
+    messages: list[Message], keep: int, most: int | None
+) -> None:
+    start = start_of_recent(messages, keep, most)
+    if start is None:
+        assert len(messages) <= max(keep, 2) + 2
+        return
+    assert 2 <= start <= len(messages) - 1
+    assert orphans(messages[start:]) == set()
+    if most is None:
+        assert len(messages) - start <= keep + 1
+
+
+@pytest.mark.req("R2.36")
+def test_what_stays_is_less_if_the_last_messages_are_too_long_but_never_nothing() -> None:
+    messages = [words("user"), *rounds(10)]
+    one = tokens_of_message(messages[1]) + tokens_of_message(messages[2])
+    assert start_of_recent(messages, 10, 2 * one) == 17
+    assert start_of_recent(messages, 10, 0) == 19
+
+
+@pytest.mark.parametrize("messages", [[words("user")], [words("user"), *rounds(1)], [words("user"), words("assistant")]])
+def test_there_is_nothing_to_replace_in_a_conversation_that_has_hardly_begun(messages: list[Message]) -> None:
+    assert start_of_recent(messages, 1, 0) is None
+
+
+# What the summariser is shown
+
+
+@pytest.mark.req("R2.33", "R2.34")
+def test_the_model_is_asked_without_tools_for_a_summary_under_six_headings() -> None:
+    request = summary_request(rounds(2))
+    assert request.tools == ()
+    places = [request.system.index(f"## {heading}") for heading in HEADINGS]
+    assert places == sorted(places) and request.system.count("## ") == len(HEADINGS)
+    assert [message.role for message in request.messages] == ["user"]
+
+
+@pytest.mark.req("R2.34")
+@pytest.mark.parametrize(("length", "cut"), [(RESULT, False), (RESULT + 1, True), (10_000, True)])
+def test_of_a_result_the_summariser_is_shown_500_characters(length: int, cut: bool) -> None:
+    assert RESULT == 500
+    record = record_of([asks("a"), results("a", text="x" * length)])
+    assert record.count("x" * RESULT) == 1
+    assert ("x" * (RESULT + 1) in record, f"{length - RESULT:,} more characters" in record) == (False, cut)
+
+
+def test_the_record_says_who_said_what_in_its_order_and_what_failed() -> None:
+    failed = ToolResult("a", "look", (Text("no such row"),), is_error=True)
+    picture = Message("user", (Image("image/png", b"x"), Text("See.")))
+    thinking = Message("assistant", (Thinking("hm"), Text("I look."), ToolCall("look", {"n": 1}, "a")))
+    record = record_of([picture, thinking, Message("tool", (failed, ToolResult("b", "draw", (Image("image/png", b"x"),))))])
+    assert record.splitlines()[1:-1:2] == [
+        "Person: (a picture)",
+        "Person: See.",
+        "Agent: I look.",
+        'Agent calls look: {"n":1}',
+        "Result of look (an error): no such row",
+        "Result of draw: (a picture)",
+    ]
+    assert "hm" not in record
+
+
+def test_long_words_and_arguments_are_cut_and_so_is_the_middle_of_a_record_that_is_huge() -> None:
+    assert "y" * (WORDS + 1) not in record_of([words("assistant", "y" * 10_000)])
+    assert "z" * 600 not in record_of([Message("assistant", (ToolCall("write", {"text": "z" * 5_000}, "a"),))])
+    huge = record_of([words("user", "a" * WORDS)] * 200)
+    assert MOST < len(huge) < MOST + 200 and "characters left out" in huge
+
+
+@pytest.mark.req("R2.35")
+def test_the_summary_before_is_shown_whole_so_that_nothing_is_forgotten_the_second_time() -> None:
+    earlier = summary_text("\n".join(f"- fact {number}" for number in range(2_000)), 20, ())
+    assert len(earlier) > 3 * WORDS
+    for message in (words("assistant", earlier), words("user", f"go\n\n{earlier}")):
+        assert earlier in record_of([message, words("user", "y" * 10_000)], earlier)
+        assert earlier in summary_request([message], earlier).messages[0].text
+    assert "y" * (WORDS + 1) not in record_of([words("user", "y" * 10_000)], earlier)
+
+
+# What is sent instead
+
+
+@pytest.mark.req("R2.34")
+@pytest.mark.parametrize(("count", "noun"), [(1, "message"), (2, "messages"), (1_000, "messages")])
+def test_the_summary_says_first_what_it_is_and_for_how_many_messages(count: int, noun: str) -> None:
+    assert summary_text(" It is half done. \n", count, ()) == (
+        f"[Conversation Summary - {count} {noun} compacted]\n\nIt is half done."
+    )
+
+
+@pytest.mark.req("R2.35")
+def test_open_todos_stand_in_it_with_their_state_and_a_list_that_is_done_does_not() -> None:
+    todos = (Todo(1, "Read", "completed"), Todo(2, "Count", "in-progress"), Todo(3, "Write", "not-started"))
+    text = summary_text("Well.", 4, todos)
+    for todo in todos:
+        assert todo.title in text and todo.status in text
+    assert summary_text("Well.", 4, todos[:1]).endswith("Well.")
+
+
+def test_a_half_character_in_a_summary_can_be_sent() -> None:
+    summary_text("half \ud83d", 1, ()).encode()
+
+
+@pytest.mark.req("R2.33")
+def test_a_summary_made_without_a_model_has_the_same_headings_and_what_is_known() -> None:
+    messages = [
+        words("assistant", "I take the first."),
+        Message("assistant", (ToolCall("save", {"path": "a.csv", "n": 1}, "a"), ToolCall("save", {"path": "a.csv"}, "b"))),
+        results("a", "b", text="saved\nand well"),
+        words("assistant", "The first is saved."),
+    ]
+    text = plain_summary(messages, "Save both.")
+    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == HEADINGS
+    sections = dict(zip(HEADINGS, [part.partition("\n")[2].strip() for part in text.split("## ")[1:]], strict=True))
+    assert sections["Original task"] == "- Save both."
+    assert sections["Key decisions"] == "- I take the first."
+    assert sections["Files modified"] == "- a.csv"
+    assert sections["Current state"] == "- The first is saved."
+    assert sections["Pending work"] == "None"
+    assert "saved and well" in sections["Important context"]

@@ -1,0 +1,387 @@
+"""How much of a conversation is sent: the settings, what they leave out, and that the start of a request stays as it was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from runs_by_hand import a_round, bare, called, run_of
+from summarising import Summarising, assert_made_again, compactions, do, priced, work
+from todo_runs import complete, start, write
+from wire_checker import complaints
+
+from agentnb import Agent, History, Matrix, ToolCall
+from agentnb.context.history import AUTO, FULL, RESULT_CHARACTERS, as_logged, as_sent_then, documented, find_history
+from agentnb.context.request_builder import RequestBuilder
+from agentnb.core.messages import Message, ToolResult
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.errors import SettingsError
+from agentnb.models.registry import make_model, wire_form
+from agentnb.models.scripted import ScriptedModel
+from agentnb.testing import LoopbackServer
+
+WIRES = {"anthropic:m": "messages", "openai:m": "chat", "openai-responses:m": "responses"}
+
+
+# The settings
+
+
+def test_histories_have_names_and_every_number_can_be_another() -> None:
+    assert find_history("auto") == AUTO == History(share=0.8)
+    assert find_history("full") == FULL == History(result_characters=None)
+    assert find_history("documented") == documented() == History(compact_above=30, keep_recent=10, max_messages=40)
+    own = History(share=0.5, window=1_000)
+    assert find_history(own) is own
+    with pytest.raises(SettingsError, match="auto, documented, full"):
+        find_history("some")
+    with pytest.raises(SettingsError, match="no history 'some'"):
+        Agent(ScriptedModel([]), history="some")
+
+
+@pytest.mark.parametrize("given", [None, 40, [], {}, ["auto"], AUTO.keep_recent, b"auto"], ids=repr)
+def test_what_is_no_history_is_refused_whatever_it_is(given: Any) -> None:
+    with pytest.raises(SettingsError, match=r"There is no history .*auto, documented, full"):
+        find_history(given)
+    with pytest.raises(SettingsError, match="There is no history"):
+        Agent(ScriptedModel([]), history=given)
+
+
+@pytest.mark.req("R0.52", "R0.77")
+def test_by_default_no_round_and_no_words_are_left_out_whatever_the_name() -> None:
+    for name in ("auto", "documented", "full"):
+        assert find_history(name).failed_rounds_above is None
+    assert not Matrix().workflow_drops_text
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"share": 0},
+        {"share": 1.01},
+        {"share": -0.5},
+        {"share": True},
+        {"share": "0.8"},
+        {"share": []},
+        {"share": 10**400},
+        {"window": []},
+        {"max_messages": [40]},
+        {"keep_recent": {}},
+        {"share": float("nan")},
+        {"window": 99},
+        {"window": 10_000.0},
+        {"compact_above": 1},
+        {"compact_above": True},
+        {"keep_recent": 0},
+        {"keep_recent": None},
+        {"compact_above": 10, "keep_recent": 10},
+        {"max_messages": 1},
+        {"result_characters": 999},
+        {"failed_rounds_above": 0},
+        {"failed_rounds_above": "20"},
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_name(fields: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=next(reversed(fields))):
+        History(**fields)
+
+
+@pytest.mark.req("K2.4")
+def test_the_documented_numbers_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMPACT_THRESHOLD", "20")
+    monkeypatch.setenv("COMPACT_KEEP_RECENT", "5")
+    monkeypatch.setenv("AGENT_MAX_MESSAGES", "25")
+    assert documented() == History(compact_above=20, keep_recent=5, max_messages=25)
+    monkeypatch.setenv("COMPACT_KEEP_RECENT", "50")
+    assert documented().keep_recent == 6
+    monkeypatch.setenv("COMPACT_THRESHOLD", "2")
+    assert documented().keep_recent == 1
+    monkeypatch.setenv("COMPACT_THRESHOLD", "20")
+    monkeypatch.setenv("COMPACT_ENABLED", "false")
+    assert documented().compact_above is None and not documented().compacts
+
+
+@pytest.mark.req("R2.15")
+@pytest.mark.parametrize("said", ["false", "0", "no", "off"])
+def test_the_variable_that_turns_compaction_off_turns_off_the_share_of_auto_too(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_history("auto").compacts
+    monkeypatch.setenv("COMPACT_ENABLED", said)
+    assert find_history("auto") == History() and not find_history("auto").compacts
+    assert find_history("auto").result_characters == RESULT_CHARACTERS
+    script = [*[priced(do(number), tokens=(990, 10)) for number in range(4)], "Done."]
+    model = Summarising(script, window=1_000)
+    run = bare(model, [work], history="auto").run_sync("go")
+    assert (run.status, model.asked, compactions(run)) == ("completed", [], [])
+    assert "share" not in run.settings["history"]
+    own = Summarising(script, window=1_000)
+    bare(own, [work], history=History(share=0.8)).run_sync("go")
+    assert own.asked, "what somebody asks for by name is done"
+
+
+@pytest.mark.parametrize("history", [AUTO, FULL, documented(), History(share=0.5, window=900, failed_rounds_above=3)])
+def test_the_log_says_what_was_sent(history: History) -> None:
+    run = bare(ScriptedModel(["Done."]), [], history=history).run_sync("go")
+    assert as_sent_then(run.settings["history"]) == history == as_sent_then(as_logged(history))
+    assert as_sent_then(None) == FULL
+    assert as_sent_then({"of_a_later_version": 1}) == FULL
+
+
+# R0.52 and R0.77
+
+
+def failing(n: int = 0) -> str:
+    """Fails."""
+    raise ValueError(f"no row {n}")
+
+
+def fails(n: int) -> ToolCall:
+    return ToolCall("failing", {"n": n})
+
+
+def sent(script: Sequence[Any], **settings: Any) -> tuple[Run, ScriptedModel]:
+    model = ScriptedModel(script)
+    run = bare(model, [work, failing], **settings).run_sync("go")
+    assert_made_again(run, model.requests)
+    for request in model.requests:
+        assert_valid_on_all_wires(request)
+    return run, model
+
+
+def assert_valid_on_all_wires(request: Request) -> None:
+    for model, wire in WIRES.items():
+        body = wire_form(model, request)
+        assert body is not None
+        assert complaints(wire, msgspec.json.decode(body)) == []
+
+
+def numbers(request: Request) -> list[int]:
+    """Which calls stand in it."""
+    return [call.arguments["n"] for message in request.messages for call in message.calls]
+
+
+@pytest.mark.req("R0.77")
+def test_above_the_number_rounds_of_which_every_call_failed_are_left_out_calls_and_results_together() -> None:
+    script = [do(0), fails(1), [fails(2), do(3)], fails(4), do(5), "Done."]
+    run, model = sent(script, history=History(failed_rounds_above=8))
+    assert [numbers(request) for request in model.requests] == [
+        [],
+        [0],
+        [0, 1],
+        [0, 1, 2, 3],
+        [0, 2, 3, 4],
+        [0, 2, 3, 5],
+    ]
+    assert len(run.messages) == 12
+
+
+@pytest.mark.req("R0.77")
+def test_up_to_that_number_of_messages_they_stay() -> None:
+    _, model = sent([fails(0), fails(1), do(2), "Done."], history=History(failed_rounds_above=7))
+    assert numbers(model.requests[-1]) == [0, 1, 2]
+    _, model = sent([fails(0), fails(1), do(2), "Done."], history=History(failed_rounds_above=6))
+    assert numbers(model.requests[-1]) == [2]
+
+
+@pytest.mark.req("R0.77")
+def test_the_round_that_has_just_failed_is_seen_once() -> None:
+    _, model = sent([do(0), fails(1), fails(2), "Done."], history=History(failed_rounds_above=1))
+    assert [numbers(request) for request in model.requests] == [[], [0], [0, 1], [0, 2]]
+
+
+@pytest.mark.req("R0.77")
+def test_what_the_person_said_after_such_a_round_stays() -> None:
+    failed = ToolResult("c1", "look", (), is_error=True, error_code="tool_error")
+    history = (
+        Message("user", run_of().messages[0].parts),
+        Message("assistant", (called("look", "c1"),)),
+        Message("tool", (failed,)),
+        Message("user", run_of(prompt="Never mind.").messages[0].parts),
+        Message("assistant", run_of(prompt="Well.").messages[0].parts),
+    )
+    run = run_of(history=history, prompt="And now?")
+    conversation = RequestBuilder("", (), {}, history=History(failed_rounds_above=2))
+    told = [(one.role, one.text) for one in conversation.request(run).messages]
+    assert told == [("user", "go\n\nNever mind."), ("assistant", "Well."), ("user", "And now?")]
+    assert sorted(conversation.left_out) == [1, 2]
+
+
+@pytest.mark.req("R0.52")
+def test_words_that_workflow_mode_went_on_from_are_left_out_of_the_request_and_not_of_the_run() -> None:
+    mode = Matrix(workflow_mode=True, workflow_drops_text=True)
+    model = ScriptedModel(["At it first.", do(1), "And then on.", "[WORKFLOW_COMPLETE]"])
+    run = bare(model, [work], policy=mode).run_sync("go")
+    assert_made_again(run, model.requests)
+    assert all("At it first." not in message.text for request in model.requests for message in request.messages)
+    assert next(message.text for message in run.messages if message.role == "assistant") == "At it first."
+    model = ScriptedModel(["At it first.", do(1), "And then on.", "[WORKFLOW_COMPLETE]"])
+    bare(model, [work], policy=Matrix(workflow_mode=True)).run_sync("go")
+    assert "At it first." in [message.text for message in model.requests[-1].messages]
+
+
+@pytest.mark.req("R0.52", "R0.77", "K2.4")
+@pytest.mark.parametrize("seed", range(4))
+def test_all_of_it_together_gives_valid_requests_that_the_log_makes_again(seed: int) -> None:
+    history = History(compact_above=5 + seed, keep_recent=2, max_messages=4 + seed, failed_rounds_above=3 + seed)
+    script: list[Any] = [write("A", "B"), start(1), do(1), fails(2), fails(3), [do(4), fails(5)], complete(1)]
+    script += ["On it goes.", fails(6), do(7), start(2), fails(8), complete(2), "All of it is done. [WORKFLOW_COMPLETE]"]
+    mode = Matrix(workflow_mode=True, workflow_drops_text=True)
+    for model in (ScriptedModel(script), Summarising(script)):
+        run = Agent(model, tools=[work, failing], history=history, policy=mode, max_rounds=20).run_sync("go")
+        assert_made_again(run, model.requests)
+        assert compactions(run)
+        for request in model.requests:
+            assert_valid_on_all_wires(request)
+        following = type(model)([do(9), fails(10), "So."])
+        more = Agent(following, tools=[work, failing], history=history, policy=mode, max_rounds=2).run_sync(
+            "x", continue_from=run
+        )
+        assert_made_again(more, following.requests)
+
+
+def test_the_log_makes_again_what_was_sent_also_if_a_long_result_was_compacted_away_at_once() -> None:
+    def big(n: int = 0) -> str:
+        """Gives much."""
+        return "x" * 20_000
+
+    first = bare(ScriptedModel([ToolCall("big"), *[do(number) for number in range(9)], "Done."]), [big, work]).run_sync("go")
+    model = ScriptedModel([do(9), "Done."])
+    history = History(compact_above=6, keep_recent=2)
+    run = bare(model, [big, work], history=history).run_sync("more", continue_from=first)
+    assert len(compactions(run)) == 1
+    assert_made_again(run, model.requests)
+    assert [tool.name for tool in model.requests[0].tools] == ["big", "work", "read_tool_result"]
+
+
+# The order of a request, and its prefix
+
+
+def prefix_of(before: Request, after: Request) -> int:
+    """How many messages at the beginning are the same."""
+    count = 0
+    for one, other in zip(before.messages, after.messages, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+LIST: list[Any] = [write("A", "B"), start(1), do(1), do(2), complete(1), start(2), do(3), do(4), complete(2)]
+LIST += ["Both things are made, and the numbers are right."]
+
+
+@pytest.mark.req("KX.7", "R0.29")
+def test_from_round_to_round_all_of_a_request_stays_but_its_last_message() -> None:
+    model = Summarising(LIST)
+    Agent(model, tools=[work]).run_sync("Make two things.")
+    assert len(model.requests) == 10
+    for before, after in pairwise(model.requests):
+        assert (before.system, before.tools, before.settings) == (after.system, after.tools, after.settings)
+        assert prefix_of(before, after) == len(before.messages) - 1
+        assert "<system-reminder>" in after.messages[-1].text
+        assert not any("<system-reminder>" in message.text for message in list(after.messages)[:-1])
+
+
+@pytest.mark.req("KX.7", "R0.29")
+def test_if_nothing_is_said_in_passing_the_last_message_stays_too() -> None:
+    model = Summarising([*[do(number) for number in range(6)], "Done."])
+    bare(model, [work]).run_sync("go")
+    for before, after in pairwise(model.requests):
+        assert prefix_of(before, after) == len(before.messages)
+
+
+CACHE_MARK = re.compile(rb',"cache_control":\{[^}]*\}')
+
+
+def common(one: bytes, other: bytes) -> int:
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+def settled(model: str, request: Request) -> bytes:
+    """The body up to what may still change: without its last message; the marks of the cache move, and are left out."""
+    shorter = Request(request.system, list(request.messages)[:-1], request.tools, request.settings)
+    body = wire_form(model, shorter)
+    assert body is not None
+    return CACHE_MARK.sub(b"", body).rstrip(b"]}")
+
+
+def broken_prefixes(requests: Sequence[Request], model: str) -> list[int]:
+    """The requests that do not begin, byte by byte, as the one before, but for its last message."""
+    bodies = [CACHE_MARK.sub(b"", wire_form(model, request) or b"") for request in requests]
+    found = []
+    for number, (before, after) in enumerate(pairwise(range(len(requests))), start=1):
+        if len(requests[before].messages) > 1:
+            expected = settled(model, requests[before])
+            if common(expected, bodies[after]) < len(expected):
+                found.append(number)
+    return found
+
+
+@pytest.mark.req("KX.7", "R0.29")
+@pytest.mark.parametrize("wire", WIRES)
+def test_on_the_wire_too_each_body_begins_with_the_one_before(wire: str) -> None:
+    model = Summarising(LIST)
+    Agent(model, tools=[work]).run_sync("Make two things.")
+    assert broken_prefixes(model.requests, wire) == []
+    assert broken_prefixes([model.requests[4], model.requests[2]], wire) == [1]
+
+
+@pytest.mark.req("KX.7", "K2.4")
+@pytest.mark.parametrize("wire", WIRES)
+def test_only_compaction_truncation_and_the_first_offer_of_the_reading_tool_break_it(wire: str) -> None:
+    def big(n: int = 0) -> str:
+        """Gives much."""
+        return "x" * (RESULT_CHARACTERS + 1)
+
+    def run(history: Any, *script: Any) -> tuple[Run, list[Request]]:
+        model = Summarising([*script, "Done."])
+        return Agent(model, tools=[work, big], history=history).run_sync("go"), model.requests
+
+    calls = [do(number) for number in range(1, 10)]
+    compactor, requests = run(History(compact_above=8, keep_recent=2), *calls)
+    rounds = [one.index for one in compactor.rounds if one.compactions]
+    assert rounds == broken_prefixes(requests, wire) and len(rounds) == 2
+    _, requests = run(History(max_messages=9), *calls)
+    assert broken_prefixes(requests, wire) == [5, 6, 7, 8, 9]
+    _, requests = run("auto", do(1), do(2), ToolCall("big"), do(3), ToolCall("big", {"n": 2}), do(4))
+    assert broken_prefixes(requests, wire) == [3]
+
+
+@pytest.mark.req("KX.7")
+@pytest.mark.parametrize(
+    ("provider", "wire"), [("anthropic", "messages"), ("openai", "chat"), ("openai-responses", "responses")]
+)
+def test_over_the_line_the_prefix_is_what_a_provider_reads_from_its_cache(provider: str, wire: str) -> None:
+    with LoopbackServer([*[do(number) for number in range(1, 7)], "Done."]) as server:
+        run = Agent(make_model(server.model(provider)), tools=[work]).run_sync("Make six. " + "Mind this. " * 600)
+        bodies = [CACHE_MARK.sub(b"", request.raw) for request in server.requests]
+        assert [request.problems for request in server.requests] == [()] * 7
+    reminder = [body.index(b"<system-reminder>") for body in bodies]
+    for (before, at), (after, _) in pairwise(zip(bodies, reminder, strict=True)):
+        assert common(before, after) > at - 120
+    if wire == "messages":
+        read = [one.usage.cache_read or 0 for one in run.rounds if one.usage is not None]
+        sent_before = [one.usage.input or 0 for one in run.rounds if one.usage is not None]
+        assert all(cached > 0.8 * before for cached, before in zip(read[1:], sent_before, strict=False))
+
+
+@pytest.mark.req("R0.29")
+@pytest.mark.parametrize("wire", WIRES)
+def test_what_was_prepared_is_not_prepared_again_for_the_wire(wire: str) -> None:
+    """Every call and every result of the conversation stands in the body, once and in its order."""
+    run = run_of(*[fact for at in range(5) for fact in a_round(at, called("look", f"a{at}"), called("look", f"b{at}"))])
+    body = wire_form(wire, RequestBuilder("", (), {}).request(run))
+    assert body is not None
+    ids = re.findall(rb'"(?:tool_use_id|tool_call_id|call_id|id)":"([ab]\d)"', body)
+    expected = [one for at in range(5) for one in [f"a{at}".encode(), f"b{at}".encode()] * 2]
+    assert ids == expected

@@ -1,0 +1,253 @@
+"""What a repository says to agents that work in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentnb.agent.agent import Agent
+from agentnb.context.repo_instructions import FILES, HEADING, MAX_CHARACTERS, RepoInstructions, repo_instructions, repo_root
+from agentnb.models.scripted import ScriptedModel
+
+NOTHING = RepoInstructions()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository with a folder in a folder."""
+    root = tmp_path / "repo"
+    (root / ".git").mkdir(parents=True)
+    (root / "a" / "b").mkdir(parents=True)
+    return root
+
+
+# Which file
+
+
+@pytest.mark.req("R2.37", "R2.39")
+def test_the_three_files_count_in_this_order_and_only_the_first(repo: Path) -> None:
+    assert FILES == ("CLAUDE.md", "AGENT.md", "AGENTS.md")
+    assert repo_instructions(repo) == NOTHING
+    for file in reversed(FILES):
+        (repo / file).write_text(f"From {file}.")
+        assert repo_instructions(repo) == RepoInstructions(file, f"From {file}.")
+
+
+@pytest.mark.req("R2.37")
+@pytest.mark.parametrize("blank", ["", " \n\t\r\n ", "\ufeff", "\ufeff \n"])
+def test_a_blank_file_is_skipped(repo: Path, blank: str) -> None:
+    (repo / "CLAUDE.md").write_text(blank, encoding="utf-8")
+    assert repo_instructions(repo) == NOTHING
+    (repo / "AGENTS.md").write_text("Be kind.")
+    assert repo_instructions(repo) == RepoInstructions("AGENTS.md", "Be kind.")
+
+
+@pytest.mark.req("R2.37")
+def test_the_text_is_stripped_and_ends_its_lines_in_one_way(repo: Path) -> None:
+    (repo / "CLAUDE.md").write_bytes("\ufeff\n\n  # Größe\r\n\r\n- One\r\n \n".encode())
+    assert repo_instructions(repo).text == "# Größe\n\n- One"
+
+
+@pytest.mark.req("R2.38")
+def test_the_section_is_heading_blank_line_and_text() -> None:
+    assert HEADING == "## Repository Instructions"
+    assert RepoInstructions("AGENT.md", "Be kind.").section == "## Repository Instructions\n\nBe kind."
+    assert NOTHING.section == ""
+
+
+# Which folder
+
+
+@pytest.mark.req("R2.37")
+def test_the_root_is_the_nearest_folder_upward_with_git(repo: Path) -> None:
+    (repo / "CLAUDE.md").write_text("Outer.")
+    (repo / "a" / "b" / "CLAUDE.md").write_text("Not at the root.")
+    assert repo_root(repo / "a" / "b") == repo
+    assert repo_instructions(repo / "a" / "b").text == "Outer."
+    (repo / "a" / ".git").write_text("gitdir: ../.git/worktrees/a\n")  # as in worktrees and submodules
+    assert repo_root(repo / "a" / "b") == repo / "a"
+    assert repo_instructions(repo / "a" / "b") == NOTHING
+    (repo / "a" / "AGENT.md").write_text("Inner.")
+    assert repo_instructions(repo / "a" / "b").text == "Inner."
+
+
+@pytest.mark.req("R2.37")
+def test_without_a_repository_it_is_the_folder_itself(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (tmp_path / "CLAUDE.md").write_text("Not of this folder.")
+    assert repo_root(inner) == inner
+    assert repo_instructions(inner) == NOTHING
+    (inner / "AGENTS.md").write_text("Of this folder.")
+    assert repo_instructions(inner).text == "Of this folder."
+
+
+def test_a_relative_folder_and_one_that_is_not_there_have_a_root_too(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repo / "CLAUDE.md").write_text("Here.")
+    monkeypatch.chdir(repo / "a")
+    assert told_in(Path("b")) == told_in(Path("never") / "made") == "Here."
+
+
+def test_a_folder_reached_by_a_link_has_the_repository_that_it_is_in(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repo / "CLAUDE.md").write_text("Where it is.")
+    (tmp_path / "link").symlink_to(repo / "a")
+    (tmp_path / "CLAUDE.md").write_text("Where the link is.")
+    assert told_in(tmp_path / "link") == "Where it is."
+    monkeypatch.chdir(tmp_path / "link")
+    assert told_in(None) == "Where it is."
+
+
+def told_in(folder: Path | None) -> str:
+    """The instructions that an agent is told that works there."""
+    system = Agent(ScriptedModel([]), work_dir=folder).first_request("go").system
+    return system.partition(f"{HEADING}\n\n")[2].partition("\n\n")[0]
+
+
+# What is not read
+
+
+@pytest.mark.req("R2.37")
+def test_a_link_inside_the_repository_is_followed_and_one_that_leads_out_is_not(repo: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.md"
+    secret.write_text("Not for the model.")
+    (repo / "AGENTS.md").write_text("For all.")
+    (repo / "CLAUDE.md").symlink_to("AGENTS.md")
+    assert repo_instructions(repo) == RepoInstructions("CLAUDE.md", "For all.")
+    for target in (secret, Path("..") / "secret.md", Path("a") / ".." / ".." / "secret.md"):
+        (repo / "CLAUDE.md").unlink()
+        (repo / "CLAUDE.md").symlink_to(target)
+        assert repo_instructions(repo) == RepoInstructions("AGENTS.md", "For all.")
+
+
+def test_a_link_through_a_linked_folder_that_leads_out_is_not_followed(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "repo-of-another").mkdir()  # whose name begins as that of the repository
+    (tmp_path / "repo-of-another" / "notes.md").write_text("Not for the model.")
+    (repo / "notes").symlink_to(tmp_path / "repo-of-another")
+    (repo / "CLAUDE.md").symlink_to(Path("notes") / "notes.md")
+    assert repo_instructions(repo) == NOTHING
+
+
+def unreadable(path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("nothing is forbidden to root")
+    path.write_text("Secret.")
+    path.chmod(0)
+
+
+@pytest.mark.req("R2.37")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.mkdir(),
+        lambda path: path.write_bytes(b"caf\xe9"),
+        lambda path: path.write_bytes("Be kind.".encode("utf-16")),
+        lambda path: path.write_bytes("Be kind.".encode("utf-16-le")),
+        lambda path: path.symlink_to("CLAUDE.md"),
+        lambda path: path.symlink_to("nowhere.md"),
+        lambda path: os.mkfifo(path),
+        unreadable,
+    ],
+    ids=["a folder", "Latin-1", "UTF-16", "UTF-16 without its mark", "a ring of links", "a dead link", "a pipe", "forbidden"],
+)
+def test_what_cannot_be_read_as_text_is_skipped(repo: Path, make) -> None:  # type: ignore[no-untyped-def]
+    make(repo / "CLAUDE.md")
+    assert repo_instructions(repo) == NOTHING
+    (repo / "AGENT.md").write_text("Be kind.")
+    assert repo_instructions(repo) == RepoInstructions("AGENT.md", "Be kind.")
+
+
+def test_a_disk_that_fails_is_as_if_the_file_were_not_there(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for file in FILES:
+        (repo / file).write_text("Be kind.")
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    for name in ("open", "is_file"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, name, fails)
+            assert repo_instructions(repo) == NOTHING
+
+
+def test_a_ring_of_links_as_the_folder_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "ring").symlink_to("ring")
+    assert repo_instructions(tmp_path / "ring") == NOTHING
+
+
+# How much
+
+
+@pytest.mark.req("R2.38")
+def test_a_file_of_the_greatest_length_is_whole_and_a_longer_one_is_cut_and_says_so(repo: Path) -> None:
+    (repo / "AGENT.md").write_text("\n \n" + "ü" * MAX_CHARACTERS + "\n\n\n", encoding="utf-8")
+    assert repo_instructions(repo).text == "ü" * MAX_CHARACTERS
+    (repo / "AGENT.md").write_text("\n" + "ü" * (MAX_CHARACTERS + 1), encoding="utf-8")
+    cut = repo_instructions(repo).text
+    assert cut == "ü" * MAX_CHARACTERS + "\n\n[Cut here: AGENT.md is longer than 32,000 characters]"
+
+
+def test_a_cut_is_at_the_end_of_a_line(repo: Path) -> None:
+    line = "Never delete files, except those that end with .tmp."
+    (repo / "CLAUDE.md").write_text(f"{line}\n" * 1000)
+    *kept, blank, told = repo_instructions(repo).text.split("\n")
+    assert set(kept) == {line} and blank == "" and told.startswith("[Cut here: CLAUDE.md")
+    assert MAX_CHARACTERS - 2 * len(line) < len("\n".join(kept)) <= MAX_CHARACTERS
+
+
+def test_a_line_that_just_fits_is_kept(repo: Path) -> None:
+    (repo / "CLAUDE.md").write_text("a" * (MAX_CHARACTERS - 2) + "\nb\nc")
+    assert repo_instructions(repo).text.startswith("a" * (MAX_CHARACTERS - 2) + "\nb\n\n[Cut here")
+
+
+def test_of_a_huge_file_only_a_beginning_is_looked_at(repo: Path) -> None:
+    with (repo / "CLAUDE.md").open("wb") as file:
+        file.write(b"Be kind.\n" * 200_000)
+        file.truncate(5_000_000)  # a hole of zeros: who reads on to it finds no text
+    assert repo_instructions(repo).text.startswith("Be kind.\nBe kind.")
+
+
+# Whatever stands there
+
+contents = st.one_of(
+    st.none(),
+    st.binary(max_size=40),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40).map(lambda text: text.encode()),
+    st.sampled_from([b"", b" \n", b"\xef\xbb\xbf", b"\xef\xbb\xbfBe kind.", b"\xff", b"a\0b", b"x" * (MAX_CHARACTERS + 1)]),
+)
+
+
+def expected(content: bytes | None) -> str:
+    """What a file with this in it says, put another way."""
+    try:
+        text = (content or b"").decode().removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
+    except UnicodeDecodeError:
+        return ""
+    return "" if "\0" in text else text
+
+
+@pytest.mark.req("R2.37", "R2.39")
+@settings(max_examples=150, deadline=None, database=None)
+@given(st.lists(contents, min_size=3, max_size=3), st.integers(0, 3))
+def test_whatever_the_files_hold_the_first_that_says_something_counts(
+    tmp_path_factory: pytest.TempPathFactory, found: list[bytes | None], depth: int
+) -> None:
+    root = tmp_path_factory.mktemp("repo")
+    (root / ".git").mkdir()
+    for file, content in zip(FILES, found, strict=True):
+        if content is not None:
+            (root / file).write_bytes(content)
+    said = {file: text for file, content in zip(FILES, found, strict=True) if (text := expected(content))}
+    file = next(iter(said), "")
+    told = repo_instructions(root.joinpath(*"abc"[:depth]))
+    assert told.file == file
+    if len(said.get(file, "")) <= MAX_CHARACTERS:
+        assert told.text == said.get(file, "")
+    else:
+        assert told.text.startswith(said[file][:MAX_CHARACTERS] + "\n\n[Cut here")
+    assert told.section == (f"{HEADING}\n\n{told.text}" if file else "")

@@ -1,0 +1,196 @@
+"""From the run to the request: what is prepared alternates, holds everything in order, and never changes afterwards."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs_by_hand import a_round, called, opening, run_of, said
+
+from agentnb.agent.agent import Agent
+from agentnb.context.request_builder import RequestBuilder, merged
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, user
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.function import tool
+
+
+def request_of(run: Run) -> Request:
+    return RequestBuilder("", (), {}).request(run)
+
+
+def shape(request: Request) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in request.messages]
+
+
+@pytest.mark.req("R0.87")
+def test_the_first_request_is_the_persons_message() -> None:
+    assert shape(request_of(run_of())) == [("user", "go")]
+
+
+@pytest.mark.req("R0.87", "R2.10")
+def test_the_results_of_a_round_stand_together_in_the_message_after_its_calls() -> None:
+    run = run_of(*a_round(0, "I look.", called("look", "a"), called("look", "b")))
+    last = request_of(run).messages[-1]
+    assert last.role == "tool"
+    assert [part.call_id for part in last.parts] == ["a", "b"]  # type: ignore[union-attr]
+
+
+@pytest.mark.req("R0.87")
+def test_what_the_person_says_after_tool_results_joins_the_message_of_the_results() -> None:
+    run = run_of(*a_round(0, called("look", "a")), said("Look closer."), *a_round(1)[:1])
+    last = request_of(run).messages[-1]
+    assert last.role == "tool"
+    assert [type(part) for part in last.parts] == [ToolResult, Text]
+    assert last.text == "Look closer."
+
+
+@pytest.mark.req("R0.87")
+def test_several_things_said_in_a_row_are_one_message() -> None:
+    run = run_of(*a_round(0, "Yes?"), said("First."), said("Second."), *a_round(1)[:1])
+    assert shape(request_of(run)) == [("user", "go"), ("assistant", "Yes?"), ("user", "First.\n\nSecond.")]
+
+
+def test_empty_messages_and_empty_texts_are_not_sent() -> None:
+    history = (Message("user", (Text("hi"),)), Message("assistant", (Text(" \n"),)), Message("assistant", ()))
+    run = run_of(*a_round(0, "", called("look", "a")), history=history)
+    request = request_of(run)
+    assert shape(request) == [("user", "hi\n\ngo"), ("assistant", ""), ("tool", "")]
+    assert [type(part) for part in request.messages[1].parts] == [ToolCall]
+
+
+def test_a_request_kept_for_later_still_shows_what_was_sent() -> None:
+    conversation = RequestBuilder("", (), {})
+    facts = [*a_round(0, called("look", "a")), said("More."), *a_round(1, "Half."), said("And?"), *a_round(2, "Whole.")]
+    sent: list[tuple[Request, list[Message]]] = []
+    for end in range(len(facts) + 1):
+        request = conversation.request(run_of(*facts[:end]))
+        sent.append((request, list(request.messages)))
+    for request, then in sent:
+        assert list(request.messages) == then
+    assert len({len(then) for _, then in sent}) > 3
+
+
+def test_a_message_that_was_sent_is_not_changed_by_one_that_joins_it_later() -> None:
+    conversation = RequestBuilder("", (), {})
+    before = conversation.request(run_of())
+    after = conversation.request(run_of(said("And this."), *a_round(0)[:1]))
+    assert shape(before) == [("user", "go")]
+    assert shape(after) == [("user", "go\n\nAnd this.")]
+
+
+def test_system_tools_and_settings_are_those_of_the_conversation() -> None:
+    request = RequestBuilder("Be brief.", (), {"a": 1}).request(run_of())
+    assert (request.system, request.tools, request.settings) == ("Be brief.", (), {"a": 1})
+
+
+def test_texts_that_meet_are_joined_by_a_blank_line_and_other_parts_stay() -> None:
+    picture = Image("image/png", b"x")
+    joined = merged(Message("user", (picture, Text("a"))), Message("user", (Text("b"), picture)))
+    assert joined == Message("user", (picture, Text("a\n\nb"), picture))
+    kept = merged(Message("tool", (ToolResult("1", "f"),)), Message("user", (Text("b"),)))
+    assert kept == Message("tool", (ToolResult("1", "f"), Text("b")))
+
+
+TEXTS = st.sampled_from(["", " ", "a", "b\n", "c"]).map(Text)
+PARTS = {
+    "user": TEXTS | st.just(Image("image/png", b"x")),
+    "assistant": TEXTS,
+    "tool": TEXTS,
+}
+MESSAGES = st.sampled_from(sorted(PARTS)).flatmap(
+    lambda role: st.lists(PARTS[role], max_size=3).map(lambda parts: Message(role, tuple(parts)))  # type: ignore[arg-type]
+)
+
+
+class Stored:
+    """As much of a run as a conversation looks at."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.compacted = None
+        self.conversation_todos = ()
+
+
+def units(messages: Any) -> list[tuple[bool, Any]]:
+    """Whose part it is and what it says, with texts that are joined taken apart again."""
+    found: list[tuple[bool, Any]] = []
+    for message in messages:
+        for part in message.parts:
+            mine = message.role == "assistant"
+            if isinstance(part, Text):
+                found += [(mine, text.strip()) for text in part.text.split("\n\n") if text.strip()]
+            else:
+                found.append((mine, part))
+    return found
+
+
+@given(st.lists(st.lists(MESSAGES, max_size=4), max_size=6))
+def test_for_any_messages_the_prepared_ones_alternate_hold_every_part_in_order_and_nothing_empty(
+    batches: list[list[Message]],
+) -> None:
+    run, conversation = Stored(), RequestBuilder("", (), {})
+    sent: list[tuple[Request, bytes]] = []
+    for batch in batches:
+        run.messages.extend(batch)
+        request = conversation.request(run)  # type: ignore[arg-type]
+        sides = [message.role == "assistant" for message in request.messages]
+        assert all(one != other for one, other in pairwise(sides))
+        assert all(message.parts for message in request.messages)
+        assert all(part.text.strip() for m in request.messages for part in m.parts if isinstance(part, Text))
+        assert units(request.messages) == units(run.messages)
+        sent.append((request, msgspec.json.encode(list(request.messages))))
+    for request, then in sent:
+        assert msgspec.json.encode(list(request.messages)) == then
+
+
+def test_preparing_in_one_go_or_round_by_round_gives_the_same() -> None:
+    facts = [*a_round(0, called("look", "a")), said("More."), *a_round(1, "Half."), said("And?"), *a_round(2, "Whole.")]
+    growing = RequestBuilder("", (), {})
+    for end in range(len(facts)):
+        growing.request(run_of(*facts[:end]))
+    run = run_of(*facts)
+    assert list(growing.request(run).messages) == list(request_of(run).messages)
+
+
+def test_the_opening_alone_is_a_run() -> None:
+    assert Run.from_events([opening()]) == run_of()
+
+
+def test_a_round_prepares_what_is_new_and_not_the_whole_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    added: list[int] = []
+    add = RequestBuilder._add
+
+    def counted(self: RequestBuilder, index: int, message: Message) -> None:
+        added[-1] += 1
+        add(self, index, message)
+
+    def answer(request: Request) -> ToolCall:
+        added.append(0)
+        return ToolCall("look")
+
+    @tool(repeatable=True)
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    monkeypatch.setattr(RequestBuilder, "_add", counted)
+    added.append(0)
+    run = Agent(ScriptedModel([answer] * 30 + ["Done."]), tools=[look]).run_sync("go")
+    assert added[:-1] == [1] + [2] * 29
+    assert run.text == "Done."
+
+
+def test_a_reply_that_ends_in_a_thought_keeps_its_words_and_one_of_thoughts_alone_is_no_message() -> None:
+    said = Message("assistant", (Text("Well."), Thinking("Or not?")))
+    thought = Message("assistant", (Thinking("Hm."), Thinking("Well?")))
+    history = (user("go"), said, user("And?"), thought)
+    conversation = RequestBuilder("", (), {})
+    conversation.take_in(run_of(history=history))
+    assert [message.parts for message in conversation.messages[:2]] == [history[0].parts, said.parts]
+    assert thought not in conversation.messages and conversation.empty == {3: thought}

@@ -1,0 +1,427 @@
+"""What the model saw, made again from the events: the very requests that were sent, and where each piece came from."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from runs_by_hand import Breaking, a_round, bare, called, guidance_of, reply, run_of, said
+from todo_runs import LONG_ANSWER, complete, do, start, think, work, write
+
+from agentnb import Agent, Matrix, Minimal
+from agentnb.context.request_builder import RequestBuilder
+from agentnb.context.request_history import LeftOut, SentRequest, sent_request, sent_requests
+from agentnb.core.events import RetryScheduled
+from agentnb.core.messages import Image, Message, Text, ToolCall
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.core.usage import Usage
+from agentnb.errors import AgentnbError, ModelError, SettingsError
+from agentnb.guidance import system_reminder
+from agentnb.models.estimate import tokens_of_request
+from agentnb.models.model import Model, Reply, Retry, StreamItem
+from agentnb.models.scripted import ScriptedModel
+from agentnb.models.simulated.model import SimulatedModel
+from agentnb.models.simulated.personas import PERSONAS
+from agentnb.tools.todos.board import TodoBoard
+from agentnb.traces.store import Store
+
+LONG = 20
+PLAN = "Do it:\n\n1. First `work(item=1)`\n2. Then `work(item=2)`\n3. Last `think(thought='a')`\n"
+
+
+class Recording:
+    """A model that keeps what it was sent; ``requests`` holds one a round."""
+
+    def __init__(self, model: Model) -> None:
+        self.name = model.name
+        self.requests: list[Request] = []
+        self._model = model
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        self.requests.append(request)
+        async for item in self._model.stream(request):
+            yield item
+
+
+def sights(run: Run) -> list[SentRequest]:
+    return [seen for _, seen in sent_requests(run)]
+
+
+def as_bytes(request: Request) -> bytes:
+    return msgspec.json.encode((request.system, list(request.messages), request.tools, request.settings))
+
+
+def assert_same(run: Run, sent: list[Request]) -> list[SentRequest]:
+    """Every round has the request that was sent in it, and what is said about the request is true of it."""
+    found = sights(run)
+    assert [index for index, _ in sent_requests(run)] == [one.index for one in run.rounds] == [seen.index for seen in found]
+    assert [seen.request for seen in found] == sent
+    assert [as_bytes(seen.request) for seen in found] == [as_bytes(request) for request in sent]
+    before: SentRequest | None = None
+    for seen in found:
+        assert_told_apart(seen, before)
+        before = seen
+    return found
+
+
+def assert_told_apart(seen: SentRequest, before: SentRequest | None) -> None:
+    """The counts and texts of ``seen``, checked in a plain way against both requests."""
+    *first, last = seen.request.messages
+    ephemeral = (Text(seen.ephemeral),) if seen.ephemeral else ()
+    assert last == Message(seen.lasting.role, (*seen.lasting.parts, *ephemeral))
+    assert all(0 <= one.place <= len(seen.request.messages) for one in seen.left_out)
+    if before is None:
+        assert (seen.sent_before, seen.unchanged, seen.kept, seen.left_out_before) == (0, 0, 0, 0)
+        return
+    old, new = list(before.request.messages), list(seen.request.messages)
+    assert seen.sent_before == len(old) and seen.left_out_before == len(before.left_out)
+    assert seen.unchanged == leading(old, new)
+    assert seen.kept == leading([*old[:-1], before.lasting], [*first, seen.lasting])
+    assert list(seen.left_out[: seen.left_out_before]) == list(before.left_out)
+
+
+def leading(old: list[Message], new: list[Message]) -> int:
+    count = 0
+    while count < min(len(old), len(new)) and old[count] == new[count]:
+        count += 1
+    return count
+
+
+THINK = ToolCall("think", {"thought": "a"})
+SCRIPTS: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "words alone": (["Done."], {}),
+    "one call": ([ToolCall("work"), "Done."], {}),
+    "calls side by side": ([["Both.", do(1), do(2)], [do(3), THINK], "Done."], {}),
+    "unknown tool, bad arguments": ([ToolCall("nope"), ToolCall("work", {"item": "x"}), "Done."], {}),
+    "a list that is worked on": (
+        [write("A", "B"), start(1), do(1), complete(1), start(2), complete(2), LONG_ANSWER],
+        {},
+    ),
+    "a list that is left": ([write("A"), "I am done.", "Really done.", start(1), do(1), complete(1), "Done."], {}),
+    "repeats": ([do(1), do(1), do(1), do(1), "Done."], {}),
+    "empty words": (["", ToolCall("work"), ["", do(2)], " \n", "Done."], {}),
+    "workflow mode": (["At it.", do(1), "Still.", "[WORKFLOW_COMPLETE]"], {"policy": Matrix(workflow_mode=True)}),
+    "workflow mode that drops text": (
+        ["At it.", "Still.", do(1), "Words.", do(2), "On.\n[CONTINUE]", "More.", "[WORKFLOW_COMPLETE]"],
+        {"policy": Matrix(workflow_mode=True, workflow_drops_text=True), "todos": False},
+    ),
+    "minimal": ([write("A"), "Done?", "Done.", "Yes.", "Yes!"], {"policy": Minimal()}),
+    "nothing said in passing": ([do(1), "Done."], {"guidance": "off", "todos": False}),
+    "a limit": ([do(1), do(2), do(3)], {"max_rounds": 2}),
+    "a reply cut off": ([reply(Text("Half of"), stop_reason="max_tokens"), reply(Text(" it.")), "Done."], {"todos": False}),
+    "a refusal": ([do(1), reply(Text("No."), stop_reason="refusal")], {}),
+}
+
+
+@pytest.mark.req("R0.20", "R0.87")
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_request_of_each_round_is_the_one_that_was_sent(name: str) -> None:
+    script, fields = SCRIPTS[name]
+    model = ScriptedModel(script)
+    run = Agent(model, tools=[work, think], **fields).run_sync("Write two stories.")
+    assert len(model.requests) > 1 or name == "words alone"
+    assert_same(run, model.requests)
+
+
+@pytest.mark.req("R0.20", "R0.87")
+def test_it_is_with_a_list_that_hung_before_the_run() -> None:
+    model = ScriptedModel(["Well.", start(1), do(1), complete(1), "Done."])
+    found = assert_same(Agent(model, tools=[work], todos=TodoBoard(["A"])).run_sync("go"), model.requests)
+    assert "[not-started] A" in found[0].ephemeral
+
+
+@pytest.mark.req("R0.20", "R0.87")
+@pytest.mark.parametrize("persona", PERSONAS)
+@pytest.mark.parametrize("seed", [0, 3])
+def test_it_is_with_simulated_personas(persona: str, seed: int) -> None:
+    model = Recording(SimulatedModel(persona, seed=seed))
+    run = Agent(model, tools=[work, think], max_rounds=12).run_sync(PLAN)
+    assert_same(run, model.requests)
+
+
+@pytest.mark.req("R0.87")
+def test_it_is_after_a_load_from_the_store(tmp_path: Path) -> None:
+    store, picture = Store(tmp_path / "runs"), Image("image/png", b"\x89PNG")
+    model = ScriptedModel([["Löök \ud83d.", do(1)], "", [do(2), do(3)], "Done."])
+    run = Agent(model, tools=[work]).run_sync(Message("user", (Text("go"), picture)), store=store)
+    loaded = store.load(run.id)
+    assert loaded.events is not run.events
+    assert assert_same(loaded, model.requests) == sights(run)
+
+
+@pytest.mark.req("R0.87")
+def test_it_is_when_one_run_goes_on_with_another() -> None:
+    first = Agent(ScriptedModel([do(1), "One."]), tools=[work]).run_sync("one")
+    model = ScriptedModel([do(2), "Two."])
+    second = Agent(model, tools=[work]).run_sync("two", continue_from=first)
+    found = assert_same(second, model.requests)
+    assert [seen.inherited for seen in found] == [len(first.messages)] * 2
+    again = ScriptedModel(["Three."])
+    third = Agent(again).run_sync("three", continue_from=second)
+    (seen,) = assert_same(third, again.requests)
+    assert seen.inherited == len(second.messages) == len(seen.request.messages) - 1
+
+
+@pytest.mark.req("R0.87")
+def test_a_message_that_the_new_prompt_has_joined_is_not_counted_as_inherited() -> None:
+    limited = bare(ScriptedModel([do(1)]), [work], max_rounds=1).run_sync("one")
+    model = ScriptedModel(["Two."])
+    run = bare(model, [work]).run_sync("two", continue_from=limited)
+    (seen,) = assert_same(run, model.requests)
+    assert (len(seen.request.messages), seen.inherited) == (3, 2)
+
+
+@pytest.mark.req("R0.87")
+def test_it_is_when_the_person_says_something_in_the_middle() -> None:
+    entered, go = threading.Event(), threading.Event()
+
+    def wait() -> str:
+        entered.set()
+        go.wait(LONG)
+        return "waited"
+
+    model = ScriptedModel([ToolCall("wait"), "Done."])
+    live = Agent(model, tools=[wait]).start("go")
+    assert entered.wait(LONG)
+    live.say("Be brief.")
+    live.say("Please.")
+    go.set()
+    found = assert_same(live.result(LONG), model.requests)
+    assert found[1].lasting.text == "Be brief.\n\nPlease."
+
+
+@pytest.mark.req("R0.87")
+def test_it_is_of_a_run_that_was_stopped_in_a_tool() -> None:
+    entered = threading.Event()
+
+    async def wait() -> str:
+        entered.set()
+        await asyncio.sleep(LONG)
+        return "waited"
+
+    model = ScriptedModel([do(1), ToolCall("wait")])
+    live = Agent(model, tools=[work, wait]).start("go")
+    assert entered.wait(LONG)
+    live.stop()
+    run = live.result(LONG)
+    assert run.status == "cancelled"
+    assert_same(run, model.requests)
+
+
+@pytest.mark.req("R0.87")
+@pytest.mark.parametrize("words", [[], ["Some ", "words"]])
+def test_a_round_whose_reply_never_came_or_broke_off_has_its_request(words: list[str]) -> None:
+    model = Recording(Breaking(words, RuntimeError("gone"), [reply(do(1))]))
+    run = Agent(model, tools=[work]).run_sync("go")
+    assert run.status == "failed" and len(run.rounds) == 2
+    found = assert_same(run, model.requests)
+    assert found[1].cached is None and found[1].tokens_estimated
+
+
+def test_a_failure_in_the_first_round_has_its_request_too() -> None:
+    model = ScriptedModel([RuntimeError("gone")])
+    with pytest.raises(ModelError) as caught:
+        Agent(model, tools=[work]).run_sync("go")
+    assert isinstance(caught.value, AgentnbError) and caught.value.run is not None
+    assert_same(caught.value.run, model.requests)
+
+
+class Retrying:
+    """Fails once a round in a way that passes."""
+
+    name = "scripted:retrying"
+
+    def __init__(self, replies: list[Reply]) -> None:
+        self._replies = replies
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        yield Retry(1, 0.0, "too many requests", 429)
+        yield self._replies.pop(0)
+
+
+def test_retries_within_a_round_make_no_request_of_their_own() -> None:
+    model = Recording(Retrying([reply(do(1)), reply(Text("Done."))]))
+    run = Agent(model, tools=[work]).run_sync("go")
+    assert sum(isinstance(event, RetryScheduled) for event in run.events) == 2
+    assert_same(run, model.requests)
+
+
+@pytest.mark.req("R0.20", "R0.87")
+@settings(max_examples=60, deadline=None, database=None)
+@given(st.data())
+def test_for_any_script_and_settings_the_requests_are_those_that_were_sent(data: st.DataObject) -> None:
+    words = st.sampled_from(["", " \n", "Well.", LONG_ANSWER, "On.\n[CONTINUE]", "Let me call work(1)."])
+    calls = st.sampled_from([do(1), do(2), THINK, write("A", "B"), start(1), complete(1), ToolCall("nope")])
+    line = words | calls | st.lists(words | calls, min_size=1, max_size=3)
+    mode = {"workflow_mode": data.draw(st.booleans()), "workflow_drops_text": data.draw(st.booleans())}
+    fields = {"max_rounds": data.draw(st.integers(1, 7)), "todos": data.draw(st.booleans()), "policy": Matrix(**mode)}
+    model = ScriptedModel([*data.draw(st.lists(line, max_size=7)), *["So."] * 8])
+    first = Agent(model, tools=[work, think], **fields).run_sync("go")
+    assert_same(first, model.requests)
+    again = ScriptedModel([*data.draw(st.lists(line, max_size=3)), *["So."] * 8])
+    second = Agent(again, tools=[work, think], **fields).run_sync("more", continue_from=first)
+    assert_same(second, again.requests)
+
+
+# As far as it has come
+
+
+def test_while_it_goes_on_every_round_that_has_begun_has_its_request() -> None:
+    model = ScriptedModel([[do(1), do(2)], write("A"), "Well.", start(1), complete(1), LONG_ANSWER])
+    whole = Agent(model, tools=[work]).run_sync("go")
+    for count in range(1, len(whole.events)):
+        part = Run.from_events(list(whole.events)[:count])
+        found = sights(part)
+        assert len(found) == len(part.rounds)
+        if part.rounds and part.open_round is None:
+            assert [seen.request for seen in found] == model.requests[: len(found)]
+
+
+def test_a_run_without_a_round_has_no_request() -> None:
+    assert sights(run_of()) == [] == sights(Run())
+
+
+def test_making_them_again_leaves_the_run_as_it_was() -> None:
+    run = Agent(ScriptedModel([do(1), "Done."]), tools=[work]).run_sync("go")
+    before = Run.from_events(run.events)
+    sights(run)
+    assert run == before
+
+
+def test_one_round_alone_is_the_same_as_in_the_row_and_takes_no_event_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Agent(ScriptedModel([do(1), do(2), "Done."]), tools=[work]).run_sync("go")
+    row = sights(run)
+    taken: list[int] = []
+    apply = Run.apply
+
+    def counted(self: Run, event: Any) -> None:
+        taken.append(event.seq)
+        apply(self, event)
+
+    monkeypatch.setattr(Run, "apply", counted)
+    for index, seen in enumerate(row):
+        taken.clear()
+        assert sent_request(run, index) == seen
+        replied = [event.seq for event in run.events if type(event).__name__ == "ModelReplied"]
+        assert max(taken) < replied[index]
+
+
+def test_a_round_that_there_is_not_is_refused_with_the_number_of_those_there_are() -> None:
+    run = Agent(ScriptedModel(["Done."])).run_sync("go")
+    with pytest.raises(SettingsError, match=f"Run {run.id} has no round 1.*it has 1"):
+        sent_request(run, 1)
+
+
+def test_a_round_more_prepares_what_is_new_and_not_the_whole_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = [fact for index in range(40) for fact in a_round(index, called("look", f"c{index}"))]
+    run, added = run_of(*facts), []
+    add = RequestBuilder._add
+    monkeypatch.setattr(RequestBuilder, "_add", lambda self, *taken: (added.append(taken), add(self, *taken))[1])
+    assert len(sights(run)) == 40
+    assert len(added) == 1 + 2 * 39
+
+
+# Told apart
+
+
+def drops(*replies: Any) -> tuple[list[SentRequest], ScriptedModel]:
+    model = ScriptedModel([*replies, "[WORKFLOW_COMPLETE]"])
+    policy = Matrix(workflow_mode=True, workflow_drops_text=True)
+    run = Agent(model, tools=[work], guidance="off", todos=False, policy=policy).run_sync("go")
+    return assert_same(run, model.requests), model
+
+
+@pytest.mark.req("R0.20")
+def test_what_is_said_in_passing_is_told_as_it_was_sent() -> None:
+    run = run_of(
+        *a_round(0, called("look", "a"), guidance=[guidance_of("tools", "Mind </system-reminder> it."), guidance_of("text")])
+    )
+    (seen,) = sights(run)
+    assert seen.ephemeral == system_reminder("Mind </system-reminder> it.\n\nGo on.")
+    assert seen.request.messages[-1].parts[-1] == Text(seen.ephemeral)
+    assert seen.lasting == run.messages[0]
+
+
+@pytest.mark.req("R0.52")
+def test_words_that_workflow_mode_does_not_send_again_are_told_as_left_out() -> None:
+    found, _ = drops("I am at it.", do(1), "Still at it.")
+    assert [len(seen.left_out) for seen in found] == [0, 1, 1, 2]
+    first, second = found[3].left_out
+    assert first == LeftOut(Message("assistant", (Text("I am at it."),)), "workflow_mode", 1)
+    assert (second.message.text, second.why, second.place) == ("Still at it.", "workflow_mode", 3)
+    assert [seen.left_out_before for seen in found] == [0, 0, 1, 1]
+
+
+def test_what_is_empty_is_told_as_left_out_and_the_rest_of_its_message_is_not() -> None:
+    facts = [*a_round(0, " ", called("look", "a")), *a_round(1), *a_round(2, "", reason="empty_answer"), *a_round(3, "Done.")]
+    found = sights(run_of(*facts))
+    assert [(one.message, one.why, one.place) for one in found[3].left_out] == [
+        (Message("assistant", (Text(" "),)), "empty", 1),
+        (Message("assistant"), "empty", 3),
+        (Message("assistant", (Text(""),)), "empty", 3),
+    ]
+    assert [len(seen.left_out) for seen in found] == [0, 1, 2, 3]
+
+
+def test_neighbours_that_are_sent_as_one_message_are_not_left_out() -> None:
+    run = run_of(*a_round(0, "Yes?"), said("First."), said("Second."), *a_round(1, "So."))
+    seen = sights(run)[1]
+    assert not seen.left_out
+    assert seen.lasting.text == "First.\n\nSecond."
+
+
+def test_a_message_that_only_lost_its_reminder_is_kept_but_not_unchanged() -> None:
+    model = ScriptedModel([do(1), do(2), "Done."])
+    found = assert_same(Agent(model, tools=[work]).run_sync("go"), model.requests)
+    assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in found] == [(0, 0, 0), (1, 0, 1), (3, 2, 3)]
+
+
+def test_a_message_that_was_the_last_before_and_is_so_again_is_kept_with_another_reminder() -> None:
+    guidance = [[guidance_of("text", "One.")], [guidance_of("text", "Two.")]]
+    seen = sights(run_of(*a_round(0, "", guidance=guidance[0]), *a_round(1, "So.", guidance=guidance[1])))[1]
+    assert (seen.sent_before, len(seen.request.messages), seen.unchanged, seen.kept) == (1, 1, 0, 1)
+
+
+def test_without_reminders_all_messages_of_the_round_before_are_unchanged() -> None:
+    run = run_of(*a_round(0, called("look", "a")), *a_round(1, called("look", "b")), *a_round(2, "So."))
+    assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in sights(run)] == [(0, 0, 0), (1, 1, 1), (3, 3, 3)]
+
+
+def test_a_message_that_something_joined_is_not_kept() -> None:
+    found, _ = drops("I am at it.")
+    assert (found[1].sent_before, found[1].kept) == (1, 0)
+
+
+@pytest.mark.parametrize("cached", [None, 0, 1_800])
+def test_cached_tokens_are_those_the_provider_told_of_this_round(cached: int | None) -> None:
+    model = ScriptedModel([reply(do(1), usage=Usage(input=9, cache_read=77)), reply(Text("."), usage=Usage(cache_read=cached))])
+    run = Agent(model, tools=[work]).run_sync("go")
+    assert [seen.cached for seen in sights(run)] == [77, cached]
+
+
+def test_tokens_are_as_the_provider_counted_them_else_about() -> None:
+    replies = [
+        reply(do(1), usage=Usage(input=2_100)),
+        reply(do(2), usage=Usage(input=5, estimated=True)),
+        reply(do(3)),
+        reply(Text("Done.")),
+    ]
+    found = sights(Agent(ScriptedModel(replies), tools=[work]).run_sync("go"))
+    assert [seen.tokens_estimated for seen in found] == [False, True, True, True]
+    assert found[0].tokens == 2_100
+    assert [seen.tokens for seen in found[1:]] == [tokens_of_request(seen.request) for seen in found[1:]]
+
+
+def test_what_was_made_again_cannot_be_changed() -> None:
+    (seen,) = sights(Agent(ScriptedModel(["Done."])).run_sync("go"))
+    change: Callable[..., None] = setattr
+    with pytest.raises(AttributeError):
+        change(seen, "cached", 3)

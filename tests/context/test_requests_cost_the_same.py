@@ -1,0 +1,113 @@
+"""Preparing a request costs the same however long the conversation is: as many messages are handled late in a run as early.
+
+The runs are those of the benchmark that measures it; here it is counted, so that no clock is needed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from agentnb.context import request_builder as conversation_module
+from agentnb.context import truncation
+from agentnb.context.request_builder import RequestBuilder
+from agentnb.core.run import Run
+from agentnb.models import estimate
+from agentnb.tools.read_result import SPEC
+
+EARLY, LATE, AROUND = 50, 500, 30
+
+
+def benchmark() -> ModuleType:
+    """``benchmarks/requests.py``, which is no module of ours and has the name of somebody else's."""
+    path = Path(__file__).parents[2] / "benchmarks" / "requests.py"
+    found = importlib.util.spec_from_file_location("benchmarks_requests", path)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+BENCH = benchmark()
+SETTINGS: dict[str, Any] = BENCH.SETTINGS
+
+
+class Counter:
+    """Counts the messages that are handled, by what is done with them."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.counts: dict[str, int] = {}
+        self._count(patch, RequestBuilder, "_put")
+        self._count(patch, RequestBuilder, "_take")
+        for module in (estimate, conversation_module):
+            self._count(patch, module, "tokens_of_message")
+        self._count(patch, truncation, "_without_calls", None)
+        self._count(patch, conversation_module, "are_whole", None)
+
+    def _count(self, patch: pytest.MonkeyPatch, place: Any, name: str, handled: int | None = 1) -> None:
+        """``handled``: how many messages one call handles, None if it is given a list of them."""
+        plain: Callable[..., Any] = getattr(place, name)
+        self.counts[name] = 0
+
+        def counted(*given: Any, **more: Any) -> Any:
+            self.counts[name] += len(given[0]) if handled is None else handled
+            return plain(*given, **more)
+
+        patch.setattr(place, name, counted)
+
+    def taken(self) -> dict[str, int]:
+        """What was counted since the last time."""
+        found = dict(self.counts)
+        self.counts.update(dict.fromkeys(self.counts, 0))
+        return found
+
+
+def counts_of_each(name: str, counter: Counter) -> list[dict[str, int]]:
+    """What each round of one run handled to prepare its request."""
+    parts = BENCH.rounds(reported="reported" in name, failing="failed" in name)
+    (started,) = next(parts)
+    history = SETTINGS[name]
+    run, conversation, found = Run.from_events([started]), RequestBuilder("Be brief.", (SPEC,), {}, history=history), []
+    for begun in parts:
+        for event in begun:
+            run.apply(event)
+        counter.taken()
+        BENCH.prepare(conversation, history, run)
+        found.append(counter.taken())
+        for event in next(parts):
+            run.apply(event)
+    return found
+
+
+@pytest.mark.req("R0.29")
+@pytest.mark.parametrize("name", SETTINGS)
+def test_as_many_messages_are_handled_for_round_500_as_for_round_50(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = counts_of_each(name, Counter(monkeypatch))
+    for what in found[0]:
+        of_rounds = [one[what] for one in found]
+        early, late = (of_rounds[place - AROUND : place + AROUND] for place in (EARLY, LATE))
+        assert sum(late) <= 1.1 * sum(early) + 2, what
+        assert max(late) <= max(early) + 2, what
+    assert sum(one["_put"] for one in found) >= 2 * len(found) - 2, "nothing was counted"
+
+
+@pytest.mark.req("R0.76")
+def test_the_settings_of_the_benchmark_have_something_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the counts say nothing of what is compacted, truncated, left out or estimated."""
+    counter = Counter(monkeypatch)
+    total = {
+        name: [sum(column) for column in zip(*map(dict.values, counts_of_each(name, counter)), strict=True)]
+        for name in SETTINGS
+    }
+    by_name = {name: dict(zip(counter.counts, sums, strict=True)) for name, sums in total.items()}
+    plain = by_name["full"]["_put"]
+    assert by_name["full"]["tokens_of_message"] == 0 < by_name["auto, tokens reported"]["tokens_of_message"]
+    assert by_name["auto, tokens estimated"]["tokens_of_message"] > 0
+    assert by_name["truncated to 40 messages"]["_without_calls"] > 10 * plain
+    for name in ("compacted above 30 messages", "failed rounds left out"):
+        assert by_name[name]["_put"] > plain

@@ -1,0 +1,162 @@
+"""Leaving out the oldest messages: the first stays, the newest stay, and no result without its call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_histories import ANY_HISTORY, asks, orphans, results, rounds, whole_histories, words
+from runs_by_hand import a_round, called, run_of
+
+from agentnb import Agent, TodoBoard
+from agentnb.context import request_builder as conversation_module
+from agentnb.context.history import History
+from agentnb.context.request_builder import RequestBuilder
+from agentnb.context.tool_pairing import are_whole
+from agentnb.context.truncation import truncated
+from agentnb.core.messages import Message
+from agentnb.core.run import Run
+from agentnb.models import ScriptedModel
+
+
+def places(messages: list[Message], most: int) -> list[int]:
+    """Which messages are kept."""
+    return [next(place for place, one in enumerate(messages) if one is kept) for kept in truncated(messages, most)]
+
+
+@pytest.mark.req("R2.27", "R2.28")
+def test_of_six_messages_where_four_may_be_the_first_and_the_last_three_are_kept() -> None:
+    messages = [words("user", "go"), asks("a"), results("a"), asks("b"), results("b"), words("assistant")]
+    assert places(messages, 4) == [0, 3, 4, 5]
+
+
+@pytest.mark.req("R2.29")
+@pytest.mark.parametrize("most", [5, 6, 40])
+def test_a_list_that_is_no_longer_than_that_is_the_very_list(most: int) -> None:
+    messages = [words("user"), *rounds(2)]
+    assert truncated(messages, most) is messages
+
+
+@pytest.mark.req("R2.27", "R2.29")
+def test_a_result_that_is_kept_brings_its_call_with_it_though_that_is_one_message_more() -> None:
+    messages = [words("user"), *rounds(4)]
+    assert places(messages, 4) == [0, 5, 6, 7, 8]
+    assert places(messages, 5) == [0, 5, 6, 7, 8]
+    assert places(messages, 2) == [0, 7, 8]
+
+
+@pytest.mark.req("R2.29")
+def test_a_call_that_is_brought_in_brings_in_the_calls_of_the_results_between() -> None:
+    messages = [
+        words("user"),
+        words("assistant"),
+        asks("far"),
+        asks("near"),
+        results("far"),
+        asks("last"),
+        results("near"),
+        results("last"),
+    ]
+    assert places(messages, 3) == [0, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.req("R2.30")
+@given(ANY_HISTORY, st.integers(2, 12))
+def test_for_any_history_the_first_is_kept_the_rest_is_a_suffix_no_kept_result_loses_its_call_and_twice_is_once(
+    messages: list[Message], most: int
+) -> None:
+    kept = truncated(messages, most)
+    start = len(messages) - len(kept) + 1
+    assert kept[0] is messages[0]
+    assert all(one is other for one, other in zip(kept[1:], messages[start:], strict=True))
+    assert len(kept) >= min(most, len(messages))
+    assert orphans(kept) <= orphans(messages)
+    assert list(truncated(kept, most)) == list(kept)
+    if len(messages) <= most:
+        assert kept is messages
+
+
+@pytest.mark.req("R2.30")
+@given(whole_histories(), st.integers(2, 12))
+def test_of_a_whole_history_whole_pairs_are_left_and_no_more_than_the_pair_at_the_cut_needs(
+    messages: list[Message], most: int
+) -> None:
+    kept = truncated(messages, most)
+    assert are_whole(kept)
+    assert len(kept) <= max(most, 2) + 1
+
+
+def a_run(count: int, **started: Any) -> Run:
+    facts = [fact for index in range(count) for fact in a_round(index, called("look", f"c{index}"))]
+    return run_of(*facts, **started)
+
+
+def request_of(run: Run, most: int | None) -> list[Message]:
+    return list(RequestBuilder("", (), {}, history=History(max_messages=most)).request(run).messages)
+
+
+@pytest.mark.req("R2.27")
+def test_a_request_holds_the_first_message_and_the_newest_and_the_run_keeps_them_all() -> None:
+    run = a_run(6)
+    assert request_of(run, 5) == [run.messages[0], *run.messages[-4:]]
+    assert len(run.messages) == 13
+    assert len(request_of(run, None)) == 13
+
+
+@pytest.mark.req("R0.25", "R2.27")
+def test_what_comes_to_stand_behind_the_first_message_joins_it_if_it_is_of_the_same_side() -> None:
+    history = tuple(one for number in range(4) for one in (words("user", f"ask {number}"), words("assistant", f"say {number}")))
+    kept = [("user", "ask 0\n\nask 3"), ("assistant", "say 3"), ("user", "go")]
+    assert [(one.role, one.text) for one in request_of(run_of(history=history), 4)] == kept
+
+
+@pytest.mark.req("K2.6")
+def test_what_is_said_in_passing_counts_as_no_message_and_stands_at_the_end_of_what_is_kept() -> None:
+    run = a_run(6)
+    conversation = RequestBuilder("", (), {}, history=History(max_messages=13))
+    request = conversation.request(run, "Mind the list.")
+    assert len(request.messages) == 13 and conversation.truncated_by == 0
+    conversation = RequestBuilder("", (), {}, history=History(max_messages=5))
+    request = conversation.request(run, "Mind the list.")
+    assert conversation.truncated_by == 8
+    assert "Mind the list." in request.messages[-1].text and request.messages[0].text == "go"
+    assert not any("Mind the list." in message.text for message in run.messages)
+
+
+@pytest.mark.req("R2.31", "K2.4")
+def test_if_pairs_were_broken_by_it_the_whole_history_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run(6)
+    monkeypatch.setattr(conversation_module, "truncated", lambda messages, most: [messages[0], *messages[-most:]][:-1])
+    conversation = RequestBuilder("", (), {}, history=History(max_messages=3))
+    assert list(conversation.request(run).messages) == list(run.messages)
+    assert conversation.truncated_by == 0
+
+
+@pytest.mark.req("R2.31")
+@pytest.mark.parametrize(
+    ("messages", "whole"),
+    [
+        ([], True),
+        ([words("user"), *rounds(2)], True),
+        ([words("user"), asks("a", "b"), results("b", "a")], True),
+        ([words("user"), results("a")], False),
+        ([words("user"), asks("a")], False),
+        ([words("user"), asks("a", "b"), results("a")], False),
+        ([words("user"), asks("a"), words("user"), results("a")], False),
+        ([words("user"), asks("a"), results("a"), results("a")], False),
+    ],
+)
+def test_pairs_are_whole_if_each_message_answers_just_the_calls_before_it(messages: list[Message], whole: bool) -> None:
+    assert are_whole(messages) is whole
+
+
+@pytest.mark.req("R2.30", "R0.62")
+def test_the_list_that_rests_over_a_run_without_tools_stands_in_its_requests_too() -> None:
+    board = TodoBoard(["Look at the data"])
+    first = Agent(ScriptedModel(["Well."] * 9), todos=board, policy="minimal").run_sync("go")
+    model = ScriptedModel(["Well."])
+    Agent(model, todos=False, history=History(max_messages=2)).run_sync("And now?", continue_from=first)
+    (request,) = model.requests
+    assert len(request.messages) < len(first.messages) and "Look at the data" in request.messages[-1].text

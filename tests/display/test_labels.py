@@ -1,0 +1,31 @@
+"""Words about runs: no control characters, lengths told, durations that read naturally."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentnb.core.guidance import Followed, Guidance
+from agentnb.display import labels
+from agentnb.display.round_notes import guidance_line
+
+
+def test_control_characters_are_made_visible() -> None:
+    assert labels.clean("a\x1b[31m\x00\u202eb\tc\nd\r\ne") == "a\ufffd[31m\ufffd\ufffdb\tc\nd\ne"
+
+
+def test_long_results_are_cut_with_their_length() -> None:
+    assert labels.cut("x" * 30, 10) == "x" * 10 + " … (20 more characters)"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.0001, "under 1 ms"), (0.038, "38 ms"), (0.9996, "1.0 s"), (2.44, "2.4 s"), (187, "3:07")]
+)
+def test_durations_read_naturally(seconds: float, words: str) -> None:
+    assert labels.duration(seconds) == words
+
+
+@pytest.mark.req("R0.75")
+def test_what_was_said_of_failing_tools_is_told_by_the_name_of_its_cell() -> None:
+    failed, loop = Guidance("matrix", "tool_failed", "Adapt."), Guidance("matrix", "failure_loop", "Stop.", 3)
+    assert guidance_line(failed, Followed(True, "another call was made")) == "tool failed: followed (another call was made)"
+    assert guidance_line(loop, None) == "failure loop, level 3"

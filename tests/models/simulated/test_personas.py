@@ -1,0 +1,261 @@
+"""The personas: how often something goes wrong, and what makes them heed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from replies_by_hand import PROMPT, ask, conversation, do, reply, right, updates
+
+import agentnb
+from agentnb.core.messages import Message, Text, user
+from agentnb.core.todos import open_todos
+from agentnb.errors import SettingsError, UnknownModel
+from agentnb.models import SimulatedModel
+from agentnb.models.prices import Price
+from agentnb.models.registry import make_model
+from agentnb.models.simulated.personas import FAULTS, PERSONAS, USUAL_HEED, USUAL_P, Fault, options_of
+
+SINGLE = [pytest.param(fault, id=fault.persona) for fault in FAULTS]
+SEEDS = 400
+
+
+# How often
+
+
+@pytest.mark.parametrize("fault", SINGLE)
+@pytest.mark.parametrize("p", [0.2, 0.5, 0.9])
+def test_a_fault_appears_about_as_often_as_its_probability_says(fault: Fault, p: float) -> None:
+    faulty = [reply(SimulatedModel(fault.persona, seed=seed, p=p)).message != right() for seed in range(SEEDS)]
+    assert abs(sum(faulty) / SEEDS - p) < 0.08
+
+
+@pytest.mark.parametrize("fault", SINGLE)
+def test_a_fault_of_probability_0_never_appears_and_one_of_1_always(fault: Fault) -> None:
+    for seed in range(50):
+        assert reply(SimulatedModel(fault.persona, seed=seed, p=0)).message == right()
+        assert reply(SimulatedModel(fault.persona, seed=seed, p=1)).message != right()
+
+
+@pytest.mark.parametrize("fault", SINGLE)
+def test_without_its_fault_a_persona_is_the_disciplined_one(fault: Fault) -> None:
+    assert [reply(SimulatedModel(fault.persona, p=0), at) for at in range(6)] == [
+        reply(SimulatedModel(), at) for at in range(6)
+    ]
+
+
+def test_mixed_has_each_fault_about_as_often_as_it_should_and_one_a_reply_at_most() -> None:
+    faults = Counter(reply(SimulatedModel("mixed", seed=seed)).metadata.get("fault") for seed in range(2 * SEEDS))
+    for fault in FAULTS:
+        assert abs(faults[fault.option] / (2 * SEEDS) - fault.mixed) < 0.05
+
+
+def test_mixed_takes_a_probability_for_each_fault() -> None:
+    zero = dict.fromkeys((fault.option for fault in FAULTS), 0.0)
+    for fault in FAULTS:
+        one = reply(SimulatedModel("mixed", **{**zero, fault.option: 1.0}))
+        assert one.metadata["fault"] == fault.option
+        assert one.message == reply(SimulatedModel(fault.persona, p=1)).message
+    assert reply(SimulatedModel("mixed", **zero)).message == right()
+
+
+def test_the_same_request_gets_the_same_reply_and_other_seeds_get_others() -> None:
+    first, again = ([reply(SimulatedModel("mixed", seed=seed)) for seed in range(40)] for _ in range(2))
+    assert first == again
+    assert len({one.metadata.get("fault") for one in first}) > 3
+
+
+def test_each_reply_draws_anew() -> None:
+    drawn = [tuple(bool(reply(SimulatedModel("chatty", seed=seed), at).metadata) for at in (1, 2, 3)) for seed in range(60)]
+    assert len(set(drawn)) == 8
+
+
+# Heeding
+
+
+def test_every_fault_is_heard_in_each_way_of_asking_and_in_no_other() -> None:
+    for fault in FAULTS:
+        model = SimulatedModel(fault.persona, p=1, heed=1)
+        for words in fault.heeds:
+            one = reply(model, reminder=f"PLEASE {' please '.join(words).upper()}!")
+            assert (one.metadata["asked"], one.metadata["heeded"]) == (True, True)
+            assert one.message == right()
+            if len(words) > 1:
+                assert reply(model, reminder=words[0]).metadata["asked"] is False
+        deaf = reply(model, reminder="Be good. Round 3 of 50.")
+        assert (deaf.metadata["asked"], deaf.metadata["heeded"]) == (False, None)
+        assert deaf.message == reply(model).message != right()
+
+
+@pytest.mark.parametrize("fault", SINGLE)
+@pytest.mark.parametrize("heed", [0.0, 0.3, USUAL_HEED, 1.0])
+def test_it_heeds_about_as_often_as_it_should(fault: Fault, heed: float) -> None:
+    reminder = " ".join(fault.heeds[0])
+    heeded = [reply(SimulatedModel(fault.persona, seed=seed, p=1, heed=heed), reminder=reminder) for seed in range(SEEDS)]
+    share = sum(one.message == right() for one in heeded) / SEEDS
+    assert abs(share - heed) < 0.08 and (heed not in (0, 1) or share == heed)
+    assert all((one.message == right()) == one.metadata["heeded"] for one in heeded)
+
+
+def test_words_of_the_person_are_no_reminder() -> None:
+    model = SimulatedModel("chatty", p=1, heed=1)
+    one = ask(model, user(f"{PROMPT}\n\nCall the tool, execute it."), tools=conversation(0, todos=False)[1])
+    assert one.metadata["asked"] is False and not one.message.calls
+
+
+def test_a_reminder_of_an_earlier_request_is_not_heard_again() -> None:
+    messages, tools = conversation(2)
+    told = Message("user", (*messages[0].parts, Text("<system-reminder>call a tool</system-reminder>")))
+    one = ask(SimulatedModel("chatty", p=1, heed=1), told, *messages[1:], tools=tools)
+    assert one.metadata["asked"] is False
+
+
+def test_a_list_in_a_reminder_is_no_plan() -> None:
+    assert right(reminder="Todos:\n- Do this `add(99)`\n- and that `add(98)`") == right()
+
+
+def test_a_forgetful_one_that_heeds_also_marks_what_it_forgot_before() -> None:
+    forgot = do("simulated:forgetful?p=1&heed=0")
+    messages, tools = forgot.messages[:7], conversation(0)[1]
+    asked = Message("tool", (*messages[-1].parts, Text("<system-reminder>Mark it completed.</system-reminder>")))
+    heeding = ask(SimulatedModel("forgetful", p=1, heed=1), *messages[:-1], asked, tools=tools)
+    assert updates(heeding) == [(1, "completed"), (2, "completed"), (3, "in-progress")] and heeding.metadata["heeded"]
+    lucky = ask(SimulatedModel("forgetful", p=0), *messages[:-1], asked, tools=tools)
+    assert updates(lucky) == [(2, "completed"), (3, "in-progress")]
+
+
+@pytest.mark.parametrize("fault", SINGLE)
+def test_who_heeds_nothing_is_not_changed_by_words(fault: Fault) -> None:
+    words = " ".join(word for alternatives in fault.heeds for word in alternatives)
+    for rounds in range(6):
+        model = SimulatedModel(fault.persona, seed=rounds, p=0.6, heed=0)
+        assert reply(model, rounds).message == reply(model, rounds, reminder=words).message
+
+
+@pytest.mark.parametrize("persona", ["forgetful", "early-stopper"])
+def test_one_that_always_heeds_closes_the_list_when_it_is_asked(persona: str) -> None:
+    deaf = do(f"simulated:{persona}?p=1&heed=0", guidance="matrix")
+    assert deaf.stop_reason == "todo_intervention_exhausted" and open_todos(deaf.todos)
+    heeding = do(f"simulated:{persona}?p=1&heed=1", guidance="matrix", max_rounds=30)
+    assert (heeding.stop_reason, open_todos(heeding.todos)) == ("natural", ())
+
+
+# What is kept
+
+
+def test_how_a_fault_was_decided_is_kept_with_the_reply() -> None:
+    model = SimulatedModel("chatty", p=1, heed=1)
+    metadata = reply(model, reminder="call a tool").metadata
+    assert {key: metadata[key] for key in ("persona", "fault", "asked", "heeded")} == {
+        "persona": "chatty",
+        "fault": "chat",
+        "asked": True,
+        "heeded": True,
+    }
+    assert set(metadata) == {"persona", "fault", "asked", "heeded", "draw", "heed"}
+    assert all(0 <= metadata[key] <= 1 and round(metadata[key], 4) == metadata[key] for key in ("draw", "heed"))
+    assert msgspec.json.decode(msgspec.json.encode(metadata)) == metadata
+    run = do(model, guidance="matrix")
+    assert [one.metadata.get("fault") for one in run.rounds if one.metadata] == ["chat"] * 4
+
+
+def test_a_reply_in_which_no_fault_came_up_keeps_nothing() -> None:
+    assert reply(SimulatedModel()).metadata == {} == reply(SimulatedModel("chatty", p=0)).metadata
+    assert reply(SimulatedModel("mixed", stop=1, forget=0, chat=0, loop=0, plan=0), 1).metadata == {}
+
+
+# Names and options
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (SimulatedModel("forgetful"), "simulated:forgetful"),
+        (SimulatedModel("forgetful", seed=3, heed=0.5, p=0.75), "simulated:forgetful?seed=3&heed=0.5&p=0.75"),
+        (SimulatedModel("chatty", p=0.5, heed=USUAL_HEED, seed=0), "simulated:chatty"),
+        (SimulatedModel("mixed", loop=1 / 3, forget=0), f"simulated:mixed?forget=0&loop={1 / 3!r}"),
+        (SimulatedModel("disciplined", seed=-7), "simulated:disciplined?seed=-7"),
+        (SimulatedModel("chatty", seed=1, price=Price.parse("3/15")), "simulated:chatty?seed=1&price=3/15"),
+        (SimulatedModel("disciplined", price=Price.parse("0.1/0.5/0/1")), "simulated:disciplined?price=0.1/0.5/0/1"),
+        (SimulatedModel("disciplined", price=Price.parse("0")), "simulated:disciplined"),
+    ],
+)
+def test_a_name_says_all_that_is_not_usual_and_makes_the_same_model(model: SimulatedModel, name: str) -> None:
+    again = make_model(name)
+    assert model.name == name == again.name
+    assert isinstance(again, SimulatedModel)
+    assert [reply(model, at) for at in range(6)] == [reply(again, at) for at in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("forgetful?luck=1", "simulated:forgetful has no option 'luck'. It has seed, heed, p, delay, price;"),
+        ("disciplined?p=1", "simulated:disciplined has no option 'p'. It has seed, heed, delay, price;"),
+        ("mixed?p=1", "It has seed, heed, forget, chat, loop, plan, stop, delay, price;"),
+        ("chatty?forget=1", "simulated:chatty has no option 'forget'"),
+        ("chatty?p=often", "p='often' of simulated:chatty is no number"),
+        ("chatty?p=", "p='' of simulated:chatty is no number"),
+        ("chatty?seed=1.5", "seed='1.5' of simulated:chatty is no whole number"),
+        ("chatty?p=1.1", "p=1.1 of simulated:chatty is not between 0 and 1"),
+        ("chatty?heed=-0.1", "heed=-0.1 of simulated:chatty is not between 0 and 1"),
+        ("chatty?heed=nan", "heed=nan of simulated:chatty is not between 0 and 1"),
+        ("mixed?forget=0.9", "The faults of simulated:mixed add up to 1.4"),
+        ("forgetfull", "simulated: has no persona 'forgetfull'. Did you mean forgetful"),
+    ],
+)
+def test_what_an_option_cannot_be_is_said_with_what_there_is(name: str, said: str) -> None:
+    with pytest.raises(UnknownModel) as caught:
+        make_model(f"simulated:{name}")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given", [{"seed": "1"}, {"seed": True}, {"seed": 1.0}, {"p": "x"}, {"heed": None}, {"luck": 1}, {"price": "3/15"}]
+)
+def test_options_in_python_are_looked_at_too(given: dict[str, Any]) -> None:
+    with pytest.raises(UnknownModel):
+        SimulatedModel("chatty", **given)
+
+
+@pytest.mark.parametrize("price", ["3", "-3/15", "three/15", ""])
+def test_what_is_no_price_is_refused_with_how_one_is_written(price: str) -> None:
+    with pytest.raises(SettingsError, match=r"is no price\. Write dollars for a million tokens: input/output as in 3/15"):
+        make_model(f"simulated:chatty?price={price}")
+
+
+def test_a_usual_option_in_its_own_words_is_accepted_and_makes_the_usual_model() -> None:
+    for persona in PERSONAS:
+        with pytest.raises(UnknownModel) as caught:
+            make_model(f"simulated:{persona}?luck=1")
+        assert make_model(caught.value.hint.rpartition(" ")[2]).name == f"simulated:{persona}"
+
+
+# What is written about them
+
+
+def table() -> dict[str, list[str]]:
+    """The rows of the table in docs/personas.md, by persona."""
+    text = (Path(agentnb.__file__).parents[1] / "docs" / "personas.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| `")]
+    return {row[0].strip("`"): row[1:] for row in rows}
+
+
+def test_the_documentation_says_what_the_personas_do() -> None:
+    rows = table()
+    assert list(rows) == [fault.persona for fault in FAULTS]
+    for fault in FAULTS:
+        option, p, mixed, looks, heeds = rows[fault.persona]
+        assert (option.strip("`"), float(p), float(mixed)) == (fault.option, USUAL_P, fault.mixed)
+        assert options_of(fault.persona)["p"] == USUAL_P and options_of("mixed")[fault.option] == fault.mixed
+        assert len(looks.split()) > 5
+        assert tuple(tuple(re.findall(r'"([^"]+)"', way)) for way in heeds.split(";")) == fault.heeds
+
+
+def test_the_documentation_says_that_personas_are_no_language_models() -> None:
+    text = (Path(agentnb.__file__).parents[1] / "docs" / "personas.md").read_text(encoding="utf-8")
+    assert "no language models" in text and "say nothing about real ones" in text

@@ -1,0 +1,142 @@
+"""The plan in a prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentnb.core.messages import ToolCall
+from agentnb.core.todos import Todo, listed
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.models.simulated.plan_parser import Entry, PlanItem, calls_of, read_listing, read_plan, short_title
+
+TOOLS = (
+    ToolSpec("load", "", {"properties": {"path": {}, "sep": {}, "rows": {}}}),
+    ToolSpec("now", "", {"properties": {}}),
+)
+
+
+def calls(*code: str) -> list[ToolCall]:
+    return calls_of(PlanItem("", code), TOOLS)
+
+
+@pytest.mark.parametrize("prompt", ["", "Do it.", "`load('x')`", "# Title\n\ntext", "    - code, not a list"])
+def test_a_prompt_without_a_list_has_no_plan(prompt: str) -> None:
+    assert read_plan(prompt) == ()
+
+
+@pytest.mark.parametrize("mark", ["- ", "* ", "+ ", "1. ", "1) "])
+def test_any_markdown_list_is_a_plan(mark: str) -> None:
+    assert read_plan(f"Please\n\n{mark}load it `load('x')`\n") == (PlanItem("load it load('x')", ("load('x')",)),)
+
+
+def test_items_of_all_lists_stand_in_order() -> None:
+    assert [item.title for item in read_plan("- a\n- b\n\nThen:\n\n1. c\n2. d\n")] == ["a", "b", "c", "d"]
+
+
+def test_an_item_stands_before_the_items_of_its_own_list() -> None:
+    assert [item.title for item in read_plan("- a\n  - a1\n  - a2\n- b\n")] == ["a", "a1", "a2", "b"]
+
+
+def test_an_item_may_have_several_lines_and_paragraphs() -> None:
+    (item,) = read_plan("- **one** `now()`\n  two\n\n  three `load('x')`\n")
+    assert item == PlanItem("one now() two three load('x')", ("now()", "load('x')"))
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        ("load('a.csv')", {"path": "a.csv"}),
+        ("load('a.csv', ';', 3)", {"path": "a.csv", "sep": ";", "rows": 3}),
+        ("load('a.csv', rows=-3)", {"path": "a.csv", "rows": -3}),
+        ("load(rows=[1, (2, 3)], path=None)", {"rows": [1, [2, 3]], "path": None}),
+        ("load({'a': {1}})", {"path": {"a": [1]}}),
+        ("load(b'x')", {"path": "b'x'"}),
+        ("load(path={1: True})", {"path": {"1": True}}),
+        (" load( 'x' ) ", {"path": "x"}),
+        ("load(other=1)", {"other": 1}),
+    ],
+)
+def test_literal_arguments_are_read_as_json_has_them(code: str, arguments: dict[str, Any]) -> None:
+    assert calls(code) == [ToolCall("load", arguments)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "load",
+        "load(",
+        "load(x)",
+        "load(open('x'))",
+        "load(**{'path': 1})",
+        "load(*['x'])",
+        "load(1, 2, 3, 4)",
+        "now(1)",
+        "other('x')",
+        "a.load('x')",
+        "load('x') + 1",
+        "load('x'); now()",
+        "load('\x00')",
+        "",
+        "(" * 500,
+    ],
+)
+def test_what_is_no_call_of_a_tool_with_literals_is_no_call(code: str) -> None:
+    assert calls(code) == []
+
+
+def test_calls_stand_in_the_order_of_the_text() -> None:
+    assert [call.name for call in calls("now()", "nonsense", "load('x')")] == ["now", "load"]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(max_size=60))
+def test_any_prompt_can_be_read(prompt: str) -> None:
+    for item in read_plan(f"- {prompt}\n- `{prompt}`"):
+        calls_of(item, TOOLS)
+
+
+def test_the_list_of_todos_is_read_as_the_tool_shows_it() -> None:
+    todos = (
+        Todo(1, "Load the table", "completed"),
+        Todo(2, "Describe", "in-progress", description="with `now()`\nand `load('x')`"),
+        Todo(30, "Wait", "blocked", blocked_reason="for Ann"),
+    )
+    text = (
+        f"Updated: 1 applied.\n- 2. [in-progress] quoted\n\nTodos (1 of 3 completed):\n{listed(todos)}\n\n4. [open] Not of it"
+    )
+    entries = read_listing(text)
+    assert entries == (
+        Entry(1, "completed", "Load the table"),
+        Entry(2, "in-progress", "Describe: with `now()` and `load('x')`"),
+        Entry(30, "blocked", "Wait (blocked: for Ann)"),
+    )
+    assert [entry.is_open for entry in entries] == [False, True, True]
+    assert [entry.has_title(title) for entry, title in zip(entries, ("Load the", "Describe", "Wait"), strict=True)] == [
+        False,
+        True,
+        True,
+    ]
+    assert entries[1].as_item().code == ("now()", "load('x')")
+
+
+def test_the_newest_of_two_lists_in_a_text_counts() -> None:
+    text = "Todos (0 of 1 completed):\n1. [not-started] Old\n\nTodos (0 of 1 completed):\n2. [not-started] New"
+    assert read_listing(text) == (Entry(2, "not-started", "New"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [("", None), ("No list here", None), ("There are no todos. Write some.", ()), ("There is no list to update.", ())],
+)
+def test_a_text_without_a_list_is_told_from_an_empty_list(text: str, entries: Any) -> None:
+    assert read_listing(text) == entries
+
+
+@pytest.mark.parametrize("length", [1, 59, 60, 61, 500])
+def test_a_title_is_short(length: int) -> None:
+    title = short_title("x" * length)
+    assert len(title) <= 60 and (title == "x" * length) == (length <= 60)

@@ -1,0 +1,260 @@
+"""What the simulated model does when it does everything right, with a list of todos to keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from replies_by_hand import PROMPT, add, ask, conversation, do, reply, updates, work
+
+from agentnb import Agent, Run
+from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
+from agentnb.core.todos import TODO_TOOL, open_todos
+from agentnb.models import SimulatedModel
+from agentnb.policies import Matrix
+from agentnb.tools.todos.board import TodoBoard
+
+MODEL = SimulatedModel()
+OPEN = "There are todos that are still open."
+
+
+def told(text: str) -> Text:
+    return Text(f"<system-reminder>\n{text}\n</system-reminder>")
+
+
+def of_the_list(run: Run) -> list[Any]:
+    """What was asked of the list, round by round: the ids and statuses of an update, otherwise the operation."""
+    return [
+        [call.arguments.get("todoUpdates", call.arguments["operation"]) for call in one.calls if call.name == TODO_TOOL]
+        for one in run.rounds
+    ]
+
+
+def marks(*pairs: tuple[int, str]) -> list[dict[str, Any]]:
+    return [{"id": number, "status": status} for number, status in pairs]
+
+
+def whole(rounds: int, *more: Message) -> tuple[Message, ...]:
+    return (*conversation(rounds)[0], *more)
+
+
+def after_the_answer(reminder: str = "", board: str = "", *, said: str = "Please continue") -> tuple[Message, ...]:
+    """The whole run, its answer, a word of the person; if a board is given, one reading of it as well."""
+    run = do("simulated:disciplined")
+    transient = (told(reminder),) if reminder else ()
+    asked = Message("user", (Text(said), *(() if board else transient)))
+    if not board:
+        return (*run.messages, asked)
+    call = ToolCall(TODO_TOOL, {"operation": "read"}, "r")
+    result = ToolResult("r", TODO_TOOL, (Text(f"Read them.\n\nTodos (0 of 9 completed):\n{board}"),))
+    return (*run.messages, asked, Message("assistant", (Text("I read."), call)), Message("tool", (result, *transient)))
+
+
+@pytest.mark.req("R0.84")
+def test_it_takes_its_steps_down_and_marks_each_before_and_after_its_work() -> None:
+    run = do("simulated:disciplined", guidance="matrix")
+    assert of_the_list(run) == [
+        ["write"],
+        [marks((1, "in-progress"))],
+        [marks((1, "completed"), (2, "in-progress"))],
+        [marks((2, "completed"), (3, "in-progress"))],
+        [marks((3, "completed"))],
+        [],
+    ]
+    assert [work(reply(MODEL, at)) for at in range(6)] == [[], [1], [2], [3], [], []]
+    assert run.text == "Done: 3 steps, 3 tool calls.\n\nadd: 3\n\nadd: 4\n\nadd: 5"
+    assert (run.stop_reason, open_todos(run.todos)) == ("natural", ())
+    assert not any(guidance.cell == "intervention" for one in run.rounds for guidance in one.guidance)
+
+
+def test_the_marks_stand_before_the_work_of_the_same_reply() -> None:
+    assert [call.name for call in reply(MODEL, 2).message.calls] == [TODO_TOOL, "add"]
+
+
+def test_a_long_item_becomes_a_short_title_that_it_knows_again() -> None:
+    run = do("simulated:disciplined", "- " + "Think hard about it and then " * 9 + "`add(1)`\n- `add(2)`")
+    assert len(run.todos[0].title) <= 60 and run.todos[0].title.endswith(" …")
+    assert not open_todos(run.todos) and run.stop_reason == "natural"
+
+
+def test_it_adds_to_a_list_it_has_seen_and_knows_its_own_todos_on_it() -> None:
+    first = do("simulated:disciplined")
+    agent = Agent("simulated:disciplined", tools=[add], guidance="off")
+    again = agent.run_sync(PROMPT, continue_from=first)
+    assert of_the_list(again)[:3] == [["add"], [marks((4, "in-progress"))], [marks((4, "completed"), (5, "in-progress"))]]
+    assert [todo.status for todo in again.todos] == ["completed"] * 6
+
+
+def test_equal_items_are_todos_of_their_own() -> None:
+    run = do("simulated:disciplined", "- again `add(1)`\n- again `add(1)`")
+    assert of_the_list(run)[1:3] == [[marks((1, "in-progress"))], [marks((1, "completed"), (2, "in-progress"))]]
+
+
+def test_a_list_that_could_not_be_written_is_tried_once_more_and_then_left() -> None:
+    messages, tools = conversation(1)
+    failed = ToolResult("x", TODO_TOOL, (Text("The board is away."),), is_error=True)
+    refused = (*messages[:2], Message("tool", (failed,)))
+    second = ask(MODEL, *refused, tools=tools)
+    assert [call.arguments["operation"] for call in second.message.calls] == ["add"]
+    third = ask(MODEL, *refused, second.message, Message("tool", (failed,)), tools=tools)
+    assert (third.message.text, updates(third), work(third)) == ("Step 1 of 3: One add(1).", [], [1])
+
+
+def test_a_step_that_the_person_has_completed_is_passed_over() -> None:
+    board = TodoBoard()
+
+    def help_along(a: int) -> int:
+        """Adds, while somebody completes the last todo."""
+        board.complete(3)
+        return a
+
+    prompt = "- `help_along(1)`\n- `help_along(2)`\n- `help_along(3)`"
+    run = do("simulated:disciplined", prompt, tools=[help_along], todos=board)
+    assert [call.arguments["a"] for one in run.rounds for call in one.calls if call.name != TODO_TOOL] == [1, 2]
+    assert run.text.startswith("Done: 2 steps") and not open_todos(board.read())
+
+
+def test_what_somebody_reopened_is_marked_again_at_the_end() -> None:
+    board = TodoBoard()
+
+    def undo(a: int) -> int:
+        """Adds, while somebody opens the first todo again."""
+        board.reopen(1)
+        return a
+
+    run = do("simulated:disciplined", "- `add(1)`\n- `add(2)`\n- `undo(3)`", tools=[add, undo], todos=board)
+    assert of_the_list(run)[4:] == [[marks((3, "completed"))], [marks((1, "in-progress")), marks((1, "completed"))], []]
+    assert not open_todos(board.read())
+
+
+def test_a_plan_that_speaks_of_the_list_itself_is_done_as_it_says() -> None:
+    prompt = "- `todo_operations('write', [{'id': 1, 'title': 'Mine', 'status': 'in-progress'}])`\n- `add(1)`"
+    run = do("simulated:disciplined", prompt)
+    assert [[call.name for call in one.calls] for one in run.rounds[:3]] == [[TODO_TOOL], ["add"], []]
+    assert "Wrote 1 todo" in run.rounds[2].text
+
+
+def test_results_of_the_list_are_no_part_of_the_answer() -> None:
+    assert "todo" not in reply(MODEL, 5).message.text
+
+
+def test_blocked_repetitions_are_no_part_of_the_answer() -> None:
+    run = do("simulated:looping?p=1&heed=0", "- `add(1)`\n- `add(2)`")
+    assert any(
+        record.result and record.result.error_code == "duplicate_call_blocked" for one in run.rounds for record in one.records
+    )
+    tools = Agent(MODEL, tools=[add]).first_request(PROMPT).tools
+    messages = [
+        *run.messages[:9],
+        Message("assistant", (Text("Step 2 of 2: add(2)."), ToolCall("add", {"a": 2}, "z"))),
+        user("?"),
+    ]
+    text = ask(SimulatedModel(), *messages, tools=tools).message.text
+    assert "duplicate" not in text
+
+
+# Going on
+
+
+@pytest.mark.parametrize("said", ["Please continue", "Go on.", "You are doing fine, I think!"])
+def test_words_without_a_list_change_no_open_plan(said: str) -> None:
+    _, tools = conversation(3)
+    spoke = whole(3, Message("assistant", (Text("I am going to look at step 3."),)), user(said))
+    assert work(ask(MODEL, *spoke, tools=tools)) == [3]
+
+
+def test_words_without_a_list_after_the_answer_get_the_introduction() -> None:
+    one = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1])
+    assert "no language model" in one.message.text
+
+
+def test_the_introduction_says_how_a_language_model_is_used() -> None:
+    told = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1]).message.text
+    assert "%agent key anthropic" in told and "%%agent -m anthropic:NAME" in told and "%%agent -m ollama:NAME" in told
+
+
+def test_asked_to_go_on_while_todos_are_open_it_reads_the_list_first() -> None:
+    one = ask(MODEL, *after_the_answer(OPEN), tools=conversation(0)[1])
+    assert one.message.calls == (ToolCall(TODO_TOOL, {"operation": "read"}),)
+    assert not ask(MODEL, *after_the_answer("Be good."), tools=conversation(0)[1]).message.calls
+    assert not ask(MODEL, *after_the_answer(OPEN), tools=conversation(0, todos=False)[1]).message.calls
+
+
+def test_what_it_knows_to_be_open_of_its_own_it_marks_at_once() -> None:
+    forgot = do("simulated:forgetful?p=1&heed=0", policy="minimal")
+    agent = Agent("simulated:disciplined", tools=[add], guidance="off")
+    run = agent.run_sync("Go on.", continue_from=forgot)
+    assert of_the_list(run) == [[marks((1, "completed"), (2, "completed"), (3, "completed"))], []]
+    assert run.text == "Done: 3 steps, as I said."
+
+
+def test_a_list_it_is_not_let_read_is_not_asked_for_again() -> None:
+    messages = after_the_answer(OPEN)
+    tools = conversation(0)[1]
+    one = ask(MODEL, *messages, tools=tools)
+    shown = Text(
+        "duplicate_call_blocked: todo_operations was not run again.\n\nTodos (0 of 1 completed):\n9. [not-started] Old"
+    )
+    blocked = ToolResult("r", TODO_TOOL, (shown,), is_error=True, error_code="duplicate_call_blocked")
+    assert not ask(MODEL, *messages, one.message, Message("tool", (blocked, told(OPEN))), tools=tools).message.calls
+
+
+def test_what_it_did_and_others_reopened_is_put_in_progress_and_completed() -> None:
+    board = "1. [in-progress] One add(1)\n2. [completed] Two add(2)\n3. [not-started] Three add(3)"
+    one = ask(MODEL, *after_the_answer(OPEN, board), tools=conversation(0)[1])
+    assert updates(one) == [(3, "in-progress"), (1, "completed"), (3, "completed")] and not work(one)
+
+
+def test_todos_of_the_person_are_done_if_they_hold_a_call_and_blocked_if_not() -> None:
+    board = TodoBoard()
+    agent = Agent("simulated:disciplined", tools=[add], todos=board)
+    first = agent.run_sync("- `add(1)`")
+    board.add("Call the office")
+    board.add("Count on", "with `add(40)` and `add(41)`")
+    board.add("And `add(42)`")
+    run = agent.run_sync("- `add(2)`", continue_from=first)
+    assert [one.text for one in run.rounds[4:]] == [
+        "I read the list again to see what is left.",
+        "Todo 3: Count on: with `add(40)` and `add(41)`",
+        "Todo 4: And `add(42)`",
+        "I close what is still open on the list.",
+        "Done, but for todo 2: what is blocked is not mine to do.",
+    ]
+    assert [call.arguments["a"] for one in run.rounds for call in one.calls if call.name == "add"] == [2, 40, 41, 42]
+    assert [todo.status for todo in board.read()] == ["completed", "blocked", "completed", "completed", "completed"]
+    assert "holds no call" in (board.read()[1].blocked_reason or "") and run.stop_reason == "blocked"
+
+
+def test_it_works_on_a_board_without_any_plan_when_it_is_told_of_it() -> None:
+    board = TodoBoard(["Count `add(40)`", "Count `add(41)`"])
+    run = do("simulated:disciplined", "Please do what is on the board.", todos=board, guidance="matrix")
+    assert [call.arguments["a"] for one in run.rounds for call in one.calls if call.name == "add"] == [40, 41]
+    assert (run.stop_reason, run.text) == ("natural", "Done: nothing is left on the list.")
+
+
+def test_a_mark_that_does_not_take_is_not_made_for_ever() -> None:
+    board = "1. [in-progress] One add(1)"
+    messages = after_the_answer(OPEN, board)
+    tools = conversation(0)[1]
+    one = ask(MODEL, *messages, tools=tools)
+    assert updates(one) == [(1, "completed")]
+    still = ToolResult("u", TODO_TOOL, (Text(f"Not now.\n\nTodos (0 of 1 completed):\n{board}"),))
+    assert not ask(MODEL, *messages, one.message, Message("tool", (still,)), tools=tools).message.calls
+
+
+def test_a_blocked_repetition_says_nothing_new_of_the_list() -> None:
+    old = ToolResult(
+        "r",
+        TODO_TOOL,
+        (Text("Todos (0 of 1 completed):\n9. [not-started] Old"),),
+        is_error=True,
+        error_code="duplicate_call_blocked",
+    )
+    _, tools = conversation(0)
+    repeated = whole(3, Message("assistant", (ToolCall(TODO_TOOL, {"operation": "read"}, "r"),)), Message("tool", (old,)))
+    assert updates(ask(MODEL, *repeated, tools=tools)) == [(2, "completed"), (3, "in-progress")]
+
+
+def test_it_says_that_the_work_is_complete_when_it_is_told_how() -> None:
+    run = do("simulated:disciplined", policy=Matrix(workflow_mode=True), guidance="matrix")
+    assert (run.stop_reason, run.text) == ("workflow_complete", "Done: 3 steps, as I said.")

@@ -1,0 +1,136 @@
+"""What is known of a model besides its replies: whether it can be asked for a summary, its window, its price."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from agentnb.core.messages import Message, Text, user
+from agentnb.core.request import Request
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.models import ScriptedModel, SimulatedModel, make_model, prices
+from agentnb.models.capabilities import Capabilities, capabilities_of, used_until_cut
+from agentnb.models.estimate import about
+from agentnb.testing import LoopbackServer
+
+
+class Own:
+    name = "mine:own"
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def capabilities(self) -> Any:
+        return self._found
+
+
+@pytest.mark.req("R2.36")
+def test_a_model_object_may_say_it_of_itself() -> None:
+    said = Capabilities(language_model=False, context_window=5_000, has_price=True)
+    assert capabilities_of(Own(said)) is said
+
+
+@pytest.mark.req("R2.36")
+@pytest.mark.parametrize("model", [object(), Own(None), Own({"context_window": 5}), type("Odd", (), {"traits": 7})()])
+def test_of_one_that_does_not_nothing_is_known_but_that_it_can_be_asked(model: Any) -> None:
+    assert capabilities_of(model) == Capabilities(language_model=True, context_window=None, has_price=False)
+
+
+def test_scripts_and_simulations_write_no_summaries_and_cost_what_they_say() -> None:
+    for model in (ScriptedModel([]), SimulatedModel()):
+        assert capabilities_of(model) == Capabilities(language_model=False, has_price=True)
+
+
+@pytest.mark.req("R2.36")
+@pytest.mark.parametrize("name", ["anthropic:claude-sonnet-4-5", "openai:gpt-4o", "openai-responses:gpt-4o"])
+def test_the_window_and_the_price_of_a_providers_model_are_those_of_the_table(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(variable, "x" * 40)
+    prices.load()
+    found = capabilities_of(make_model(name))
+    assert found.language_model and found.has_price
+    assert found.context_window is not None and 100_000 <= found.context_window <= 2_000_000
+
+
+@pytest.mark.req("R2.36")
+def test_of_a_server_of_ones_own_neither_is_known_unless_the_price_is_given() -> None:
+    prices.load()
+    with LoopbackServer([]) as server:
+        assert capabilities_of(make_model(server.model("openai"))) == Capabilities()
+        assert capabilities_of(make_model(server.model("compatible", price="3/15"))) == Capabilities(has_price=True)
+        assert capabilities_of(make_model(server.model("anthropic", price="0"))).has_price
+
+
+def test_the_table_is_not_read_just_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x" * 40)
+    monkeypatch.setattr(prices, "loaded", lambda: False)
+    monkeypatch.setattr(prices, "load", lambda: pytest.fail("it was read"))
+    monkeypatch.setattr(prices, "known_of", lambda *_: pytest.fail("it was read"))
+    assert capabilities_of(make_model("anthropic:claude-sonnet-4-5")) == Capabilities()
+    assert capabilities_of(make_model("anthropic:claude-sonnet-4-5?price=3/15")) == Capabilities(has_price=True)
+
+
+# What a reply that broke off has used
+
+REQUEST = Request("You count.", (user("Count to a thousand, please."),))
+HEARD = Message("assistant", (Text("One, two, three, " * 40),))
+
+
+class Reckons:
+    name = "mine:reckons"
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def used_until_cut(self, request: Request, heard: Message) -> Any:
+        if isinstance(self._found, Exception):
+            raise self._found
+        assert (request, heard) == (REQUEST, HEARD)
+        return self._found
+
+
+@pytest.mark.req("KX.9")
+def test_a_model_object_may_say_what_a_reply_that_broke_off_has_used() -> None:
+    said = Usage(10, 20, cost=0.5, estimated=True)
+    assert used_until_cut(Reckons(said), REQUEST, HEARD) == said
+    assert used_until_cut(Reckons(replace(said, estimated=False)), REQUEST, HEARD) == said
+
+
+@pytest.mark.parametrize(
+    ("odd", "kept"),
+    [
+        (Usage(1.5, 2), Usage(None, 2, estimated=True)),  # type: ignore[arg-type]
+        (Usage("a", -2, True), UNKNOWN),  # type: ignore[arg-type]
+        (Usage(1, 2, cost=math.nan), Usage(1, 2, estimated=True)),
+        (Usage(1, 2, cost=math.inf), Usage(1, 2, estimated=True)),
+        (Usage(1, 2, cost=-3.0), Usage(1, 2, estimated=True)),
+        (Usage(1, 2, cost="much"), Usage(1, 2, estimated=True)),  # type: ignore[arg-type]
+        (Usage(1, 2, cost=3), Usage(1, 2, cost=3.0, estimated=True)),
+    ],
+)
+def test_what_is_no_number_of_tokens_or_dollars_is_unknown(odd: Usage, kept: Usage) -> None:
+    assert used_until_cut(Reckons(odd), REQUEST, HEARD) == kept
+
+
+@pytest.mark.parametrize("model", [object(), Reckons(None), Reckons(3), Reckons(ValueError("no idea")), ScriptedModel([])])
+def test_else_it_is_unknown_and_no_failure(model: Any) -> None:
+    assert used_until_cut(model, REQUEST, HEARD) == UNKNOWN
+
+
+def test_a_providers_model_says_about_how_much_and_what_that_costs_where_there_is_a_price() -> None:
+    guess = about(REQUEST, HEARD)
+    assert guess.input and guess.output and guess.estimated and guess.cost is None
+    with LoopbackServer([]) as server:
+        found = used_until_cut(make_model(server.model("anthropic", price="1000/2000")), REQUEST, HEARD)
+        assert found.cost == pytest.approx((guess.input * 1_000 + guess.output * 2_000) / 1e6)
+        assert (found.input, found.output, found.estimated) == (guess.input, guess.output, True)
+        assert used_until_cut(make_model(server.model("openai")), REQUEST, HEARD) == guess
+
+
+def test_a_simulated_model_counts_what_it_was_stopped_in_the_middle_of() -> None:
+    assert used_until_cut(make_model("simulated:disciplined?price=1000/2000"), REQUEST, HEARD).cost

@@ -1,0 +1,261 @@
+"""A reply that does not come on although its connection is open: silence, or signs of life and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from quick_models import FORMATS, NEVER, PATIENCE, QUICK, REQUEST, quick
+
+from agentnb.core.events import TextDelta, ThinkingDelta
+from agentnb.core.messages import Thinking, ToolCall
+from agentnb.errors import ModelError, ProviderTrouble
+from agentnb.models import Reply, Retry
+from agentnb.models.idle_timeout import IdleTimeout, is_of_the_reply, until_idle
+from agentnb.models.options import Options
+from agentnb.models.retry import RetryPolicy
+from agentnb.testing import LoopbackServer, Stall
+
+each_format = pytest.mark.parametrize("wire", FORMATS)
+each_sign = pytest.mark.parametrize("pings", ["", "comments", "events"])
+WORDS = "One two three four"
+CALL = ToolCall("add", {"a": "a long argument", "b": "and another one"})
+
+
+def ask(server: LoopbackServer, wire: str, retries: RetryPolicy = NEVER, **options: Any) -> list[Any]:
+    """What one call yields, the error last if it ends with one."""
+    told: list[Any] = []
+
+    async def listen() -> None:
+        async with asyncio.timeout(PATIENCE), aclosing(quick(server.model(wire, **options), retries).stream(REQUEST)) as items:  # type: ignore[type-var]
+            async for item in items:
+                told.append(item)  # noqa: PERF401  # what comes before an error is wanted too
+
+    try:
+        asyncio.run(listen())
+    except ModelError as error:
+        told.append(error)
+    return told
+
+
+def in_the_middle(wire: str) -> int:
+    """Events of a reply of some words after which the first words have come, and not the last."""
+    return {"anthropic": 5, "openai-responses": 6}.get(wire, 3)
+
+
+def until(happened: Callable[[], bool]) -> None:
+    """The server looks now and then whether somebody is still there."""
+    end = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def limits(pings: str) -> dict[str, Any]:
+    """Where there are signs of life only the limit of a stall may end the call, else only that of silence."""
+    return {"timeout": 60, "stall": 0.15} if pings else {"timeout": 0.15, "stall": 60}
+
+
+@each_format
+@each_sign
+@pytest.mark.req("R2.40")
+def test_a_reply_that_stops_in_the_middle_of_its_words_is_given_up_and_what_came_was_told(wire: str, pings: Any) -> None:
+    with LoopbackServer([Stall(600, in_the_middle(wire), WORDS, pings)]) as server:
+        *told, error = ask(server, wire, **limits(pings))
+    heard = "".join(item.text for item in told)
+    assert heard and WORDS.startswith(heard) and heard != WORDS
+    assert isinstance(error, ProviderTrouble) and error.what.startswith(f"{wire}: nothing ")
+    assert ("stall=SECONDS" if pings else "timeout=SECONDS") in error.hint and "--continue" in error.hint
+
+
+@each_format
+@each_sign
+@pytest.mark.req("R2.40")
+def test_a_reply_that_stops_in_the_middle_of_a_call_is_given_up(wire: str, pings: Any) -> None:
+    with LoopbackServer([Stall(600, in_the_middle(wire) + 1, CALL, pings), "Never mind."]) as server:
+        told = ask(server, wire, QUICK, **limits(pings))
+    assert [type(item) for item in told[:1]] == [Retry] and isinstance(told[-1], Reply)
+    assert not told[-1].message.calls
+    assert told[-1].message.text == "Never mind." and len(server.requests) == 2
+
+
+@each_format
+@pytest.mark.parametrize("stream", ["yes", "no"])
+@pytest.mark.req("R2.40")
+def test_signs_of_life_alone_are_no_reply_whether_it_was_to_stream_or_not(wire: str, stream: str) -> None:
+    with LoopbackServer([Stall(600, 0, WORDS, "comments"), "Here."]) as server:
+        told = ask(server, wire, QUICK, timeout=60, stall=0.15, stream=stream)
+    retry = told[0]
+    assert isinstance(retry, Retry) and retry.reason.endswith(
+        "nothing of the reply came for 0.15 s, although the connection is open"
+    )
+    assert told[-1].message.text == "Here."
+
+
+@each_format
+@pytest.mark.parametrize("pings", ["comments", "events"])
+def test_a_reply_that_comes_on_after_signs_of_life_is_whole(wire: str, pings: Any) -> None:
+    with LoopbackServer([Stall(0.2, in_the_middle(wire), WORDS, pings)]) as server:
+        told = ask(server, wire, timeout=60, stall=60)
+    assert told[-1].message.text == WORDS and not [item for item in told if isinstance(item, Retry)]
+
+
+@each_format
+def test_the_connection_of_a_stalled_reply_is_closed(wire: str) -> None:
+    with LoopbackServer([Stall(600, in_the_middle(wire), WORDS, "events"), "Here."]) as server:
+        ask(server, wire, QUICK, timeout=60, stall=0.15)
+        until(lambda: bool(server.requests[0].hung_up))
+    assert not server.requests[1].hung_up
+
+
+def test_without_a_limit_of_its_own_a_stall_may_last_twice_the_longest_silence() -> None:
+    assert Options().longest_stall == 600 == 2 * Options().timeout
+    assert Options(timeout=7.0).longest_stall == 14 and Options(stall=3.0).longest_stall == 3
+
+
+# What counts as the reply
+
+
+class Slow:
+    """Chunks that come one a turn of a clock by hand, as `until_idle` reads it."""
+
+    def __init__(self, *chunks: Any, each: float) -> None:
+        self._chunks, self._each, self.now, self.closed = chunks, each, 0.0, False
+
+    async def all(self) -> AsyncGenerator[Any]:
+        try:
+            for chunk in self._chunks:
+                self.now += self._each
+                yield chunk
+            await asyncio.Event().wait()
+        finally:
+            self.closed = True
+
+
+PING = {"type": "ping"}
+WORD = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "One "}}
+THOUGHT = {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm"}}
+ARGUMENTS = {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": '{"a'}}
+
+
+def heard_of(slow: Slow, seconds: float, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The chunks that come before the stall, by the clock by hand."""
+    heard: list[Any] = []
+
+    async def listen() -> None:
+        loop = asyncio.get_running_loop()
+        real = loop.time
+        monkeypatch.setattr(loop, "time", lambda: real() + slow.now)
+        async with (
+            asyncio.timeout(1_000 + PATIENCE),
+            aclosing(slow.all()) as chunks,
+            aclosing(until_idle(chunks, seconds)) as some,
+        ):
+            async for chunk in some:
+                heard.append(chunk)  # noqa: PERF401
+
+    with pytest.raises(IdleTimeout):
+        asyncio.run(listen())
+    return heard
+
+
+@pytest.mark.parametrize("chunk", [WORD, THOUGHT, ARGUMENTS], ids=["words", "thinking", "arguments"])
+def test_words_thinking_and_arguments_each_begin_the_wait_anew(chunk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(*[chunk] * 9, each=0.2)
+    assert len(heard_of(slow, 0.3, monkeypatch)) == 9 and slow.closed
+
+
+def test_signs_of_life_do_not_begin_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(WORD, *[PING] * 9, each=0.2)
+    assert len(heard_of(slow, 0.5, monkeypatch)) < 5
+
+
+def test_what_is_done_with_a_chunk_does_not_count_as_waiting() -> None:
+    async def chunks() -> AsyncGenerator[Any]:
+        for _ in range(3):
+            await asyncio.sleep(0)
+            yield PING
+
+    async def listen() -> int:
+        loop, count, passed = asyncio.get_running_loop(), 0, 0.0
+        real = loop.time
+        loop.time = lambda: real() + passed  # type: ignore[method-assign]
+        async with aclosing(chunks()) as some, aclosing(until_idle(some, 5)) as heard:
+            async for _ in heard:
+                count += 1
+                passed += 100
+        return count
+
+    assert asyncio.run(listen()) == 3
+
+
+def test_a_timeout_of_the_chunks_own_is_their_own() -> None:
+    async def chunks() -> AsyncGenerator[Any]:
+        raise TimeoutError("mine")
+        yield
+
+    async def listen() -> None:
+        async with aclosing(until_idle(chunks(), 5)) as heard:
+            async for _ in heard:
+                pass
+
+    with pytest.raises(TimeoutError, match="mine"):
+        asyncio.run(listen())
+
+
+OF_A_REPLY = [
+    WORD,
+    THOUGHT,
+    ARGUMENTS,
+    {"type": "message_start", "message": {}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+    {"choices": [{"index": 0, "delta": {"reasoning_content": "Hm"}}]},
+    {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{"}}]}}]},
+    {"choices": [{"index": 0, "delta": "One"}]},
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    {"type": "response.created", "response": {}},
+    {"type": "response.output_text.delta", "delta": "One"},
+    {"type": "response.function_call_arguments.delta", "delta": '{"a'},
+    {"type": "response.reasoning_summary_text.delta", "delta": "Hm"},
+    {"type": "response.web_search_call.searching", "item_id": "ws_1"},
+]
+ONLY_SIGNS = [
+    PING,
+    {"type": "keepalive", "sequence_number": 3},
+    {"type": "response.in_progress", "response": {"id": "resp_1"}},
+    {"type": "response.queued", "response": {"id": "resp_1"}},
+    {"type": "weather_report", "sky": "clear"},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": ""}},
+    {"type": "response.output_text.delta", "delta": ""},
+    {"choices": []},
+    {"choices": [None, {}]},
+    {"choices": [{"index": 0, "delta": {"role": "assistant", "content": None, "tool_calls": []}, "finish_reason": None}]},
+    {"object": "chat.completion.chunk"},
+    {},
+    None,
+    "alive",
+]
+
+
+@pytest.mark.parametrize("chunk", OF_A_REPLY, ids=str)
+def test_this_is_of_the_reply(chunk: Any) -> None:
+    assert is_of_the_reply(chunk)
+
+
+@pytest.mark.parametrize("chunk", ONLY_SIGNS, ids=str)
+def test_this_says_only_that_the_server_is_there(chunk: Any) -> None:
+    assert not is_of_the_reply(chunk)
+
+
+@each_format
+def test_thinking_and_arguments_are_told_as_they_come_and_end_no_call(wire: str) -> None:
+    with LoopbackServer([[Thinking("Let me see now"), CALL]]) as server:
+        told = ask(server, wire, timeout=60, stall=60)
+    assert [call.name for call in told[-1].message.calls] == ["add"]
+    assert not any(isinstance(item, TextDelta) for item in told)
+    assert {type(item) for item in told[:-1]} <= {ThinkingDelta}

@@ -1,0 +1,182 @@
+"""Pieces of messages that all wires share."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wire_by_hand import ADD, NO_COUNTS, NO_DATA, ODD, PNG, TIFF, URL
+
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.usage import Usage
+from agentnb.models import Reply
+from agentnb.models.serialization import (
+    SAFE_ID,
+    SAFE_NAME,
+    arguments_of,
+    checked,
+    count,
+    data_url,
+    encode,
+    in_words,
+    joined,
+    left_out,
+    object_of,
+    parameters,
+    read_arguments,
+    safe_id,
+    safe_name,
+    without_half_call,
+    without_last_thoughts,
+    words,
+    words_for,
+)
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
+
+
+@pytest.mark.parametrize("name", ["add", "a-b_C9", "x" * 64])
+def test_a_name_that_all_accept_stays_as_it_is(name: str) -> None:
+    assert safe_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "made"), [("web.search", "web_search"), ("größe", "gr__e"), ("x" * 80, "x" * 64), ("", "_"), ("a\n", "a_")]
+)
+def test_any_other_name_of_a_tool_becomes_one(name: str, made: str) -> None:
+    assert safe_name(name) == made
+
+
+@pytest.mark.parametrize("call_id", ["call_1", "toolu_01A-b", "x" * 40])
+def test_an_id_that_all_accept_stays_as_it_is(call_id: str) -> None:
+    assert safe_id(call_id) == call_id
+
+
+@given(TEXTS, TEXTS)
+def test_ids_become_acceptable_and_different_ones_stay_different(one: str, other: str) -> None:
+    assert SAFE_ID.fullmatch(safe_id(one)) and SAFE_NAME.fullmatch(safe_name(one))
+    assert (safe_id(one) == safe_id(other)) == (one == other)
+
+
+def test_long_ids_that_begin_alike_and_ids_of_signs_stay_different() -> None:
+    given = ["chatcmpl-tool-" + "0" * 32 + str(number) for number in range(9)] + ["a.1", "a:1", "a 1", "", "_"]
+    assert len({safe_id(one) for one in given}) == len(given)
+
+
+@pytest.mark.parametrize(("given", "sent"), [({"a": 1}, {"a": 1}), ([1], {"arguments": [1]}), ("{", {"arguments": "{"})])
+def test_arguments_are_always_sent_as_an_object(given: Any, sent: Any) -> None:
+    assert arguments_of(ToolCall("f", given)) == sent
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        *[('{"a": [1, null]}', {"a": [1, None]}), ("", {}), (" \n", {}), ("[1]", [1]), ("null", None)],
+        *[('{"a": 1', '{"a": 1'), ("{'a': 1}", "{'a': 1}"), ("{} {}", "{} {}"), ('"\\ud800"', '"\\ud800"')],
+        *[('{"n": 1e999}', '{"n": 1e999}'), ('{"n": 123456789012345678901234567890}', {"n": 123456789012345678901234567890})],
+    ],
+)
+def test_arguments_that_are_no_json_stay_the_text_that_came(text: str, read: Any) -> None:
+    assert read_arguments(text) == read
+
+
+def test_arguments_of_any_depth_are_read_or_kept_as_text() -> None:
+    assert read_arguments("[" * 100_000) == "[" * 100_000
+
+
+def test_a_schema_always_says_that_it_is_an_object_and_which_properties_it_has() -> None:
+    assert parameters(ToolSpec("now", "", {})) == {"type": "object", "properties": {}}
+    assert parameters(ADD) == ADD.input_schema
+
+
+def test_what_should_be_text_and_is_not_is_refused() -> None:
+    assert words(ODD) == ODD
+    for value in (None, 1, ["a"], {"a": 1}, b"a"):
+        with pytest.raises(TypeError, match="a text was expected"):
+            words(value)
+
+
+def test_a_picture_is_sent_as_a_url_or_told_in_words() -> None:
+    assert data_url(PNG) == URL
+    assert words_for(PNG) == "[image/png, 15 bytes: left out, this model is sent no pictures]"
+    assert in_words([Text("a"), PNG, Text(""), Thinking("x"), Text("b")]) == f"a\n{words_for(PNG)}\nb"
+    assert in_words([Text("a"), PNG, TIFF], sees=True) == f"a\n{left_out(TIFF, sees=True)}"
+
+
+@pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "image/gif", "image/webp"])
+def test_pictures_of_four_kinds_are_sent(kind: str) -> None:
+    assert left_out(Image(kind, b"x"), sees=True) is None
+    assert left_out(Image(kind, b"x"), sees=False) == words_for(Image(kind, b"x"))
+
+
+def test_a_picture_that_no_api_takes_is_told_in_words_with_the_reason() -> None:
+    assert left_out(TIFF, sees=True) == "[image/tiff, 3 bytes: left out, models take no pictures of this kind]"
+    assert left_out(NO_DATA, sees=True) == "[image/png, 0 bytes: left out, there is nothing in it]"
+
+
+@pytest.mark.parametrize("value", NO_COUNTS, ids=repr)
+def test_what_is_no_count_is_unknown(value: Any) -> None:
+    assert count(value) is None
+    assert [count(0), count(7), count(10**9)] == [0, 7, 10**9]
+
+
+def test_what_should_be_an_object_and_is_not_has_no_fields() -> None:
+    assert object_of({"a": 1}) == {"a": 1}
+    assert [object_of(value) for value in (None, [1], "a", 5)] == [{}] * 4
+
+
+def test_only_the_last_call_of_a_cut_reply_is_left_out_and_only_if_it_may_be_half() -> None:
+    whole, half, bare = ToolCall("f", {"a": 1}, "1"), ToolCall("g", '{"a', "2"), ToolCall("h", {}, "3")
+    for ended in (False, True):
+        assert without_half_call([Text("a"), whole], ended=ended) == ((Text("a"), whole), {})
+        assert without_half_call([Text("a"), half], ended=ended) == ((Text("a"),), {"cut_call": "g"})
+        assert without_half_call([half, whole], ended=ended) == ((half, whole), {})
+        assert without_half_call([half, Text("a")], ended=ended) == ((half, Text("a")), {})
+        assert without_half_call([], ended=ended) == ((), {})
+    assert without_half_call([bare], ended=False) == ((), {"cut_call": "h"})
+    assert without_half_call([whole, bare], ended=True) == ((whole, bare), {})
+
+
+def test_thoughts_at_the_end_are_left_out_and_no_others() -> None:
+    thought, word = {"type": "thinking"}, {"type": "text"}
+    assert without_last_thoughts([thought, word, thought, thought], ("thinking",)) == [thought, word]
+    assert without_last_thoughts([thought], ("thinking",)) == []
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(Message("assistant", (ToolCall(None, {}),))),  # type: ignore[arg-type]
+        Reply(Message("assistant", (ToolCall("f", {}, 7),))),  # type: ignore[arg-type]
+        Reply(Message("assistant"), Usage(input="many")),  # type: ignore[arg-type]
+        Reply(Message("assistant"), stop_reason={"why": 1}),  # type: ignore[arg-type]
+    ],
+)
+def test_a_reply_with_something_else_where_a_name_or_a_number_should_be_is_refused(reply: Reply) -> None:
+    with pytest.raises(ValueError, match="Expected"):
+        checked(reply)
+
+
+def test_a_good_reply_is_the_same_after_it_was_checked() -> None:
+    parts = (Thinking("t", {"x": {"y": [1]}}), Text(ODD), ToolCall("f", "{", "1"), ToolCall("g", {"a": [None, 1.5]}))
+    reply = Reply(Message("assistant", parts), Usage(input=1), "stop", {"id": "x"})
+    assert checked(reply) == reply
+
+
+def test_messages_of_which_nothing_is_sent_leave_no_comma() -> None:
+    assert joined([b"", b"1", b"", b"2", b""]) == b"1,2"
+
+
+@given(TEXTS)
+def test_any_text_is_the_same_after_it_was_json(text: str) -> None:
+    assert json.loads(encode(text)) == text
+
+
+def test_beside_whole_calls_the_half_one_stays_to_be_refused() -> None:
+    whole, half, bare = ToolCall("f", {"a": 1}, "1"), ToolCall("g", '{"a', "2"), ToolCall("h", {}, "3")
+    assert without_half_call([whole, half], ended=False) == ((whole, half), {"cut_call": "g"})
+    assert without_half_call([whole, bare], ended=False) == ((whole, ToolCall("h", "", "3")), {"cut_call": "h"})

@@ -1,0 +1,164 @@
+"""What cards leave in a kernel: no widgets, no comms, whether or not a browser shows them, and however their cells end."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from pretend_browser import LEFT, Browser
+
+from agentnb.notebook.card.widget import MAX_LEFT_OPEN
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+STORY = """
+import asyncio, os, signal, threading
+from agentnb import ToolCall, ask_person
+from agentnb.core.events import TextDelta
+from agentnb.core.messages import Message, Text
+from agentnb.models import Reply
+from agentnb.models import ScriptedModel
+from agentnb.notebook import card_view
+
+async def doze(seconds: float) -> str:
+    "Sleep on the event loop."
+    await asyncio.sleep(seconds)
+    return "dozed"
+
+def go(count, seconds=0.01):
+    for _ in range(count):
+        get_ipython().user_ns["model"] = ScriptedModel([ToolCall("doze", {"seconds": seconds}), "Done."])
+        get_ipython().run_cell_magic("agent", "-m model -t doze nap -p minimal -g off", "Go.")
+
+def interrupted_after(seconds, code):
+    # Python throws an interrupt away that comes while it is tidying up, before the magic owns it: a person presses again.
+    over = threading.Event()
+    def press():
+        time.sleep(seconds)
+        while not over.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+            over.wait(2)
+    try:
+        threading.Thread(target=press, daemon=True).start()
+        get_ipython().user_ns["model"] = ScriptedModel([ToolCall(*code), "Done."])
+        get_ipython().run_cell_magic("agent", "-m model -t doze nap -p minimal -g off", "Go.")
+    finally:
+        over.set()
+"""
+LET_GO = """
+left = get_ipython().magics_manager.registry["AgentMagics"]._runs.left_open
+for one in list(left._widgets):
+    left.let_go(one)
+"""
+COUNT = f"len({LEFT}), len(get_ipython().kernel.comm_manager.comms)"
+
+
+@pytest.fixture(scope="module")
+def told(kernel: Any) -> Any:
+    assert kernel.run(STORY).status == "ok"
+    return kernel
+
+
+@pytest.fixture(autouse=True)
+def patience(told: Any) -> None:
+    """So that what nobody shows is given up soon."""
+    told.run("card_view.UNSEEN = 0.3")
+
+
+def nothing_is_left(kernel: Any) -> None:
+    latest = time.monotonic() + 20
+    while kernel.value(COUNT) != "(0, 0)":
+        assert time.monotonic() < latest, kernel.value(COUNT)
+        time.sleep(0.1)
+
+
+def test_three_hundred_cards_that_no_browser_shows_leave_nothing(told: Any) -> None:
+    cell = told.run("card_view.UNSEEN = 1000; go(30)", attended=True)
+    assert (cell.status, cell.error) == ("ok", "")
+    assert sum(VIEW in one.get("data", {}) for one in cell.outputs) > 20  # the others had ended before
+    assert int(told.value(f"len({LEFT})")) <= 2 * MAX_LEFT_OPEN
+    assert told.run(LET_GO).status == "ok"
+    told.run("card_view.UNSEEN = 0.3")
+    assert told.run("go(270)", attended=True).status == "ok"
+    nothing_is_left(told)
+
+
+def test_where_nobody_is_there_no_card_is_made(told: Any) -> None:
+    cell = told.run("go(3, 0.05)")
+    assert cell.status == "ok"
+    assert not any(VIEW in one.get("data", {}) for one in cell.outputs)
+    assert cell.shown.startswith("Done")
+    assert told.value(COUNT) == "(0, 0)"
+
+
+def test_a_card_that_no_browser_ever_shows_becomes_plain_html(told: Any) -> None:
+    cell = told.run("go(1, 1.5)", attended=True)
+    widgets = [place for place, bundle in enumerate(cell.displays) if VIEW in bundle]
+    assert widgets == [0]
+    assert any("Executing doze" in bundle["text/html"] for bundle in cell.displays[1:])
+    assert cell.shown.startswith("Done")
+    nothing_is_left(told)
+
+
+def test_a_browser_that_goes_without_a_word_leaves_a_few_and_no_more(told: Any) -> None:
+    browser = Browser(told)
+    for _ in range(MAX_LEFT_OPEN + 3):
+        request = browser.start_card("go(1, 0.3)")
+        browser.greet("a page that is closed by force")
+        browser.until(lambda request=request: request in browser.ended)
+    browser.listen(0.5)
+    assert int(told.value(f"len({LEFT})")) == 2 * MAX_LEFT_OPEN
+    browser.close()
+    assert told.run(LET_GO).status == "ok"
+    nothing_is_left(told)
+
+
+@pytest.mark.parametrize("tool", ["nap", "doze"])
+def test_an_interrupt_at_any_moment_leaves_nothing(told: Any, tool: str) -> None:
+    for place in range(40):
+        cell = told.run(f"interrupted_after({place / 500}, ('{tool}', {{'seconds': 600}}))", attended=True)
+        assert cell.status == "error" and "Interrupt" in cell.error, cell.error
+    nothing_is_left(told)
+    assert told.run("go(1)", attended=True).status == "ok"
+    nothing_is_left(told)
+
+
+ASKS = """
+def asks(*before):
+    model = ScriptedModel([*before, ToolCall("ask_person", {"question": "Which one?"}), "On I go."])
+    get_ipython().user_ns["model"] = model
+    get_ipython().run_cell_magic("agent", "-m model -t doze ask_person -p minimal -g off", "Go.")
+"""
+
+
+@pytest.mark.req("KX.5")
+@pytest.mark.parametrize("before", ["", "ToolCall('doze', {'seconds': 1.5})"])
+def test_a_question_that_nobody_sees_is_declined_whether_it_comes_before_or_after_giving_up(told: Any, before: str) -> None:
+    told.run(ASKS)
+    cell = told.run(f"asks({before})", attended=True)
+    assert (cell.status, cell.error) == ("ok", "")
+    assert "gave no answer" in told.value("run.rounds[-2].results[0].text")
+    assert cell.shown.startswith("Done")
+    nothing_is_left(told)
+
+
+STREAMS = """
+class Slow:
+    name = "scripted:slow"
+    async def stream(self, request):
+        yield TextDelta("Early words ")
+        await asyncio.sleep(1.2)
+        yield TextDelta("and late ones.")
+        await asyncio.sleep(0.5)
+        yield Reply(Message("assistant", (Text("Early words and late ones."),)))
+model = Slow()
+"""
+
+
+def test_words_that_stream_while_a_card_is_given_up_are_not_lost(told: Any) -> None:
+    assert told.run(STREAMS).status == "ok"
+    cell = told.run("%%agent -m model\nGo.", attended=True)
+    assert cell.status == "ok", cell.error
+    streaming = [bundle["text/html"] for bundle in cell.displays if "late ones" in bundle["text/html"]]
+    assert "Early words and late ones." in streaming[0]
+    nothing_is_left(told)

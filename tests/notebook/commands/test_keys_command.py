@@ -1,0 +1,283 @@
+"""``%agent key``: a key is asked for and kept, and is seen nowhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+from agentnb.errors import SettingsError
+from agentnb.notebook.commands.keys import key_verdict
+
+SECRET = "sk-ant-test-0123456789abcdef"
+PATIENCE = 60.0
+
+IN_MEMORY = """
+import keyring
+from keyring.backend import KeyringBackend
+
+class Memory(KeyringBackend):
+    priority = 0.1
+    held = {}
+
+    def get_password(self, service, username):
+        return self.held.get((service, username))
+
+    def set_password(self, service, username, password):
+        self.held[service, username] = password
+
+    def delete_password(self, service, username):
+        del self.held[service, username]
+
+keyring.set_keyring(Memory())
+"""
+
+Asked = Callable[..., tuple[Any, list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def asked(kernel: Any) -> Iterator[Asked]:
+    """Runs a cell and answers what it asks; gives the cell, and what was asked."""
+
+    def run(code: str, answer: str) -> tuple[Any, list[dict[str, Any]]]:
+        questions: list[dict[str, Any]] = []
+
+        def respond(cell: Any) -> bool:
+            if kernel.client.stdin_channel.msg_ready():
+                questions.append(kernel.client.get_stdin_msg(timeout=PATIENCE)["content"])
+                kernel.client.input(answer)
+            return False  # no interrupt
+
+        return kernel.run(code, interrupt_when=respond, attended=True), questions
+
+    yield run
+    kernel.run("%agent key anthropic --forget\n%agent key openai --forget")
+
+
+@pytest.fixture
+def everything_told(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """All that the kernel publishes, to whom it may concern, from here on."""
+    messages: list[str] = []
+    read = kernel.client.get_iopub_msg
+
+    def listening(**options: Any) -> Any:
+        message = read(**options)
+        messages.append(str(message))
+        return message
+
+    monkeypatch.setattr(kernel.client, "get_iopub_msg", listening)
+
+    def told() -> str:
+        kernel.run("print('the end')")
+        return "\n".join(messages)
+
+    return told
+
+
+def key_of(kernel: Any, name: str) -> str:
+    code = f"__import__('agentnb').settings.find_key({name!r}), getattr(__import__('agentnb').settings.find_key({name!r}), "
+    return kernel.value(code + "'reveal', str)()")  # type: ignore[no-any-return]
+
+
+def test_the_key_is_asked_for_without_echo_and_kept(kernel: Any, asked: Asked) -> None:
+    cell, questions = asked("%agent key anthropic", SECRET + "\n")
+    assert questions == [{"prompt": "The key (ANTHROPIC_API_KEY, for anthropic: models): ", "password": True}]
+    assert cell.printed == (
+        "ANTHROPIC_API_KEY is kept in this kernel until it ends. "
+        "Next: %%agent -m anthropic:NAME (%agent models anthropic lists the names)\n"
+    )
+    assert key_of(kernel, "anthropic") == f"(<key ANTHROPIC_API_KEY from this kernel>, '{SECRET}')"
+
+
+def test_the_key_is_seen_nowhere(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
+    asked("%agent key anthropic", SECRET)
+    kernel.run("%history -n")
+    kernel.run("%agent key")
+    kernel.run("agentnb = __import__('agentnb'); agentnb.settings.find_key('anthropic')")
+    kernel.run("print(In, Out, _ih, _oh, _i, _ii, globals())")
+    kernel.run("get_ipython().history_manager.writeout_cache()")
+    told = everything_told()
+    assert "%agent key anthropic" in told and "<key ANTHROPIC_API_KEY from this kernel>" in told
+    assert SECRET not in told
+    files = list((kernel.folder / "ipython").rglob("history.sqlite*"))
+    assert files and not [file for file in files if SECRET.encode() in file.read_bytes()]
+
+
+def test_a_provider_whose_key_is_kept_has_one(kernel: Any, asked: Asked) -> None:
+    asked("%agent key openai", SECRET)
+    lines = kernel.run("%agent key").printed.splitlines()
+    assert [line.split() for line in lines[:2]] == [
+        ["ANTHROPIC_API_KEY", "no", "key", "anthropic:"],
+        ["OPENAI_API_KEY", "from", "this", "kernel", "openai:,", "openai-responses:"],
+    ]
+    assert lines[-1] == "Give one: %agent key NAME. It is asked for without showing it"
+
+
+def test_a_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked) -> None:
+    cell, questions = asked("%agent key OPENROUTER_API_KEY", SECRET)
+    assert questions[0]["prompt"] == "The key (OPENROUTER_API_KEY): "
+    assert cell.printed == "OPENROUTER_API_KEY is kept in this kernel until it ends. See all: %agent key\n"
+    assert "OPENROUTER_API_KEY   from this kernel" in kernel.run("%agent key").printed
+    kernel.run("%agent key OPENROUTER_API_KEY --forget")
+
+
+@pytest.mark.parametrize("answer", ["", "  ", "\x04"])
+def test_an_empty_answer_keeps_nothing(kernel: Any, asked: Asked, answer: str) -> None:
+    cell, _ = asked("%agent key anthropic", answer)
+    assert cell.status == "ok"
+    assert cell.printed == "Nothing was kept: no key for ANTHROPIC_API_KEY was given\n"
+    assert "ANTHROPIC_API_KEY    no key" in kernel.run("%agent key").printed
+
+
+def test_a_key_that_was_copied_badly_is_refused_without_repeating_it(
+    kernel: Any, asked: Asked, everything_told: Callable[[], str]
+) -> None:
+    cell, _ = asked("%agent key anthropic", "sk-ant-one sk-ant-two")
+    why = "That is no key for ANTHROPIC_API_KEY: there is white space in it. Nothing was kept. Copy it again, whole"
+    assert cell.error == f"SettingsError: {why}"
+    kernel.run("%tb")
+    assert "sk-ant" not in everything_told()
+
+
+def test_a_key_can_be_put_in_the_keyring_and_taken_out(kernel: Any, asked: Asked) -> None:
+    kernel.run(IN_MEMORY)
+    cell, _ = asked("%agent key anthropic --keyring", SECRET)
+    assert cell.printed.startswith("ANTHROPIC_API_KEY is kept in this kernel until it ends, and in the system's keyring. Next:")
+    assert kernel.value("Memory.held") == str({("agentnb", "ANTHROPIC_API_KEY"): SECRET})
+    kernel.run("from agentnb import settings; settings._held = settings._Held()")  # as a new kernel begins
+    assert "ANTHROPIC_API_KEY    from the keyring" in kernel.run("%agent key").printed
+    assert kernel.run("%agent key anthropic --forget").printed == "ANTHROPIC_API_KEY was in the keyring, and is forgotten\n"
+    assert kernel.value("Memory.held") == "{}"
+
+
+def test_forgetting_says_what_still_stands_in_the_environment(kernel: Any, asked: Asked) -> None:
+    assert kernel.run("%agent key openai --forget").printed == "OPENAI_API_KEY was not kept\n"
+    asked("%agent key openai", SECRET)
+    kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'x'")
+    told = kernel.run("%agent key openai --forget").printed
+    assert told == "OPENAI_API_KEY was in this kernel, and is forgotten. It still stands in the environment\n"
+    kernel.run("del os.environ['OPENAI_API_KEY']")
+
+
+def test_asking_can_be_interrupted(kernel: Any) -> None:
+    cell = kernel.run(
+        "%agent key anthropic", interrupt_when=lambda cell: kernel.client.stdin_channel.msg_ready(), attended=True
+    )
+    assert cell.error == "SettingsError: Interrupted: nothing was kept"
+    kernel.client.get_stdin_msg(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"anthropic {SECRET}",
+        f"{SECRET}",
+        f"{SECRET} --keyring",
+        f"anthropic --keyring {SECRET}",
+        f"anthropic={SECRET}",
+        "ANTHROPIC_API_KEY=short",
+        f"anthropic --key={SECRET}",
+        f"anthropic -{SECRET}",
+        f"anthropic '{SECRET}'",
+        "anthropic short",
+    ],
+)
+def test_a_key_in_the_line_is_refused_without_repeating_it(line: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        key_verdict(line.split())
+    assert "%agent key NAME asks for it: nothing was kept" in caught.value.what
+    assert "Delete it from the cell" in caught.value.hint and "make the key invalid" in caught.value.hint
+    assert "sk-ant" not in repr(caught.value) and "short" not in repr(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("anthropic --keyrin", "%agent key has no such option. Did you mean --keyring?"),
+        ("anthropic --x", "%agent key has no such option. There is --keyring, --forget."),
+        ("anthropic forget", "Write it so: --forget"),
+        ("--forget", "Which key? Write: %agent key anthropic"),
+        ("antropic", "That is no name of a key. Did you mean anthropic?"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_what_can(line: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        key_verdict(line.split())
+    assert str(caught.value).startswith(said)
+
+
+def test_the_line_is_taken_as_it_stands(kernel: Any) -> None:
+    kernel.run("mine = 'anthropic'")
+    for line in ("%agent key {mine} --forget", "%agent key $mine --forget"):
+        assert "That is no name of a key" in kernel.run(line).error
+
+
+@pytest.mark.parametrize("line", [f"%agent {SECRET}", f"%agent key={SECRET}"])
+def test_a_key_in_the_place_of_a_command_is_not_repeated(kernel: Any, line: str) -> None:
+    error = kernel.run(line).error
+    assert error.startswith("SettingsError: There is no command like this") and SECRET not in error
+
+
+@pytest.mark.parametrize(
+    ("code", "offered"),
+    [
+        ("%agent ke", "key"),
+        ("%agent key an", "anthropic"),
+        ("%agent key OPENAI", "OPENAI_API_KEY"),
+        ("%agent key anthropic --f", "--forget"),
+        ("%agent key anthropic ", "--keyring"),
+    ],
+)
+def test_names_and_options_are_completed(kernel: Any, code: str, offered: str) -> None:
+    reply = kernel.client.complete(code, len(code), reply=True, timeout=PATIENCE)
+    assert offered in reply["content"]["matches"]
+
+
+# Where nobody can be asked
+
+
+def test_a_frontend_that_cannot_ask_is_told_what_to_do(tmp_path: Path) -> None:
+    cells = [nbformat.v4.new_code_cell(cell) for cell in ("%load_ext agentnb", "%agent key anthropic")]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    with pytest.raises(CellExecutionError) as caught:
+        NotebookClient(notebook, kernel_name="python3", timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    said = "There is nobody here who could be asked for ANTHROPIC_API_KEY without showing it. Set that variable before Jupyter"
+    assert said in str(caught.value)
+    assert notebook.cells[1].outputs[0]["traceback"][0].startswith(f"SettingsError: {said}")
+
+
+def test_a_terminal_that_would_show_the_key_is_not_asked(tmp_path: Path) -> None:
+    code = "ip = get_ipython()\nip.run_line_magic('load_ext', 'agentnb')\nip.run_cell('%agent key anthropic')\n"
+    (tmp_path / "script.py").write_text(code)
+    command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor", "script.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, input=SECRET, timeout=120, start_new_session=True
+    )
+    assert "SettingsError: There is nobody here who could be asked" in done.stdout + done.stderr
+
+
+# Runs
+
+
+def test_a_tool_that_returns_a_key_shows_it_nowhere(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
+    asked("%agent key anthropic", SECRET)
+    kernel.run('def leak() -> str:\n    """Tell."""\n    return settings.find_key("anthropic").reveal()')
+    kernel.run('def fail() -> str:\n    """Fail."""\n    raise ValueError(settings.find_key("anthropic").reveal())')
+    kernel.run("from agentnb import settings, tables")
+    cell = kernel.run("%%agent -m simulated:disciplined -t leak fail\n- first `leak()`\n- then `fail()`")
+    assert cell.status == "ok" and "[key]" in cell.shown and "[key]" in cell.displays[-1]["text/html"]
+    live = kernel.run("%%agent -m simulated:disciplined -t leak fail\n- first `leak()`\n- then `fail()`", attended=True)
+    assert live.status == "ok"  # the live card: what its widget is sent is published too
+    kernel.run("run\n")
+    kernel.run("print(list(run.events), run.messages)")
+    kernel.run("print(tables.tool_calls(run).to_csv(), tables.messages(run).to_csv(), tables.rounds(run).to_csv())")
+    assert SECRET not in everything_told()
+    logs = list(kernel.folder.rglob("*.jsonl"))
+    assert logs and not [log for log in logs if SECRET.encode() in log.read_bytes()]

@@ -1,0 +1,147 @@
+"""``%agent models``: the kinds of models there are, and what a provider lists."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from agentnb.errors import AgentnbError, BrokenReply, KeyRefused, MissingKey, ProviderTrouble, SettingsError, UnknownModel
+from agentnb.models.registry import REMOTE, make_model
+from agentnb.models.simulated.personas import PERSONAS
+from agentnb.notebook.commands.models import model_lines, provider_models
+from agentnb.testing import LoopbackServer
+
+SECRET = "sk-never-to-be-seen-0123456789"
+
+
+@contextmanager
+def listing(status: int, body: Any) -> Iterator[str]:
+    """A server that answers each GET with this; gives its URL."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("content-length", str(len(content)))
+            self.send_header("content-type", "application/json")
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_without_a_provider_there_is_a_line_for_each_kind() -> None:
+    lines = model_lines()
+    assert lines[: len(PERSONAS)] == [f"simulated:{persona}" for persona in PERSONAS]
+    assert lines[len(PERSONAS) : -1] == [
+        "anthropic:NAME          no key known yet: %agent key anthropic",
+        "openai:NAME             no key known yet: %agent key openai",
+        "openai-responses:NAME   no key known yet: %agent key openai-responses",
+        "ollama:NAME             at http://127.0.0.1:11434/v1",
+        "compatible:NAME         at ?url=http://... (or AGENTNB_COMPATIBLE_URL)",
+    ]
+    assert lines[-1] == "%agent models PROVIDER asks a provider for its names, such as %agent models ollama"
+
+
+def test_the_lines_say_which_keys_there_are_and_not_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
+    told = "\n".join(model_lines())
+    assert "openai:NAME             there is a key" in told and "openai-responses:NAME   there is a key" in told
+    assert "anthropic:NAME          no key" in told and "compatible:NAME         at http://localhost:8000/v1" in told
+    assert SECRET not in told
+
+
+@pytest.mark.parametrize("provider", REMOTE)
+def test_a_provider_lists_names_that_can_be_typed(provider: str) -> None:
+    with LoopbackServer() as server:
+        query = server.model(provider).partition("?")[2]
+        (name,) = provider_models(f"{provider}?{query}")
+        assert name == server.model(provider) and make_model(name).name == name
+        assert provider_models(f"{provider}:?{query}") == [name]
+
+
+def test_a_provider_is_asked_with_the_key_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LoopbackServer(key=SECRET) as server:
+        query = server.model("openai").partition("?")[2]
+        with pytest.raises(KeyRefused, match="refuses the key"):
+            provider_models(f"openai?{query}")
+        monkeypatch.setenv("MY_KEY", SECRET)
+        assert provider_models(f"openai?{query}&key=MY_KEY") == [f"openai:loopback?{query}&key=MY_KEY"]
+
+
+def test_names_with_odd_characters_are_shown_as_they_can_be_read() -> None:
+    with listing(200, {"data": [{"id": "qwen3:8b"}, {"id": "hf.co/a/b#c"}, {"id": "\x1b[31mred"}]}) as url:
+        found = provider_models(f"compatible?url={url}")
+    assert found[:2] == [f"compatible:qwen3:8b?url={url}", f"compatible:hf.co/a/b#c?url={url}"]
+    assert all(name.isprintable() for name in found)
+
+
+def test_a_server_without_models_says_so() -> None:
+    with listing(200, {"object": "list", "data": []}) as url:
+        assert provider_models(f"compatible?url={url}") == ["compatible: lists no models"]
+
+
+@pytest.mark.parametrize("body", [{}, [], {"data": None}, {"data": [{}]}, {"data": ["x"]}, b"<html>", "text", None])
+def test_what_is_no_list_is_an_error_for_a_person(body: Any) -> None:
+    with (
+        listing(200, body) as url,
+        pytest.raises(BrokenReply, match=r"compatible: (what came is no|the server at .* sent .*, and no list of models)"),
+    ):
+        provider_models(f"compatible?url={url}")
+
+
+@pytest.mark.parametrize(("status", "told"), [(401, "wants a key"), (404, "there is no list of models"), (500, "fails")])
+def test_a_server_that_lists_nothing_is_said_why(status: int, told: str) -> None:
+    with listing(status, {"error": {"message": "No."}}) as url, pytest.raises(AgentnbError, match=rf"{told}.*\({status}\)"):
+        provider_models(f"compatible?url={url}")
+
+
+def test_a_server_that_is_not_running_is_said_so() -> None:
+    with LoopbackServer() as server:
+        query = server.model("ollama").partition("?")[2]
+    with pytest.raises(ProviderTrouble, match="ollama: nothing answers at"):
+        provider_models(f"ollama?{query}")
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "told"),
+    [
+        ("anthropc", UnknownModel, "There is no provider 'anthropc' that could list its models. Did you mean anthropic?"),
+        ("simulated", UnknownModel, "There is no provider 'simulated'"),
+        ("anthropic:claude", UnknownModel, "There is no provider 'anthropic:claude'"),
+        ("anthropic", MissingKey, "No key for anthropic: ANTHROPIC_API_KEY is not set. Type it in: %agent key anthropic"),
+        ("compatible", SettingsError, "compatible: needs the URL of its server"),
+        ("ollama?speed=1", UnknownModel, "ollama has no option 'speed'"),
+        ("ollama?timeout=soon", UnknownModel, "timeout=soon of ollama is not a number"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_with_what_can(line: str, kind: type[AgentnbError], told: str) -> None:
+    with pytest.raises(kind) as caught:
+        provider_models(line)
+    assert told in str(caught.value)
+
+
+def test_a_cell_lists_them(kernel: Any) -> None:
+    kernel.run("from agentnb.testing import LoopbackServer\nserver = LoopbackServer()\nserver.__enter__()")
+    query = kernel.value("server.model('ollama').partition('?')[2]").strip("'")
+    assert kernel.run(f"%agent models ollama?{query}").printed == f"ollama:loopback?{query}\n"
+    assert "simulated:disciplined\n" in kernel.run("%agent models").printed
+    failed = kernel.run("%agent models nobody")
+    assert "There is no provider 'nobody'" in failed.error + failed.printed
+    kernel.run("server.close()")

@@ -1,0 +1,240 @@
+"""The options of a cell that limit its run, and those of the session, in a real kernel."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agentnb.context.history import FULL, History
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.notebook.agent_options import AgentOptions, make_agent
+from agentnb.notebook.limit_options import OPTIONS, given
+from agentnb.notebook.magic_errors import parsed
+from agentnb.notebook.magics import AgentMagics
+from agentnb.session.defaults import LIMITS, OTHERS
+from agentnb.session.session import Session
+
+PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
+PRICED = """
+from agentnb import ToolCall, History
+from agentnb.models import ScriptedModel
+from agentnb.core.messages import Message, Text
+from agentnb.core.usage import Usage
+from agentnb.models.model import Reply
+def paid(words='Paid.', cost=0.25):
+    return Reply(Message('assistant', (Text(words),)), usage=Usage(cost=cost), stop_reason='end_turn')
+class Unpriced:
+    name = 'mine:unpriced'
+    async def stream(self, request):
+        yield paid(cost=None)
+unpriced = Unpriced()
+"""
+
+
+def options(line: str) -> dict[str, Any]:
+    found: Namespace = parsed(AgentMagics.agent_cell, line, {})
+    return given(found)
+
+
+def test_what_is_not_given_says_nothing_and_what_is_has_the_agents_names() -> None:
+    assert options("-t add") == {}
+    line = (
+        "--max-rounds 7 --max-tool-calls 9 --max-tool-calls-per-turn 8 --max-seconds 1.5 --max-tokens 1000 --budget $0.5 "
+        "--unpriced --on-limit final-answer --history full --no-instructions"
+    )
+    assert options(line) == {
+        "max_rounds": 7,
+        "max_tool_calls": 9,
+        "max_tool_calls_per_turn": 8,
+        "max_seconds": 1.5,
+        "max_tokens": 1000,
+        "budget": 0.5,
+        "unpriced": True,
+        "on_limit": "final_answer",
+        "history": "full",
+        "instructions": False,
+    }
+
+
+def test_cells_and_defaults_have_the_same_names() -> None:
+    assert {name.removeprefix("--").removeprefix("no-") for name in OPTIONS} == set(LIMITS) | set(OTHERS)
+
+
+def test_a_cell_comes_before_the_defaults_and_none_takes_their_limit_back() -> None:
+    session, variables = Session(), {"model": ScriptedModel([]), "brief": History(compact_above=8, keep_recent=3)}
+    for key, value in (("max-seconds", "60"), ("budget", "2"), ("max-tokens", "99"), ("history", "documented")):
+        session.set_default(key, value)
+    chosen = AgentOptions("model", settings=options("--budget 0.5 --max-tokens none --history brief"))
+    agent, _ = make_agent(chosen, session, variables)
+    assert (agent.max_seconds, agent.budget, agent.max_tokens, agent.sends) == (60, 0.5, None, variables["brief"])
+    agent, _ = make_agent(AgentOptions("model", settings={"history": "full"}), session, variables)
+    assert agent.sends == FULL and agent.budget == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--budget cheap", "argument --budget: cheap is no number of US dollars above 0"),
+        ("--budget 0", "argument --budget: 0 is no number of US dollars above 0"),
+        ("--max-seconds soon", "argument --max-seconds: soon is no number of seconds above 0"),
+        ("--max-tokens 1.5", "argument --max-tokens: 1.5 is not a whole number from 1 on"),
+        ("--on-limit explode", "argument --on-limit: explode is none of stop, final_answer, raise"),
+        ("--budgte 3", "Did you mean --budget"),
+        ("--budget", "expected one argument"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(line: str, told: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        options(line)
+    assert told in str(refused.value)
+
+
+def test_a_history_that_is_not_there_is_refused_with_those_that_are() -> None:
+    variables = {"model": ScriptedModel([]), "brief": History(), "number": 3}
+    for name in ("breif", "number"):
+        with pytest.raises(SettingsError, match=rf"There is no history '{name}'.*History\(\.\.\.\)"):
+            make_agent(AgentOptions("model", settings={"history": name}), Session(), variables)
+    with pytest.raises(SettingsError, match="Did you mean brief"):
+        make_agent(AgentOptions("model", settings={"history": "breif"}), Session(), variables)
+
+
+# In a kernel
+
+
+@pytest.fixture
+def clean(kernel: Any) -> Iterator[Any]:
+    """The kernel, and afterwards its defaults as they were."""
+    kernel.run(PRICED)
+    yield kernel
+    limits = " ".join(f"{key}=" for key in LIMITS)
+    switches = "on-limit=stop history=auto instructions=yes unpriced=no session-budget="
+    done = kernel.run(f"%agent defaults max-rounds=50 {switches} {limits}")
+    assert done.status == "ok", done.error
+
+
+@pytest.mark.req("KX.2")
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("--max-rounds 1", "max_rounds"),
+        ("--max-tool-calls 1", "max_tool_calls"),
+        ("--max-tool-calls-per-turn 1", "max_tool_calls_per_turn"),
+        ("--max-tokens 10", "max_tokens"),
+    ],
+)
+def test_a_limit_ends_the_run_under_its_own_name_and_the_cell_shows_its_card_and_nothing_else(
+    clean: Any, option: str, reason: str
+) -> None:
+    cell = clean.run(f"%%agent -m simulated:disciplined -t add {option}\n{PLAN}")
+    assert cell.status == "ok", cell.error
+    assert clean.value("run.status, run.stop_reason") == f"('limited', '{reason}')"
+    assert cell.printed == "" and cell.result == {} and "--continue" in cell.shown
+
+
+def test_a_budget_may_be_written_with_the_sign_or_be_in_a_variable(clean: Any) -> None:
+    clean.run("most = 0.2")
+    for written in ("0.2", "$0.2", "{most}", "$most"):
+        clean.run("model = ScriptedModel([[ToolCall('add', {'a': 1})]] + [paid()])")
+        cell = clean.run(f"%%agent -m model -t add --budget {written}\nGo.")
+        assert cell.status == "ok", cell.error
+        assert clean.value("run.settings['budget']") == "0.2", written
+
+
+def test_time_is_up_also_in_a_plain_tool(clean: Any) -> None:
+    cell = clean.run("%%agent -t nap --max-seconds 0.3\n- sleep `nap(50)`")
+    assert cell.status == "ok", cell.error
+    assert clean.value("run.status, run.stop_reason") == "('limited', 'max_seconds')"
+
+
+@pytest.mark.req("K2.2")
+def test_a_limit_that_is_to_raise_is_one_line_and_the_run_is_kept(clean: Any) -> None:
+    cell = clean.run(f"%%agent -t add --max-rounds 1 --on-limit raise -o mine\n{PLAN}")
+    assert cell.status == "error"
+    assert cell.error == (
+        "RunLimited: The run reached its limit: max_rounds, 1. What it did is in mine; go on with %%agent --continue"
+    )
+    assert clean.value("mine.status, len(mine.rounds)") == "('limited', 1)"
+    went_on = clean.run("%%agent -t add --continue\nGo on.")
+    assert went_on.status == "ok" and clean.value("run.continued_from == mine.id") == "True"
+
+
+@pytest.mark.req("K2.2")
+def test_at_a_limit_the_model_may_answer_once_more_and_that_is_the_result_of_the_cell(clean: Any) -> None:
+    clean.run("model = ScriptedModel([ToolCall('add', {'a': 1}), 'As far as I came: 3.'])")
+    cell = clean.run("%%agent -m model -t add --max-rounds 1 --on-limit final_answer\nAdd.")
+    assert cell.status == "ok" and cell.printed == ""
+    assert cell.result["text/plain"] == "As far as I came: 3."
+    assert clean.value("run.status, run.is_answered, run.text") == "('limited', True, 'As far as I came: 3.')"
+    assert clean.value("Out[max(Out)] == run.text, type(Out[max(Out)]).__name__") == "(True, 'Answer')"
+    assert "answered with what it had" in cell.shown and "As far as I came" not in cell.shown, "it stands below, once"
+
+
+def test_a_budget_is_refused_where_nobody_knows_the_price_unless_told_otherwise(clean: Any) -> None:
+    cell = clean.run("%%agent -m unpriced --budget 1 -o never\nGo.")
+    assert cell.status == "error" and "\n" not in cell.error
+    assert "What mine:unpriced costs is not known" in cell.error and "--unpriced" in cell.error
+    assert clean.value("'never' in globals()") == "False"
+    assert clean.run("%%agent -m unpriced --budget 1 --unpriced\nGo.").status == "ok"
+    clean.run("%agent defaults budget=1 unpriced=yes")
+    assert clean.run("%%agent -m unpriced\nGo.").status == "ok"
+
+
+def test_all_cells_and_background_runs_are_paid_from_the_sessions_budget(clean: Any) -> None:
+    spent = float(clean.value("get_ipython().magics_manager.registry['AgentMagics'].session.budget.spent"))
+    shown = clean.run(f"%agent defaults session-budget={spent + 0.5}").printed
+    assert f"session-budget={spent + 0.5} (" in shown and "$0.5000 left)" in shown
+    clean.run("model = ScriptedModel([paid() for _ in range(9)])")
+    clean.run("%%agent -m model\nOne.")
+    assert "$0.2500 left" in clean.run("%agent status").printed
+    clean.run("%%agent -m model --background\nTwo.")
+    clean.run("import time\nwhile run.should_continue: time.sleep(0.01)")
+    assert "$0 left" in clean.run("%agent defaults").printed
+    cell = clean.run("%%agent -m model -o never\nThree.")
+    assert cell.status == "error" and "Nothing is left of the session budget" in cell.error
+    assert "%agent defaults session-budget=" in cell.error and "\n" not in cell.error
+    assert clean.value("'never' in globals()") == "False"
+
+
+def test_repository_instructions_can_be_left_out(clean: Any) -> None:
+    clean.run("from pathlib import Path\nPath('.git').mkdir()\nPath('AGENTS.md').write_text('Count in octal.')")
+    try:
+        assert "Count in octal." in clean.run("%%agent --dry\nHi").printed
+        assert "Count in octal." not in clean.run("%%agent --dry --no-instructions\nHi").printed
+        clean.run("%agent defaults instructions=no")
+        assert "Count in octal." not in clean.run("%%agent --dry\nHi").printed
+    finally:
+        clean.run("Path('AGENTS.md').unlink()\nPath('.git').rmdir()")
+
+
+def test_dry_tells_of_limits_that_were_set_and_else_of_none(clean: Any) -> None:
+    assert "Limits" not in clean.run("%%agent --dry -t add\nHi").printed
+    clean.run("%agent defaults max-seconds=60")
+    printed = clean.run("%%agent --dry --budget 0.5 --max-rounds 7 --on-limit raise\nHi").printed
+    assert "Limits of the run: max-rounds 7, max-seconds 60, budget $0.5, on-limit raise\n" in printed
+
+
+def test_the_help_names_each_option(clean: Any) -> None:
+    told = AgentMagics.agent_cell.__doc__ or ""
+    assert [name for name in OPTIONS if name not in told] == []
+
+
+LAST_WORDS = """
+from agentnb import ToolCall
+from agentnb.models import ScriptedModel
+adds = [ToolCall('add', {'a': 1})]
+blank = ScriptedModel([adds, ' '])
+cut, talks = ScriptedModel([['I add.', *adds], 'Never.']), ScriptedModel([adds, ['I add on.', *adds]])
+"""
+
+
+@pytest.mark.req("K2.2")
+@pytest.mark.parametrize(("model", "on_limit"), [("cut", "stop"), ("blank", "final_answer"), ("talks", "final_answer")])
+def test_what_was_cut_short_at_a_limit_is_no_result(clean: Any, model: str, on_limit: str) -> None:
+    assert clean.run(LAST_WORDS).status == "ok"
+    cell = clean.run(f"%%agent -t add -m {model} --max-rounds 1 --on-limit {on_limit}\nGo.")
+    assert (cell.status, cell.result) == ("ok", {})
+    assert clean.value("run.status, run.is_answered") == "('limited', False)"

@@ -1,0 +1,408 @@
+"""The duplicate-call guard, asked about calls that were made by hand: in a row, often, in turn."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hand_made import Bench
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from agentnb.core.call_window import LONGEST
+from agentnb.core.messages import Image, Text, ToolCall, ToolResult
+from agentnb.core.run import Run
+from agentnb.errors import SettingsError
+from agentnb.policies.gates import Block, DuplicateGuard, admitted
+
+ROW, OFTEN, IN_TURN = "consecutive", "frequency", "alternation"
+
+
+def rules(calls: str, guard: DuplicateGuard | None = None) -> list[str | None]:
+    """What blocked each of these calls, a reply each."""
+    return Bench(guard or DuplicateGuard()).one_by_one(calls)
+
+
+def last_rule(calls: str, **options: object) -> str | None:
+    """What blocks the last of these calls; none of those before is blocked."""
+    *before, last = rules(calls, DuplicateGuard(**options))  # type: ignore[arg-type]
+    assert before == [None] * len(before)
+    return last
+
+
+# In a row
+
+
+@pytest.mark.req("R1.34", "R1.38")
+def test_the_third_call_in_a_row_and_every_further_one_is_blocked() -> None:
+    assert rules("AAAAA") == [None, None, ROW, ROW, ROW]
+
+
+@pytest.mark.req("R1.34")
+@pytest.mark.parametrize("most", [2, 3, 4])
+def test_how_many_in_a_row_is_an_option(most: int) -> None:
+    assert rules("A" * (most + 1), DuplicateGuard(consecutive=most)) == [None] * (most - 1) + [ROW, ROW]
+
+
+@pytest.mark.req("R1.34")
+def test_another_call_between_ends_the_row() -> None:
+    assert rules("AABAAB") == [None] * 6
+    assert rules("AAABAAA") == [None, None, ROW, None, None, None, ROW]
+
+
+@pytest.mark.req("R1.34", "R1.40")
+def test_a_row_goes_on_over_rounds_and_words_between() -> None:
+    bench = Bench(DuplicateGuard())
+    assert bench.ask("A") == [None]
+    bench.words()
+    assert bench.ask("A") == [None]
+    bench.words()
+    assert bench.ask("A") == [ROW]
+
+
+@pytest.mark.req("R1.34")
+def test_calls_of_one_reply_are_a_row_too() -> None:
+    assert Bench(DuplicateGuard()).ask("A", "A", "A", "B") == [None, None, ROW, None]
+
+
+@pytest.mark.req("R1.33")
+def test_the_same_arguments_in_another_order_or_spelling_are_the_same_call() -> None:
+    spelled = [{"a": 1, "b": {"c": 2, "d": [3]}}, {"b": {"d": [3.0], "c": 2.0}, "a": 1.0}, {"b": {"c": 2, "d": [3]}, "a": 1}]
+    assert Bench(DuplicateGuard()).one_by_one([ToolCall("A", one) for one in spelled]) == [None, None, ROW]
+    assert Bench(DuplicateGuard()).one_by_one([ToolCall("A", one) for one in (None, {}, None)]) == [None, None, ROW]
+
+
+@pytest.mark.req("R1.33")
+def test_other_arguments_are_another_call() -> None:
+    assert Bench(DuplicateGuard()).one_by_one([ToolCall("A", {"n": n}) for n in range(20)]) == [None] * 20
+
+
+# Often
+
+
+@pytest.mark.req("R1.35", "K1.2")
+@pytest.mark.parametrize(
+    ("calls", "rule"),
+    [
+        ("AbAcAdA", None),  # the fourth
+        ("AbAcAdAeA", OFTEN),  # the fifth, four stand among the last seven
+        ("AbAcAdAefA", None),  # the first of the four is the ninth back
+        ("AAbAAc" + "A", OFTEN),
+        ("AAbcAAde" + "A", OFTEN),  # the first is exactly the eighth back
+        ("AAbcAAdef" + "A", None),
+        ("AbcAdeAfgA", None),
+    ],
+)
+def test_a_call_that_is_already_four_of_the_last_eight_is_blocked(calls: str, rule: str | None) -> None:
+    assert last_rule(calls) == rule
+
+
+@pytest.mark.req("R1.35", "R1.38")
+@pytest.mark.parametrize(
+    ("calls", "window", "frequency", "rule"),
+    [
+        ("AbAcA", 8, 2, OFTEN),
+        ("AbA", 8, 2, None),
+        ("AbA", 8, 1, OFTEN),
+        ("AbcA", 3, 1, OFTEN),
+        ("AbcdA", 3, 1, None),
+        ("AbAcA", 4, 2, OFTEN),
+        ("AbAcdA", 4, 2, None),
+        ("AbAcAdAeAfA", 8, 5, None),
+        ("AbAcAdAeAfA", 9, 5, None),
+        ("AbAcAdAeAfA", 10, 5, OFTEN),
+    ],
+)
+def test_how_many_of_how_many_are_options(calls: str, window: int, frequency: int, rule: str | None) -> None:
+    assert last_rule(calls, window=window, frequency=frequency) == rule
+
+
+@pytest.mark.req("K1.3")
+def test_the_window_holds_only_calls_that_were_run() -> None:
+    calls = "AbAcAdAe"
+    assert rules(calls + "AAf") == [None] * 8 + [OFTEN, OFTEN, None]
+    assert rules(calls + "AAAA" + "f" + "A") == [None] * 8 + [OFTEN, OFTEN, ROW, ROW, None, None]
+
+
+@pytest.mark.req("K1.3")
+def test_a_blocked_call_counts_for_the_row() -> None:
+    assert rules("AbAAAA", DuplicateGuard(frequency=1)) == [None, None, OFTEN, OFTEN, ROW, ROW]
+
+
+@pytest.mark.req("K1.3", "R1.34")
+def test_a_blocked_call_between_ends_a_row() -> None:
+    """The second A after it is the second in a row, and not the fourth; the third is the third."""
+    calls = "BBcBB" + "AA" + "B" + "AA" + "A"
+    assert rules(calls) == [None] * 7 + [OFTEN] + [None, None, ROW]
+
+
+# In turn
+
+
+@pytest.mark.req("R1.36", "K1.2")
+@pytest.mark.parametrize(
+    ("calls", "rule"),
+    [
+        ("ABABAB" + "A", None),  # the seventh
+        ("ABABABA" + "B", IN_TURN),
+        ("ABABABA" + "C", None),
+        ("CABABABA" + "B", IN_TURN),
+        ("CDEABABABA" + "B", IN_TURN),
+        ("BBABABA" + "B", OFTEN),
+        ("ABABACA" + "B", None),
+        ("ABACABA" + "B", None),
+        ("CBABABA" + "B", None),
+        ("ABCABCA" + "B", None),
+    ],
+)
+def test_two_calls_in_turn_seven_times_are_not_run_an_eighth_time(calls: str, rule: str | None) -> None:
+    assert last_rule(calls) == rule
+
+
+@pytest.mark.req("R1.36", "R1.38")
+@pytest.mark.parametrize(("calls", "window"), [("ABA" + "B", 4), ("ABABA" + "B", 6), ("AB" + "A", 3), ("ABABABABA" + "B", 10)])
+def test_the_pattern_is_as_long_as_the_window(calls: str, window: int) -> None:
+    assert last_rule(calls, window=window, frequency=9) == IN_TURN
+    assert last_rule(calls[1:], window=window, frequency=9) is None
+
+
+@pytest.mark.req("R1.38")
+def test_in_the_smallest_window_two_different_calls_pass() -> None:
+    assert rules("ABCBA", DuplicateGuard(window=2)) == [None] * 5
+
+
+# All rules at once, told a second time
+
+
+def expected(calls: str, consecutive: int, window: int, frequency: int) -> list[bool]:
+    """Which of these calls are blocked, as the requirements say it."""
+    asked: list[str] = []
+    executed: list[str] = []
+    blocked: list[bool] = []
+    for name in calls:
+        row = len(asked) - len("".join(asked).rstrip(name))
+        recent, turns = executed[-window:], [*executed[-(window - 1) :], name]
+        in_turn = len(turns) == window > 2 and set(turns[::2]) != set(turns[1::2]) and len({*turns}) == 2
+        in_turn = in_turn and all(one != other for one, other in pairwise(turns))
+        blocked.append(row >= consecutive - 1 or recent.count(name) >= frequency or in_turn)
+        asked.append(name)
+        if not blocked[-1]:
+            executed.append(name)
+    return blocked
+
+
+@pytest.mark.req("R1.34", "R1.35", "R1.36", "K1.2", "K1.3")
+@settings(max_examples=300, deadline=None, database=None)
+@given(st.text("ABCD", max_size=30), st.integers(2, 5), st.integers(3, 10), st.integers(1, 6))
+@example("ABABABABABAB", 3, 8, 4)
+@example("AABBAABBAABB", 3, 8, 4)
+@example("AAAABBBBAAAA", 4, 4, 6)
+@example("AAAAAA", 5, 3, 6)
+def test_for_any_calls_those_are_blocked_that_the_rules_name(calls: str, row: int, window: int, frequency: int) -> None:
+    found = rules(calls, DuplicateGuard(row, window, frequency))
+    assert [rule is not None for rule in found] == expected(calls, row, window, frequency)
+    # Where each tool always returns the same, it makes no difference whether only the same results count.
+    assert rules(calls, DuplicateGuard(row, window, frequency, same_result=True)) == found
+
+
+# What the model is told
+
+
+@pytest.mark.req("R1.37")
+def test_a_blocked_call_is_answered_with_the_marker_and_what_it_returned_before() -> None:
+    bench = Bench(DuplicateGuard())
+    bench.outputs["A"] = "forty-two rows"
+    bench.one_by_one("AAA")
+    (told,) = bench.blocks
+    assert (told.call_id, told.name, told.is_error, told.error_code) == ("c3", "A", True, "duplicate_call_blocked")
+    assert told.text.startswith("duplicate_call_blocked: A was not run again, because the same call was made 2 times in a row.")
+    assert told.parts[-1] == Text("forty-two rows")
+    assert bench.run.rounds[-1].results == (told,)
+
+
+@pytest.mark.req("R1.37")
+def test_what_is_told_is_the_last_success_even_if_it_failed_since() -> None:
+    bench = Bench(DuplicateGuard())
+    bench.outputs["A"] = "one"
+    bench.ask("A")
+    bench.outputs["A"] = "two"
+    bench.ask("A")
+    bench.ask("B")
+    bench.outputs["A"], bench.failing = "no disk", {"A"}
+    bench.ask("A")
+    bench.one_by_one("AA")
+    assert bench.blocks[0].parts[-1] == Text("two")
+    assert "was: " not in bench.blocks[0].text and "The result of that call was:" in bench.blocks[0].text
+
+
+@pytest.mark.req("R1.37")
+def test_a_call_that_has_only_failed_is_answered_with_its_last_error() -> None:
+    bench = Bench(DuplicateGuard())
+    bench.failing = {"A"}
+    for reason in ("no disk", "no net"):
+        bench.outputs["A"] = reason
+        bench.ask("A")
+    assert bench.ask("A") == [ROW]
+    assert bench.blocks[0].parts[-1] == Text("no net")
+    assert "It has only failed so far" in bench.blocks[0].text
+
+
+@pytest.mark.req("R1.37")
+def test_a_blocked_call_does_not_become_the_result_that_is_told_next() -> None:
+    bench = Bench(DuplicateGuard())
+    bench.one_by_one("AAAA")
+    assert [len(told.parts) for told in bench.blocks] == [2, 2]
+    assert [told.parts[-1] for told in bench.blocks] == [Text("ok"), Text("ok")]
+
+
+@pytest.mark.req("R1.37")
+def test_beside_calls_that_still_run_there_is_no_result_yet_to_tell() -> None:
+    bench = Bench(DuplicateGuard())
+    bench.ask("A", "A", "A")
+    assert len(bench.blocks[0].parts) == 1
+    assert bench.blocks[0].text.endswith("Wait for the result of the first one.")
+
+
+@pytest.mark.req("R1.37")
+def test_pictures_are_not_sent_again_but_the_words_that_tell_of_them() -> None:
+    bench = Bench(DuplicateGuard())
+    bench.one_by_one("AA")
+    picture = Image("image/png", b"x")
+    bench.run.calls.outputs["A", b"{}"] = ToolResult("c1", "A", (Text("a plot"), picture))
+    bench.ask("A")
+    assert bench.blocks[0].parts[1:] == (Text("a plot"),)
+
+
+@pytest.mark.parametrize(
+    ("calls", "why"), [("AAA", "2 times in a row"), ("AbAcAdAeA", "4 of the last 8"), ("ABABABAB", "turn")]
+)
+def test_the_model_is_told_why(calls: str, why: str) -> None:
+    bench = Bench(DuplicateGuard())
+    bench.one_by_one(calls)
+    assert re.search(why, bench.blocks[0].text)
+
+
+# Options
+
+
+@pytest.mark.req("R1.38")
+def test_the_usual_limits_are_three_in_a_row_and_four_of_eight() -> None:
+    guard = DuplicateGuard()
+    assert (guard.consecutive, guard.window, guard.frequency) == (3, 8, 4)
+    assert (guard.exempt, guard.same_result, guard.block_immediate_success_repeat) == (frozenset(), False, False)
+
+
+@pytest.mark.parametrize(
+    "options", [{"consecutive": 1}, {"frequency": 0}, {"window": 1}, {"window": LONGEST + 1}, {"consecutive": -3}]
+)
+def test_a_guard_that_cannot_work_is_refused(options: dict[str, int]) -> None:
+    with pytest.raises(SettingsError, match=re.escape(f"{next(iter(options))}={next(iter(options.values()))}")):
+        DuplicateGuard(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{"consecutive": 2}, {"frequency": 1}, {"window": 2}, {"window": LONGEST}])
+def test_the_limits_may_be_as_small_and_as_large_as_they_can_work(options: dict[str, int]) -> None:
+    assert rules("AB", DuplicateGuard(**options)) == [None, None]  # type: ignore[arg-type]
+
+
+@pytest.mark.req("R1.41")
+def test_exempt_tools_may_repeat_themselves_and_others_may_not() -> None:
+    guard = DuplicateGuard(exempt=["A"])  # type: ignore[arg-type]
+    assert guard.exempt == frozenset({"A"})
+    assert rules("A" * 12, guard) == [None] * 12
+    assert rules("BBB", guard) == [None, None, ROW]
+    assert rules("ABABABABAB", guard) == [None] * 7 + [IN_TURN, None, None]
+
+
+@pytest.mark.req("R1.41")
+def test_only_repeats_with_the_same_result_may_count() -> None:
+    bench = Bench(DuplicateGuard(same_result=True))
+    found = []
+    for text in ("1", "2", "3", "3", "4"):
+        bench.outputs["A"] = text
+        found += bench.ask("A")
+    assert found == [None, None, None, None, ROW]  # what the last would have returned, nobody can know
+
+
+@pytest.mark.req("R1.41")
+@pytest.mark.parametrize("window", [2, 8, LONGEST])
+def test_a_tool_whose_result_is_always_another_may_be_asked_without_end(window: int) -> None:
+    bench = Bench(DuplicateGuard(same_result=True, window=window))
+    for number in range(LONGEST + 8):
+        bench.outputs["A"] = str(number)
+        assert bench.ask("A") == [None], number
+
+
+@pytest.mark.req("R1.41")
+def test_results_that_differ_break_the_pattern_and_the_frequency_too() -> None:
+    often, turns = Bench(DuplicateGuard(same_result=True)), Bench(DuplicateGuard(same_result=True))
+    for number, name in enumerate("AbAcAdAeA"):
+        often.outputs["A"] = str(number)
+        assert often.ask(name) == [None]
+    for number, name in enumerate("ABABABABAB"):
+        turns.outputs["A"] = str(number)
+        assert turns.ask(name) == ([OFTEN] if number == 9 else [None])  # B returns the same
+    assert rules("AbAcAdAeA", DuplicateGuard(same_result=True))[-1] == OFTEN
+    assert rules("ABABABAB", DuplicateGuard(same_result=True))[-1] == IN_TURN
+
+
+@pytest.mark.req("R1.41")
+def test_a_failure_is_another_result_than_a_success_with_the_same_words() -> None:
+    bench = Bench(DuplicateGuard(same_result=True))
+    assert bench.one_by_one("A") == [None]
+    bench.failing = {"A"}
+    assert bench.one_by_one("AAA") == [None, None, ROW]
+
+
+@pytest.mark.req("K1.4")
+def test_a_call_that_has_just_succeeded_may_be_repeated_unless_that_is_wanted_otherwise() -> None:
+    assert rules("AA") == [None, None]
+    bench = Bench(DuplicateGuard(block_immediate_success_repeat=True))
+    assert bench.one_by_one("AABA") == [None, "immediate_repeat", None, None]
+    assert bench.blocks[0].error_code == "duplicate_call_blocked"
+
+
+@pytest.mark.req("K1.4")
+def test_a_call_that_has_just_failed_may_be_tried_again_at_once() -> None:
+    bench = Bench(DuplicateGuard(block_immediate_success_repeat=True))
+    bench.failing = {"A"}
+    assert bench.one_by_one("AAA") == [None, None, ROW]
+
+
+@pytest.mark.req("KX.8")
+def test_what_the_person_says_begins_every_count_anew() -> None:
+    for calls, name in (("AA", "A"), ("AbAcAdAe", "A"), ("ABABABA", "B")):
+        bench = Bench(DuplicateGuard())
+        bench.one_by_one(calls)
+        bench.say()
+        assert bench.one_by_one(name + name) == [None, None]
+
+
+# Several gates
+
+
+def blocks(rule: str) -> object:
+    return lambda call, run: Block(rule, ToolResult(call.id, call.name))
+
+
+def passes(call: ToolCall, run: Run) -> None:
+    return None
+
+
+def test_the_first_gate_that_blocks_decides() -> None:
+    call, run = ToolCall("A", {}, "1"), Run()
+    assert admitted([], call, run) is None
+    assert admitted([passes, passes], call, run) is None
+    found = admitted([passes, blocks("one"), blocks("two")], call, run)  # type: ignore[list-item]
+    assert found is not None and found.rule == "one"
+
+
+def test_a_gate_sees_the_run_with_the_calls_admitted_before() -> None:
+    seen: list[int] = []
+
+    def looks(call: ToolCall, run: Run) -> None:
+        seen.append(len(run.calls.executed))
+
+    Bench(looks).ask("A", "B", "C")
+    assert seen == [0, 1, 2]

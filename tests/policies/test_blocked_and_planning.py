@@ -1,0 +1,45 @@
+"""Where rules meet: blocked todos and planning, being stuck, a refused completion at the cap."""
+
+from __future__ import annotations
+
+import pytest
+from todo_runs import complete, mark, scripted, think, work, write
+
+from agentnb import Matrix, ToolCall
+from agentnb.guidance import built_in
+
+THOUGHTS = [ToolCall("think", {"thought": f"thought {number}"}) for number in range(8)]
+
+
+@pytest.mark.req("K0.9")
+def test_planning_while_all_that_is_open_is_blocked_ends_the_run_as_blocked() -> None:
+    run, _ = scripted(write("One"), mark(1, "blocked", blockedReason="no key"), *THOUGHTS[:2])
+    assert (run.status, run.stop_reason) == ("stopped", "blocked")
+    assert not any(given.cell == "intervention" for one in run.rounds for given in one.guidance)
+    assert "no key" in run.warnings[0]
+
+
+@pytest.mark.req("K0.9", "R0.41")
+def test_a_model_that_is_stuck_with_blocked_todos_is_blocked_and_has_not_failed() -> None:
+    run, _ = scripted(write("One"), mark(1, "blocked", blockedReason="no key"), 'I cannot.\n{"status": "stop"}')
+    assert (run.status, run.stop_reason, run.error) == ("stopped", "blocked", None)
+
+
+@pytest.mark.req("R0.66")
+def test_planning_without_a_list_is_told_so_without_a_word_of_todos() -> None:
+    run, _ = scripted(*THOUGHTS[:5], "Fine.", tools=[work, think])
+    (said,) = [given for given in run.rounds[4].guidance if given.cell == "intervention"]
+    assert (said.trigger, said.text) == ("planning_only", built_in("matrix").parts["planning"])
+    assert "todo" not in said.text
+
+
+@pytest.mark.req("K0.2", "R0.48")
+def test_a_completion_is_not_refused_once_there_were_as_many_interventions_as_may_be() -> None:
+    policy = Matrix(strict_todos=True, intervention_cap=1)
+    run, _ = scripted(write("One"), "Soon.", "Done.\n[WORKFLOW_COMPLETE]", policy=policy)
+    assert run.stop_reason == "complete_with_open_todos"
+
+
+def test_a_completion_after_the_last_todo_is_one() -> None:
+    run, _ = scripted(write("One"), mark(1, "in-progress"), [ToolCall("work", {"item": 1})], complete(1), "Done.")
+    assert run.stop_reason == "natural"

@@ -1,0 +1,151 @@
+"""Runs that repeat themselves: answers said before, calls blocked again and again."""
+
+from __future__ import annotations
+
+import pytest
+from runs_by_hand import said
+from todo_runs import LONG_ANSWER, cells, do, ended, in_passing, made, reasons, scripted, start, statuses, turn, write
+
+from agentnb.core.events import LoopDetected
+from agentnb.core.messages import ToolCall
+from agentnb.core.rounds import DUPLICATE
+from agentnb.policies import Matrix, OnlyBlockedCalls, SaidTooOften
+from agentnb.policies.verdict import Stop
+
+CALL = ToolCall("work")
+WORKFLOW = Matrix(workflow_mode=True, workflow_cap=20)
+OTHERS = [
+    "The weather in the north was cold and windy all through the winter of that year.",
+    "Two of the columns hold dates, and the third one holds the names of the cities.",
+    "A histogram would show best how the prices are spread over the whole market.",
+    "Nothing in the log explains why the import stopped after the fourth file.",
+    "Please tell me which of the two models you would like to see compared first.",
+]
+
+
+# Alone
+
+
+@pytest.mark.req("R0.81")
+def test_the_third_answer_that_repeats_an_earlier_one_is_a_loop() -> None:
+    facts = turn(0, LONG_ANSWER)
+    for index in (1, 2):
+        facts += turn(index, LONG_ANSWER)
+        assert SaidTooOften()(made(*facts)) is None
+    verdict = SaidTooOften()(made(*facts, *turn(3, LONG_ANSWER)))
+    assert isinstance(verdict, Stop)
+    assert (verdict.stop_reason, verdict.status) == ("loop_detected", "stopped")
+    assert verdict.loop is not None
+    assert verdict.loop == ("already_said", 2, 3, "The answer of round 4 is nearly that of round 3")
+
+
+@pytest.mark.req("R0.81")
+def test_repeats_count_also_with_other_rounds_between_them() -> None:
+    facts = [*turn(0, LONG_ANSWER), *turn(1, OTHERS[0]), *turn(2, LONG_ANSWER), *turn(3, CALL), *turn(4, OTHERS[0])]
+    assert SaidTooOften()(made(*facts)) is None
+    assert SaidTooOften()(made(*facts, *turn(5, OTHERS[1]))) is None
+    assert SaidTooOften()(made(*facts, *turn(5, LONG_ANSWER))) is not None
+
+
+@pytest.mark.req("R0.81")
+def test_only_an_answer_that_is_itself_a_repeat_ends_the_run() -> None:
+    facts = [fact for index in range(4) for fact in turn(index, LONG_ANSWER)]
+    assert SaidTooOften()(made(*facts, *turn(4, OTHERS[0]))) is None
+
+
+@pytest.mark.req("R0.81")
+def test_an_answer_is_compared_with_the_last_five_only() -> None:
+    five = [fact for index, text in enumerate(OTHERS, start=1) for fact in turn(index, text)]
+    assert SaidTooOften(1)(made(*turn(0, LONG_ANSWER), *five[: -len(turn(5, OTHERS[4]))], *turn(5, LONG_ANSWER))) is not None
+    assert SaidTooOften(1)(made(*turn(0, LONG_ANSWER), *five, *turn(6, LONG_ANSWER))) is None
+
+
+@pytest.mark.req("R0.81")
+def test_the_person_may_ask_for_the_same_answer_again() -> None:
+    facts = [*turn(0, LONG_ANSWER), *turn(1, LONG_ANSWER), *turn(2, LONG_ANSWER), said("Once more?")]
+    assert SaidTooOften()(made(*facts, *turn(3, LONG_ANSWER, reason="said"))) is None
+    again = [*turn(3, OTHERS[0], reason="said"), *turn(4, OTHERS[0])]
+    assert SaidTooOften()(made(*facts, *again)) is None
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_rounds_of_blocked_calls_in_a_row_are_a_loop(most: int) -> None:
+    facts = turn(0, CALL)
+    for index in range(1, most + 1):
+        assert OnlyBlockedCalls(most)(made(*facts)) is None
+        facts += turn(index, CALL, error_code=DUPLICATE)
+    verdict = OnlyBlockedCalls(most)(made(*facts))
+    assert isinstance(verdict, Stop)
+    assert verdict.loop is not None
+    assert verdict.loop[:3] == ("only_blocked_calls", 1, most)
+    assert "work" in verdict.loop.sentence
+
+
+def test_a_call_that_ran_begins_that_count_anew_and_words_end_nothing() -> None:
+    blocked = [fact for index in range(2) for fact in turn(index, CALL, error_code=DUPLICATE)]
+    assert OnlyBlockedCalls(3)(made(*blocked, *turn(2, CALL), *turn(3, CALL, error_code=DUPLICATE))) is None
+    assert OnlyBlockedCalls(2)(made(*blocked, *turn(2, "Hm."))) is None
+
+
+# Whole runs
+
+
+@pytest.mark.req("R0.81")
+def test_a_model_that_repeats_itself_is_told_and_the_third_repeat_ends_the_run() -> None:
+    run, model = scripted(*[LONG_ANSWER] * 4, policy=WORKFLOW)
+    told = ["You already said this" in in_passing(request) for request in model.requests]
+    assert told == [False, False, True, True]
+    assert ended(run) == ("stopped", "loop_detected")
+    (loop,) = run.loops
+    assert (loop.rule, loop.first, loop.last) == ("already_said", 2, 3)
+    assert run.rounds[-1].status == "duplicate_loop_broken"
+    assert isinstance(run.events[-2], LoopDetected)
+
+
+@pytest.mark.req("R0.81", "R0.35")
+def test_a_loop_goes_before_the_interventions_of_open_todos() -> None:
+    run, _ = scripted(write("One"), *[LONG_ANSWER] * 4)
+    assert ended(run) == ("stopped", "loop_detected")
+    assert reasons(run)[2:] == ["open_todos"] * 3
+    assert "1 todo is still open" in run.warnings[0]
+
+
+@pytest.mark.req("R0.81")
+def test_nearly_the_same_answer_is_the_same() -> None:
+    texts = [LONG_ANSWER.replace("twelve", word) for word in ("twelve", "eleven", "twenty", "thirty")]
+    run, _ = scripted(*texts, policy=WORKFLOW)
+    assert ended(run) == ("stopped", "loop_detected")
+
+
+@pytest.mark.req("R0.81")
+def test_repeats_that_a_model_stops_end_nothing() -> None:
+    run, _ = scripted(LONG_ANSWER, LONG_ANSWER, LONG_ANSWER, "All done.\n[WORKFLOW_COMPLETE]", policy=WORKFLOW)
+    assert ended(run) == ("completed", "workflow_complete")
+    assert not run.loops
+
+
+@pytest.mark.req("R0.81")
+def test_how_many_repeats_make_a_loop_is_a_setting() -> None:
+    run, _ = scripted(LONG_ANSWER, LONG_ANSWER, policy=Matrix(workflow_mode=True, repeats=1))
+    assert ended(run) == ("stopped", "loop_detected")
+
+
+@pytest.mark.req("R0.81")
+def test_the_same_words_beside_calls_are_no_loop() -> None:
+    run, _ = scripted(*[[LONG_ANSWER, do(number)] for number in range(6)], "Done.")
+    assert ended(run) == ("completed", "natural")
+    assert not any(cell == "already_said" for said in cells(run) for cell, _ in said)
+
+
+def test_a_model_that_does_not_read_the_marker_of_a_blocked_call_is_stopped() -> None:
+    run, _ = scripted(*[do(1)] * 7)
+    assert [result.error_code for one in run.rounds for result in one.results] == [None] * 2 + [DUPLICATE] * 5
+    assert ended(run) == ("stopped", "loop_detected")
+    assert (run.loops[0].rule, run.loops[0].first, run.loops[0].last) == ("only_blocked_calls", 2, 6)
+
+
+def test_a_loop_of_todo_calls_is_stopped_too() -> None:
+    run, _ = scripted(write("One"), *[start(1)] * 7, policy=Matrix(planning_rounds=20))
+    assert ended(run) == ("stopped", "loop_detected")
+    assert run.loops[0].rule == "only_blocked_calls"
+    assert statuses(run) == ["in-progress"]

@@ -1,0 +1,260 @@
+"""Marker lines: taken out of what is stored and of what streams, and nothing else with them."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hand_made import Counting
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from runs_by_hand import Breaking, reply
+
+from agentnb.agent.agent import Agent
+from agentnb.core.events import TextDelta
+from agentnb.core.messages import Message, Text, Thinking, ToolCall
+from agentnb.core.run import Run
+from agentnb.models.scripted import ScriptedModel
+from agentnb.policies.marker_text import MarkerFilter, without_markers
+from agentnb.traces.store import Store
+
+LINES = [
+    ("[WORKFLOW_COMPLETE]", "complete"),
+    ("[CONTINUE]", "continue"),
+    ('{"status":"complete"}', "complete"),
+    ('{"status": "continue"}', "continue"),
+    ('{ "status" : "stop" }', "stop"),
+    ('  {"status": "stop"}\t', "stop"),
+    ("\t[CONTINUE]  ", "continue"),
+]
+
+
+def taken(text: str) -> tuple[str, tuple[str, ...]]:
+    """What is left of a reply with this text, and its signals."""
+    message, signals = without_markers(Message("assistant", (Text(text),)))
+    return message.text, signals
+
+
+def streamed(*pieces: str) -> str:
+    shown = MarkerFilter()
+    return "".join([shown.feed(piece) for piece in pieces]) + shown.rest()
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    """The text in pieces, cut at these places."""
+    ends = sorted({0, len(text), *[place % (len(text) + 1) for place in places]})
+    return [text[start:end] for start, end in pairwise(ends)]
+
+
+# Of what is stored
+
+
+@pytest.mark.req("R0.40")
+@pytest.mark.parametrize(("line", "signal"), LINES)
+@pytest.mark.parametrize(
+    ("before", "after", "left"),
+    [
+        ("", "", ""),
+        ("Done.\n", "", "Done."),
+        ("", "\nDone.", "Done."),
+        ("One.\n", "\nTwo.", "One.\nTwo."),
+        ("One.\r\n", "\r\n", "One."),
+    ],
+)
+def test_a_marker_alone_on_its_line_is_taken_out(line: str, signal: str, before: str, after: str, left: str) -> None:
+    assert taken(before + line + after) == (left, (signal,))
+
+
+@pytest.mark.req("R0.40")
+@pytest.mark.parametrize("line", [line for line, _ in LINES])
+@pytest.mark.parametrize("around", ["I say {}", "{} now", "`{}`", "- {}", "> {}", "x{}", "{}."])
+def test_a_marker_beside_other_words_is_words(line: str, around: str) -> None:
+    text = f"One.\n{around.format(line.strip())}\nTwo."
+    assert taken(text) == (text, ())
+    assert streamed(text) == text
+
+
+@pytest.mark.req("R0.40")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[workflow_complete]",
+        "[WORKFLOW COMPLETE]",
+        "WORKFLOW_COMPLETE",
+        "[CONTINUE",
+        "[CONTINUE] [CONTINUE]",
+        '{"status": "done"}',
+        '{"status": "complete", "n": 1}',
+        '{"state": "complete"}',
+        "{'status': 'complete'}",
+        '[{"status": "complete"}]',
+        "[ CONTINUE ]",
+    ],
+)
+def test_what_only_looks_like_a_marker_is_words(text: str) -> None:
+    assert taken(text) == (text, ())
+    assert streamed(text) == streamed(*text) == text
+
+
+@pytest.mark.req("R0.40")
+def test_several_markers_are_all_taken_out_and_told_in_their_order() -> None:
+    text = 'One.\n[CONTINUE]\nTwo.\n{"status":"stop"}\n[WORKFLOW_COMPLETE]\n'
+    assert taken(text) == ("One.\nTwo.", ("continue", "stop", "complete"))
+
+
+@pytest.mark.req("R0.40")
+def test_a_text_of_nothing_but_markers_leaves_no_part() -> None:
+    message, signals = without_markers(Message("assistant", (Text("[CONTINUE]\n\n"), ToolCall("look", {}, "1"))))
+    assert (message.parts, signals) == ((ToolCall("look", {}, "1"),), ("continue",))
+
+
+@pytest.mark.req("R0.40")
+def test_markers_in_several_texts_are_found_and_other_parts_stay_as_they_are() -> None:
+    parts = (Text("One.\n[CONTINUE]", {"a": 1}), Thinking("[CONTINUE]"), ToolCall("say", {"text": "[CONTINUE]"}, "1"))
+    message, signals = without_markers(Message("assistant", (*parts, Text("[WORKFLOW_COMPLETE]"))))
+    assert message == Message("assistant", (Text("One.", {"a": 1}), *parts[1:]))
+    assert signals == ("continue", "complete")
+
+
+def test_a_message_without_markers_is_the_very_same() -> None:
+    for text in ("", "Done.", "a [link] and {braces}", "  blanks stay  \n"):
+        message = Message("assistant", (Text(text),))
+        assert without_markers(message) == (message, ())
+        assert without_markers(message)[0] is message
+
+
+# Of what streams
+
+MARKERS = ["[WORKFLOW_COMPLETE]", "[CONTINUE]", '{"status": "complete"}']
+HALVES = ["[", "[CONT", "{", "}", '"status"', ":", '"stop"']
+BLANKS = ["\n", "\r", "\r\n", "\n\n", " ", "\t", "\x0b", "\x0c", "\x85", "\u2028", " " * 30]
+PIECES = st.sampled_from([*MARKERS, *HALVES, *BLANKS, "words ", "x" * 61])
+TEXTS = st.lists(PIECES, max_size=12).map("".join) | st.text("[]{}CONTIUE\n\r \t", max_size=60) | st.text(max_size=40)
+PLACES = st.lists(st.integers(0, 500), max_size=20)
+anything = settings(max_examples=500, deadline=None, database=None)
+
+
+@pytest.mark.req("R0.40")
+@anything
+@given(TEXTS, PLACES)
+@example("One.\n[WORKFLOW_COMPLETE]\n", list(range(30)))
+@example("[CONTINUE]\r\nTwo.", [10, 11, 12])
+@example('\n{"status"\x0b: "stop"}\nx', list(range(30)))
+@example('Look:\n{\n"status": "complete"\n}\n', [])
+@example(" " * 61 + "[CONTINUE]\n", list(range(80)))
+@example("[CONTINUE]" + " " * 60 + "\nx", list(range(80)))
+def test_a_stream_cut_anywhere_shows_what_will_be_stored(text: str, places: list[int]) -> None:
+    stored, signals = taken(text)
+    shown = streamed(*cut(text, places))
+    if signals:
+        assert shown.rstrip() == stored.rstrip() if stored else not shown.strip()
+    else:
+        assert shown == text
+
+
+@pytest.mark.req("R0.40")
+@anything
+@given(TEXTS, PLACES, PLACES)
+@example(" " * 61 + "[CONTINUE]\n", [], list(range(80)))
+@example("[CONTINUE]" + " " * 60 + "\n", [], list(range(80)))
+def test_how_a_stream_is_cut_makes_no_difference(text: str, places: list[int], others: list[int]) -> None:
+    assert streamed(*cut(text, places)) == streamed(*cut(text, others))
+
+
+@anything
+@given(st.lists(st.sampled_from([*MARKERS, *HALVES, "\n", " ", "\t", "words "]), max_size=12).map("".join))
+@example('{\n[CONTINUE]\n"status": "stop"}')
+def test_taking_markers_out_a_second_time_finds_none(text: str) -> None:
+    left, _ = taken(text)
+    assert taken(left) == (left, ())
+
+
+@anything
+@given(st.lists(st.sampled_from(["One.", "[CONTINUE]", "", "  ", "[x]", '{"status":"stop"}', "{}", "two words"]), max_size=8))
+def test_all_lines_but_the_markers_stay_in_order(lines: list[str]) -> None:
+    kept = [line for line in lines if line not in ("[CONTINUE]", '{"status":"stop"}')]
+    left, signals = taken("\n".join(lines))
+    assert len(signals) == len(lines) - len(kept)
+    assert [line for line in left.split("\n") if line.strip()] == [line for line in kept if line.strip()]
+
+
+def test_words_are_shown_at_once_and_only_a_line_that_may_be_a_marker_waits() -> None:
+    shown = MarkerFilter()
+    assert [shown.feed(piece) for piece in ("Well", ", [CONT", "INUE]", " yes.\n")] == ["Well", ", [CONT", "INUE]", " yes.\n"]
+    assert [shown.feed(piece) for piece in ("[CONT", "INU", "ous]", " yes")] == ["", "", "[CONTINUous]", " yes"]
+    assert shown.rest() == ""
+
+
+def test_a_long_line_is_not_held_back_for_ever() -> None:
+    shown = MarkerFilter()
+    assert "".join([shown.feed("{" + "x" * 10) for _ in range(20)])
+
+
+def test_what_is_held_back_at_the_end_is_shown_unless_it_is_a_marker() -> None:
+    assert streamed("One.\n[CONT") == "One.\n[CONT"
+    assert streamed("One.\n[CONTINUE]") == "One.\n"
+    shown = MarkerFilter()
+    shown.feed("[CONTINUE]")
+    assert (shown.rest(), shown.rest()) == ("", "")
+    assert shown.feed("[CONTINUE]") == ""  # the next stream begins a line
+
+
+# In a run
+
+
+def told(*replies: Any, **how: Any) -> tuple[Run, str]:
+    """A run with these replies, and all text that was told while it streamed."""
+    heard: list[str] = []
+
+    def watch(item: Any) -> None:
+        if isinstance(item, TextDelta):
+            heard.append(item.text)
+
+    counting = Counting()
+    agent = Agent(ScriptedModel(replies), tools=[counting.tool("look")], todos=False)
+    return agent.run_sync("go", watch=watch, **how), "".join(heard)
+
+
+@pytest.mark.req("R0.40")
+@pytest.mark.parametrize(("line", "signal"), [pair for pair in LINES if pair[1] == "complete"])
+def test_a_marker_is_neither_shown_nor_stored_nor_sent_again(line: str, signal: str, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run, heard = told([f"I look.\n{line}\nNow.", ToolCall("look")], store=store)
+    assert run.rounds[0].signals == (signal,)
+    assert (run.rounds[0].text, run.text, heard) == ("I look.\nNow.", "I look.\nNow.", "I look.\nNow.")
+    stored = store.path(run.id).read_text()
+    assert "WORKFLOW_COMPLETE" not in stored and not re.search(r"status\W+complete", stored.replace('"status":"completed"', ""))
+    assert store.load(run.id) == run
+
+
+@pytest.mark.req("R0.40")
+def test_a_marker_of_an_earlier_reply_is_not_in_the_next_request() -> None:
+    model = ScriptedModel(["One.\n[CONTINUE]", "Two.\n[WORKFLOW_COMPLETE]"])
+    run = Agent(model, tools=[Counting().tool("look")], todos=False).run_sync("go")
+    assert [one.text for one in run.rounds] == ["One.", "Two."]
+    assert not any("[CONTINUE]" in message.text for message in model.requests[1].messages if message.role == "assistant")
+
+
+@pytest.mark.req("R0.40")
+def test_a_reply_that_comes_whole_is_kept_without_markers_too() -> None:
+    run = Agent(ScriptedModel(["Done.\n[WORKFLOW_COMPLETE]"], stream=False)).run_sync("go")
+    assert (run.text, run.rounds[0].signals) == ("Done.", ("complete",))
+
+
+@pytest.mark.req("R0.40")
+def test_a_stream_that_breaks_off_is_kept_without_its_markers_too() -> None:
+    broken = Breaking(["I looked.\n", "[WORKFLOW_COMPLETE]\n", "And n"], RuntimeError("cut"), before=[reply(ToolCall("look"))])
+    run = Agent(broken, tools=[Counting().tool("look")], todos=False).run_sync("go")
+    assert (run.status, run.rounds[-1].stop_reason) == ("failed", "broken_off")
+    assert run.text == "I looked.\nAnd n"
+
+
+@pytest.mark.req("R0.40")
+@pytest.mark.parametrize("words", ["Write [CONTINUE] to go on.", "Then:\n[CONT", "{", "On.\n[WORKFLOW_COMPLETE] soon\n"])
+def test_words_about_a_marker_are_told_and_kept(words: str) -> None:
+    run, heard = told(words)
+    assert heard == run.text == words
+    assert run.rounds[0].signals == ()

@@ -1,0 +1,145 @@
+"""The policy `minimal`, which trusts the model: calls go on, words alone stop."""
+
+from __future__ import annotations
+
+import pytest
+from todo_runs import (
+    LONG_ANSWER,
+    MATRIX,
+    TAG,
+    cells,
+    complete,
+    do,
+    ended,
+    in_passing,
+    made,
+    mark,
+    own_set,
+    reasons,
+    scripted,
+    start,
+    todos_of,
+    turn,
+    write,
+)
+
+from agentnb.core.messages import ToolCall
+from agentnb.core.rounds import DUPLICATE
+from agentnb.errors import SettingsError
+from agentnb.policies import Continue, Matrix, Minimal, TodoNudges, find_policy, settings_of
+
+OPEN = todos_of("completed", "in-progress")
+CALL = ToolCall("work")
+
+
+@pytest.mark.req("R0.36")
+def test_words_alone_while_todos_are_open_bring_a_nudge_so_many_times_in_a_run() -> None:
+    facts = turn(0, "Hm.")
+    for index in range(1, 4):
+        verdict = TodoNudges(MATRIX)(made(*facts, todos=OPEN))
+        assert isinstance(verdict, Continue)
+        assert (verdict.reason, [one.level for one in verdict.guidance]) == ("todo_nudge", [1])
+        facts += turn(index, "Hm.", reason="todo_nudge")
+    assert TodoNudges(MATRIX)(made(*facts, todos=OPEN)) is None
+    assert TodoNudges(MATRIX)(made(*facts, *turn(4, CALL), *turn(5, "Hm."), todos=OPEN)) is None
+
+
+def test_nothing_else_brings_a_nudge() -> None:
+    assert TodoNudges(MATRIX)(made(*turn(0, "Hm."))) is None
+    assert TodoNudges(MATRIX)(made(*turn(0, "Hm.", CALL), todos=OPEN)) is None
+    assert TodoNudges(MATRIX)(made(*turn(0, "Hm."), todos=todos_of("completed"))) is None
+    assert TodoNudges(MATRIX)(made(*turn(0, "Hm."), todos=todos_of("blocked"))) is None
+
+
+@pytest.mark.req("R0.75")
+def test_of_a_tool_that_failed_nothing_is_said_beside_its_error() -> None:
+    run, _ = scripted(
+        ToolCall("missing"), ToolCall("missing", {"item": 2}), ToolCall("missing", {"item": 3}), "Done.", policy="minimal"
+    )
+    assert cells(run) == [[], [], [], []]
+
+
+@pytest.mark.req("R0.80", "R0.36")
+def test_after_three_nudges_words_alone_end_the_run_with_a_warning() -> None:
+    run, model = scripted(write("One", "Two"), "Hm.", do(1), "Well.", "So.", "Yes.", policy="minimal")
+    assert reasons(run) == ["prompt", "tool_results", "todo_nudge", "tool_results", "todo_nudge", "todo_nudge"]
+    assert [in_passing(request).startswith("REMINDER:") for request in model.requests] == [
+        False,
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert run.rounds[1].status == "todo_nudge"
+    assert ended(run) == ("completed", "natural")
+    assert "2 todos are still open" in run.warnings[0]
+
+
+@pytest.mark.req("R0.38", "R0.39", "KX.1")
+def test_calls_go_on_and_words_alone_end_the_run() -> None:
+    run, model = scripted(do(1), do(2), "Done.", policy="minimal")
+    assert ended(run) == ("completed", "natural")
+    assert all(TAG not in repr(request.messages) for request in model.requests)
+    assert cells(run) == [[], [], []]
+
+
+def test_markers_decide_nothing_and_stay_in_the_text() -> None:
+    run, _ = scripted("First.\n[CONTINUE]", policy="minimal")
+    assert (ended(run), run.text) == (("completed", "natural"), "First.\n[CONTINUE]")
+    run, _ = scripted('{"status": "complete"}', policy="minimal")
+    assert run.text == '{"status": "complete"}'
+    run, _ = scripted(write("One"), "[WORKFLOW_COMPLETE]", start(1), complete(1), "Done.", policy="minimal")
+    assert reasons(run)[2] == "todo_nudge"
+
+
+def test_it_says_nothing_of_repeated_answers_and_planning() -> None:
+    thoughts = [ToolCall("think", {"thought": str(number)}) for number in range(9)]
+    run, _ = scripted(write("One"), *thoughts, *[LONG_ANSWER] * 4, policy="minimal")
+    assert ended(run) == ("completed", "natural")
+    assert {cell for said in cells(run) for cell, _ in said} == {"intervention"}
+
+
+@pytest.mark.req("K0.9")
+def test_blocked_todos_bring_no_nudge() -> None:
+    run, _ = scripted(write("One"), mark(1, "blocked", blockedReason="no key"), "I cannot.", policy="minimal")
+    assert ended(run) == ("completed", "natural")
+    assert "(blocked: no key)" in run.warnings[0]
+
+
+def test_a_batch_of_calls_is_broken_the_third_time_and_the_run_after_two_such_rounds() -> None:
+    batch = [do(1), do(2)]
+    run, _ = scripted(*[batch] * 4, policy=Minimal(guard=None))
+    assert [[result.error_code for result in one.results] for one in run.rounds] == [[None] * 2] * 2 + [[DUPLICATE] * 2] * 2
+    assert ended(run) == ("stopped", "loop_detected")
+
+
+def test_nudges_are_in_the_words_of_the_set() -> None:
+    _, model = scripted(write("One"), "Hm.", start(1), complete(1), "Ok.", policy="minimal", guidance=own_set(reminder="Todo!"))
+    assert in_passing(model.requests[2]) == "Todo!"
+    run, model = scripted(write("One"), "Hm.", start(1), complete(1), "Ok.", policy="minimal", guidance="off")
+    assert TAG not in repr(model.requests[2].messages)
+    assert reasons(run)[2] == "todo_nudge"
+
+
+def test_policies_are_found_by_name_and_unknown_ones_are_refused_with_those_most_like_them() -> None:
+    assert find_policy("matrix") == Matrix()
+    assert find_policy("minimal") == Minimal()
+    assert find_policy(Minimal(todo_nudges=1)) == Minimal(todo_nudges=1)
+    with pytest.raises(SettingsError, match=r"'minimum'.*Did you mean minimal"):
+        find_policy("minimum")
+    with pytest.raises(SettingsError, match="is no policy"):
+        find_policy(Matrix)  # type: ignore[arg-type]
+
+
+def test_the_run_keeps_the_policy_and_the_settings_that_are_not_the_usual() -> None:
+    run, _ = scripted("Done.", policy=Minimal(todo_nudges=1))
+    assert run.settings["policy"] == {"name": "minimal", "todo_nudges": 1}
+    assert settings_of(Matrix()) == {"name": "matrix"}
+    assert settings_of(Matrix(guard=None)) == {"name": "matrix", "guard": None}
+
+
+@pytest.mark.parametrize("settings", [{"todo_nudges": 0}, {"batches": True}, {"blocked_rounds": "2"}, {"guard": "on"}])
+def test_settings_that_cannot_be_are_refused(settings: dict[str, object]) -> None:
+    with pytest.raises(SettingsError, match=f"{next(iter(settings))}=.* of the policy minimal cannot be"):
+        Minimal(**settings)  # type: ignore[arg-type]

@@ -1,0 +1,327 @@
+"""Words alone while todos are open: interventions that grow, and their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from runs_by_hand import said
+from todo_runs import (
+    LONG_ANSWER,
+    MATRIX,
+    OFF,
+    cells,
+    complete,
+    do,
+    ended,
+    in_passing,
+    made,
+    mark,
+    reasons,
+    scripted,
+    start,
+    statuses,
+    stored_text,
+    todo,
+    todos_of,
+    turn,
+    work,
+    write,
+)
+
+from agentnb import load_trace, save_trace
+from agentnb.agent.agent import Agent
+from agentnb.core.events import TodosChanged
+from agentnb.core.messages import ToolCall
+from agentnb.core.request import Request
+from agentnb.core.todos import TODO_TOOL, Todo
+from agentnb.errors import SettingsError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.policies import Continue, Matrix, OpenTodos, Stop
+from agentnb.tools.todos.board import TodoBoard
+
+CALL = ToolCall("work")
+READ = ToolCall(TODO_TOOL, {"operation": "read"})
+OPEN = todos_of("completed", "in-progress")
+DONE = todos_of("completed", "completed")
+WORDS = ["Hm.", "Well.", "So.", "Right.", "Yes.", "No."]
+LEVELS = ["REMINDER:", "WARNING:", "FINAL WARNING:", "FINAL WARNING:", "FINAL WARNING:"]
+
+
+def nudged(*between: tuple[str | ToolCall, ...], todos: tuple[Todo, ...] = OPEN, after: tuple[Todo, ...] | None = None):  # type: ignore[no-untyped-def]
+    """A run with two interventions, then these rounds, then words alone."""
+    facts = [*turn(0, "Hm."), *turn(1, "Hm.", reason="open_todos"), *turn(2, "Hm.", reason="open_todos")]
+    for index, parts in enumerate(between, start=3):
+        facts += turn(index, *parts, after=after)
+    return made(*facts, *turn(3 + len(between), "Hm."), todos=todos)
+
+
+def level(run) -> int:  # type: ignore[no-untyped-def]
+    verdict = OpenTodos(MATRIX)(run)
+    assert isinstance(verdict, Continue)
+    assert verdict.reason == "open_todos"
+    (said,) = verdict.guidance
+    return said.level
+
+
+# Alone
+
+
+@pytest.mark.req("R0.36", "R0.47")
+def test_each_answer_of_words_alone_brings_a_stronger_intervention() -> None:
+    facts = turn(0, "Hm.")
+    found = []
+    for index in range(1, 6):
+        found.append(level(made(*facts, todos=OPEN)))
+        facts += turn(index, "Hm.", reason="open_todos")
+    assert found == [1, 2, 3, 3, 3]
+    assert OpenTodos(MATRIX)(made(*facts, todos=OPEN)) == Stop("todo_intervention_exhausted", "stopped")
+
+
+@pytest.mark.req("R0.48", "K0.10")
+@pytest.mark.parametrize("cap", [1, 2, 5])
+def test_the_cap_is_a_number_of_interventions_in_a_row(cap: int) -> None:
+    facts = turn(0, "Hm.")
+    for index in range(1, cap + 1):
+        assert isinstance(OpenTodos(MATRIX, cap)(made(*facts, todos=OPEN)), Continue)
+        facts += turn(index, "Hm.", reason="open_todos")
+    assert isinstance(OpenTodos(MATRIX, cap)(made(*facts, todos=OPEN)), Stop)
+
+
+@pytest.mark.req("R0.36", "R0.39")
+def test_calls_and_lists_without_open_todos_are_none_of_its_business() -> None:
+    assert OpenTodos(MATRIX)(made(*turn(0, "I work.", CALL), todos=OPEN)) is None
+    assert OpenTodos(MATRIX)(made(*turn(0, "Done."), todos=DONE)) is None
+    assert OpenTodos(MATRIX)(made(*turn(0, "Done."))) is None
+
+
+@pytest.mark.req("R0.49")
+def test_a_work_tool_that_ran_or_a_completed_todo_begins_the_count_anew() -> None:
+    assert level(nudged()) == 3
+    assert level(nudged((CALL,))) == 1
+    assert level(nudged((complete(1),), todos=todos_of("in-progress", "in-progress"), after=OPEN)) == 1
+
+
+@pytest.mark.req("R0.49", "R0.64")
+def test_planning_or_a_call_that_never_ran_does_not() -> None:
+    assert level(nudged((READ,))) == 3
+    assert level(nudged((ToolCall("think"),))) == 3
+    assert level(nudged((start(2),), after=OPEN)) == 3
+    for code in ("unknown_tool", "invalid_arguments", "duplicate_call_blocked"):
+        facts = [*turn(0, "Hm."), *turn(1, CALL, reason="open_todos", error_code=code), *turn(2, "Hm.")]
+        assert level(made(*facts, todos=OPEN)) == 2
+
+
+@pytest.mark.req("R0.49")
+def test_a_work_tool_that_failed_did_run() -> None:
+    facts = [*turn(0, "Hm."), *turn(1, CALL, reason="open_todos", error_code="tool_error"), *turn(2, "Hm.")]
+    assert level(made(*facts, todos=OPEN)) == 1
+
+
+@pytest.mark.req("R0.49")
+def test_a_word_of_the_person_begins_the_count_anew() -> None:
+    facts = [*turn(0, "Hm."), *turn(1, "Hm.", reason="open_todos"), said("Well?"), *turn(2, "Hm.", reason="said")]
+    assert level(made(*facts, todos=OPEN)) == 1
+
+
+@pytest.mark.req("R0.48", "R0.66")
+def test_rounds_of_planning_make_an_intervention_stronger() -> None:
+    facts = [fact for index in range(4) for fact in turn(index, READ)]
+    assert level(made(*facts, *turn(4, "Hm."), todos=OPEN)) == 3
+
+
+def test_as_much_planning_as_may_pass_does_not() -> None:
+    """To write a list and to begin a todo are two such rounds: the first words alone after them bring a reminder."""
+    facts = [fact for index in range(3) for fact in turn(index, READ)]
+    assert level(made(*facts, *turn(3, "Hm."), todos=OPEN)) == 1
+
+
+@pytest.mark.req("R0.51")
+@pytest.mark.parametrize(
+    ("todos", "name"),
+    [
+        ((todo(1), todo(2, "in-progress", "Draw it", description="With a legend")), 'todo 2, "Draw it": With a legend'),
+        ((todo(1, "completed"), todo(2, "blocked"), todo(3)), 'todo 3, "Write story 3"'),
+    ],
+)
+def test_an_intervention_names_the_todo_to_do_and_the_call_that_closes_it(todos: tuple[Todo, ...], name: str) -> None:
+    verdict = OpenTodos(MATRIX)(made(*turn(0, "Hm."), todos=todos))
+    assert isinstance(verdict, Continue)
+    assert name in verdict.guidance[0].text
+    number = name.split(",", maxsplit=1)[0].removeprefix("todo ")
+    assert f'{{"id": {number}, "status": "completed"}}' in verdict.guidance[0].text
+
+
+@pytest.mark.req("K0.9")
+def test_when_all_that_is_open_is_blocked_the_run_stops() -> None:
+    assert OpenTodos(MATRIX)(made(*turn(0, "Hm."), todos=todos_of("completed", "blocked", "blocked"))) == Stop(
+        "blocked", "stopped"
+    )
+    assert level(made(*turn(0, "Hm."), todos=todos_of("not-started", "blocked"))) == 1
+
+
+def test_without_words_the_count_goes_on_in_silence() -> None:
+    assert OpenTodos(OFF)(made(*turn(0, "Hm."), todos=OPEN)) == Continue("open_todos")
+
+
+# Whole runs
+
+
+@pytest.mark.req("R0.36", "R0.47", "R0.48", "R0.50", "R0.53", "K0.10")
+def test_a_model_that_only_talks_hears_five_interventions_and_the_run_stops_with_the_open_todos() -> None:
+    run, model = scripted(write("One", "Two"), *WORDS)
+    said = [in_passing(request) for request in model.requests]
+    assert [text.split()[0] + (" WARNING:" if text.startswith("FINAL") else "") for text in said[2:]] == LEVELS
+    assert not any(text.startswith(tuple(LEVELS)) for text in said[:2])
+    assert reasons(run) == ["prompt", "tool_results", *["open_todos"] * 5]
+    assert ended(run) == ("stopped", "todo_intervention_exhausted")
+    assert list(run.warnings) == ["2 todos are still open:\n1. [not-started] One\n2. [not-started] Two"]
+    assert [one.status for one in run.rounds][1:-1] == ["auto_continue_todos"] * 5
+
+
+@pytest.mark.req("R0.50", "K0.6")
+def test_the_intervention_stands_before_the_guidance_of_its_round_and_in_no_other() -> None:
+    run, model = scripted(write("One"), "Hm.", start(1), do(1), complete(1), "Done.")
+    assert cells(run)[2] == [("intervention", 1), ("todos_text", 1)]
+    said = in_passing(model.requests[2])
+    assert 0 == said.index("REMINDER:") < said.index("CRITICAL WORKFLOW GUIDANCE (TODO MODE):")
+    assert [("REMINDER:" in in_passing(request)) for request in model.requests] == [False, False, True, False, False, False]
+
+
+@pytest.mark.req("R0.49")
+def test_work_and_a_completed_todo_each_begin_the_levels_anew() -> None:
+    replies = [write("One", "Two"), "Hm.", "Well.", do(1), "So.", "Yes.", start(1), complete(1), "No.", start(2), complete(2)]
+    _, model = scripted(*replies, "Done.")
+    said = [in_passing(request) for request in model.requests]
+    assert [said[n].split()[0] for n in (2, 3, 5, 6, 9)] == ["REMINDER:", "WARNING:", "REMINDER:", "WARNING:", "REMINDER:"]
+
+
+@pytest.mark.req("R0.87", "R0.20")
+def test_what_the_conversation_keeps_of_an_intervention_is_a_plain_please_continue() -> None:
+    run, _ = scripted(write("One"), "Hm.", "[WORKFLOW_COMPLETE]")
+    assert [message.role for message in run.messages][:5] == ["user", "assistant", "tool", "assistant", "user"]
+    assert run.messages[4].text == "Please continue"
+    assert "REMINDER" not in stored_text(run)
+
+
+@pytest.mark.req("K0.9")
+def test_a_run_with_nothing_but_blocked_todos_ends_as_blocked_with_the_reasons() -> None:
+    run, _ = scripted(write("One", "Two"), mark(1, "blocked", blockedReason="no key"), start(2), complete(2), LONG_ANSWER)
+    assert ended(run) == ("stopped", "blocked")
+    assert list(run.warnings) == ["1 todo is still open:\n1. [blocked] One (blocked: no key)"]
+    assert all(cell != "intervention" for said in cells(run) for cell, _ in said)
+
+
+@pytest.mark.req("R0.82")
+def test_whether_an_intervention_helped_is_kept_with_its_reason() -> None:
+    run, _ = scripted(write("One"), "Hm.", "Well.", do(1), start(1), complete(1), "Done.")
+    assert [one.followed[0].followed for one in run.rounds[2:4]] == [False, True]
+    assert run.rounds[3].followed[0].why == "a work tool ran"
+
+
+# Others change the board
+
+
+def acting(act: Callable[[], object], text: str) -> Callable[[Request], str]:
+    """A reply during which somebody else does something."""
+
+    def reply(request: Request) -> str:
+        act()
+        return text
+
+    return reply
+
+
+@pytest.mark.req("R0.43", "R0.44")
+def test_a_todo_that_the_person_completes_meanwhile_lets_the_run_end() -> None:
+    board = TodoBoard(["One", "Two"])
+    run, model = scripted(start(1), complete(1), acting(lambda: board.complete(2), "Done."), todos=board)
+    assert ended(run) == ("completed", "natural")
+    assert statuses(run) == ["completed", "completed"]
+    assert [event.by for event in run.events if isinstance(event, TodosChanged)] == ["model", "model", "outside"]
+    assert run.rounds[-1].completed == ()
+    assert len(model.requests) == 3
+
+
+@pytest.mark.req("R0.43", "R0.44")
+def test_a_todo_that_the_person_reopens_meanwhile_keeps_the_run_going() -> None:
+    board = TodoBoard(["One"])
+    reopen = acting(lambda: board.reopen(1), "All done.")
+    run, model = scripted(start(1), complete(1), reopen, start(1), complete(1), "Now it is.", todos=board)
+    assert reasons(run)[3] == "open_todos"
+    assert 'todo 1, "One"' in in_passing(model.requests[3])
+    assert ended(run) == ("completed", "natural")
+
+
+@pytest.mark.req("R0.44")
+def test_a_todo_that_the_person_adds_or_blocks_meanwhile_is_seen_in_the_next_round() -> None:
+    board = TodoBoard(["One"])
+    run, model = scripted(
+        acting(lambda: board.add("Two"), "Hm."),
+        acting(lambda: (board.block(1, "no key"), board.start(2)), "Well."),
+        acting(lambda: board.remove(2), "So."),
+        todos=board,
+    )
+    assert 'todo 1, "One"' in in_passing(model.requests[1])
+    assert "2. [in-progress] Two" in in_passing(model.requests[2])
+    assert ended(run) == ("stopped", "blocked")
+
+
+@pytest.mark.req("R0.44", "R0.49")
+def test_what_the_person_completes_is_not_the_models_progress() -> None:
+    board = TodoBoard(["One", "Two"])
+    run, _ = scripted("Hm.", acting(lambda: board.complete(1), "Well."), "[WORKFLOW_COMPLETE]", todos=board)
+    assert [said[0] for said in cells(run)[1:]] == [("intervention", 1), ("intervention", 2)]
+    assert run.rounds[1].followed[0].followed is False
+
+
+@pytest.mark.req("R0.46", "R0.43")
+def test_the_runs_own_reading_is_no_call() -> None:
+    board = TodoBoard(["One"])
+    run, _ = scripted("Hm.", "Well.", acting(lambda: board.complete(1), "Done."), todos=board)
+    assert [len(one.records) for one in run.rounds] == [0, 0, 0]
+
+
+# Lists live with the conversation
+
+
+@pytest.mark.req("R0.62")
+def test_the_list_goes_on_with_the_conversation(tmp_path: Path) -> None:
+    first, _ = scripted(write("One", "Two"), start(1), complete(1), "One is done.\n[WORKFLOW_COMPLETE]")
+    loaded = load_trace(save_trace(first, tmp_path / "first.jsonl"))
+    assert loaded == first
+    for before in (first, loaded):
+        model = ScriptedModel(["Hm.", start(2), do(2), complete(2), "Done."])
+        run = Agent(model, tools=[work]).run_sync("Go on.", continue_from=before)
+        assert ended(run) == ("completed", "natural")
+        assert reasons(run)[1] == "open_todos"
+        assert cells(run)[0] == [("todo_list", 1)]
+        assert "2. [not-started] Two" in in_passing(model.requests[0])
+        assert 'todo 2, "Two"' in in_passing(model.requests[1])
+        assert statuses(run) == ["completed", "completed"]
+        assert statuses(before) == ["completed", "not-started"]
+
+
+@pytest.mark.req("R0.62")
+def test_the_levels_begin_anew_with_a_new_question() -> None:
+    first, _ = scripted(write("One"), *WORDS)
+    model = ScriptedModel(["Hm.", "[WORKFLOW_COMPLETE]"])
+    run = Agent(model, tools=[work]).run_sync("Go on.", continue_from=first)
+    assert in_passing(model.requests[1]).startswith("REMINDER:")
+    assert ended(run) == ("completed", "complete_with_open_todos")
+
+
+@pytest.mark.req("R0.62")
+def test_an_agent_without_a_list_does_not_go_on_with_one() -> None:
+    first, _ = scripted(write("One"), "[WORKFLOW_COMPLETE]")
+    run = Agent(ScriptedModel(["Done."]), tools=[work], todos=False).run_sync("Go on.", continue_from=first)
+    assert run.todos == ()
+    assert ended(run) == ("completed", "natural")
+
+
+@pytest.mark.req("R0.48")
+@pytest.mark.parametrize("cap", [0, -1, 2.5, True, None])
+def test_a_cap_is_a_whole_number_from_one(cap: object) -> None:
+    with pytest.raises(SettingsError, match="intervention_cap="):
+        Matrix(intervention_cap=cap)  # type: ignore[arg-type]

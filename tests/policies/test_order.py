@@ -1,0 +1,243 @@
+"""The order in which a finished round is judged, and every reason a run can end for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_closed, reply, said
+from todo_runs import (
+    LONG_ANSWER,
+    MATRIX,
+    cells,
+    complete,
+    do,
+    ended,
+    in_passing,
+    made,
+    mark,
+    reasons,
+    scripted,
+    start,
+    think,
+    todos_of,
+    turn,
+    work,
+    write,
+)
+
+from agentnb.agent.agent import Agent
+from agentnb.core.messages import Text, ToolCall
+from agentnb.core.request import Request
+from agentnb.guidance import GuidanceSet
+from agentnb.models.scripted import Line, ScriptedModel
+from agentnb.policies import Matrix, MaxRounds, Policy, PolicyBundle, Stop, Verdict, decide
+from agentnb.runtime.live import LiveRun
+
+CALL = ToolCall("work")
+OPEN = todos_of("completed", "in-progress")
+BLOCKED = todos_of("blocked")
+DONE = todos_of("completed")
+WORKFLOW = Matrix(workflow_mode=True)
+WORDS = ["Hm.", "Well.", "So.", "Right.", "Yes.", "No."]
+
+
+def verdict_on(
+    signals: tuple[str, ...] = (), todos: Any = (), policy: Matrix = WORKFLOW, parts: Sequence[Any] = ("Hm.",), most: int = 9
+) -> str:
+    """Why the run goes on, or ends, after one round."""
+    verdict: Verdict = decide(
+        policy.rules(MATRIX, MaxRounds(most)).policies, made(*turn(0, *parts, signals=signals), todos=todos)
+    )
+    return getattr(verdict, "reason", "") or verdict.stop_reason  # type: ignore[union-attr]
+
+
+@pytest.mark.req("R0.35")
+@pytest.mark.parametrize(
+    ("signals", "todos", "policy", "expected"),
+    [
+        (("continue", "complete", "stop"), (), WORKFLOW, "workflow_complete"),
+        (("stop", "complete"), OPEN, WORKFLOW, "complete_with_open_todos"),
+        (("continue", "stop"), (), WORKFLOW, "error"),
+        (("continue",), OPEN, WORKFLOW, "continue_marker"),
+        (("continue",), BLOCKED, WORKFLOW, "continue_marker"),
+        (("stop",), OPEN, WORKFLOW, "open_todos"),
+        ((), OPEN, WORKFLOW, "open_todos"),
+        ((), BLOCKED, WORKFLOW, "blocked"),
+        ((), DONE, WORKFLOW, "workflow_mode"),
+        ((), (), WORKFLOW, "workflow_mode"),
+        ((), OPEN, Matrix(), "open_todos"),
+        ((), DONE, Matrix(), "natural"),
+        ((), (), Matrix(), "natural"),
+    ],
+)
+def test_signals_go_before_open_todos_these_before_workflow_mode_and_that_before_the_natural_end(  # type: ignore[no-untyped-def]
+    signals, todos, policy, expected
+) -> None:
+    assert verdict_on(signals, todos, policy) == expected
+
+
+@pytest.mark.req("R0.39")
+@pytest.mark.parametrize("todos", [(), DONE, OPEN, BLOCKED])
+@pytest.mark.parametrize("signals", [(), ("continue",)])
+@pytest.mark.parametrize("policy", [Matrix(), WORKFLOW])
+def test_calls_always_go_on(signals, todos, policy) -> None:  # type: ignore[no-untyped-def]
+    assert verdict_on(signals, todos, policy, ["I look.", CALL]) == "tool_results"
+
+
+@pytest.mark.req("R0.39", "R0.34", "R0.36", "R0.37", "R0.38")
+def test_any_one_source_is_enough_to_go_on_and_without_one_the_run_ends() -> None:
+    assert verdict_on(policy=Matrix(), parts=[CALL]) == "tool_results"
+    assert verdict_on(("continue",), policy=Matrix()) == "continue_marker"
+    assert verdict_on(todos=OPEN, policy=Matrix()) == "open_todos"
+    assert verdict_on(policy=WORKFLOW) == "workflow_mode"
+    assert verdict_on(policy=Matrix()) == "natural"
+
+
+@pytest.mark.req("R0.7", "R0.48")
+def test_the_limit_of_rounds_stops_whatever_wants_to_go_on_and_nothing_that_ends() -> None:
+    for signals, todos in [((), OPEN), (("continue",), ()), ((), ())]:
+        assert verdict_on(signals, todos, most=1) == "max_rounds"
+    assert verdict_on(("complete",), OPEN, most=1) == "complete_with_open_todos"
+    assert verdict_on(policy=Matrix(), most=1) == "natural"
+    assert verdict_on((), BLOCKED, most=1) == "blocked"
+
+
+@pytest.mark.req("R0.35")
+def test_what_the_person_has_just_said_goes_before_all_of_them() -> None:
+    policies = WORKFLOW.rules(MATRIX, MaxRounds(9)).policies
+    for signals, todos in [(("complete",), ()), (("stop",), ()), ((), OPEN), ((), BLOCKED), ((), ())]:
+        run = made(*turn(0, "Hm.", signals=signals), said("And now this."), todos=todos)
+        assert decide(policies, run).reason == "said"  # type: ignore[union-attr]
+
+
+@pytest.mark.req("R0.42", "R0.38")
+def test_a_natural_end_adds_nothing_that_is_never_sent() -> None:
+    run, model = scripted(do(1), "Done.")
+    assert ended(run) == ("completed", "natural")
+    assert run.messages[-1].role == "assistant"
+    assert run.rounds[-1].status == "natural_completion"
+    given = [type(event).__name__ for event in run.events]
+    assert given.index("GuidanceGiven") < len(given) - 1 - given[::-1].index("ModelReplied")
+    assert given[-2:] == ["RoundFinished", "RunFinished"]
+    assert [in_passing(request) for request in model.requests] == [
+        "\n\n".join([*(one.text for one in a_round.guidance), a_round.note]) for a_round in run.rounds
+    ]
+
+
+@pytest.mark.req("K0.6", "R0.35")
+@pytest.mark.parametrize("reply_text", ["Hm.", "Hm.\n[CONTINUE]"])
+def test_one_source_speaks_a_round(reply_text: str) -> None:
+    run, _ = scripted(write("One"), reply_text, "[WORKFLOW_COMPLETE]", policy=WORKFLOW)
+    assert len([cell for cell, _ in cells(run)[2] if cell in ("intervention", "workflow")]) <= 1
+
+
+# Every reason a run can end for
+
+ENDS: dict[str, tuple[str, list[Line], dict[str, Any]]] = {
+    "natural": ("completed", [do(1), "Done."], {}),
+    "workflow_complete": ("completed", [write("One"), start(1), complete(1), "Done.\n[WORKFLOW_COMPLETE]"], {}),
+    "complete_with_open_todos": ("completed", [write("One"), "Done.\n[WORKFLOW_COMPLETE]"], {}),
+    "todo_intervention_exhausted": ("stopped", [write("One"), *WORDS], {}),
+    "workflow_mode_exhausted": ("stopped", list(WORDS), {"policy": WORKFLOW}),
+    "blocked": ("stopped", [write("One"), mark(1, "blocked", blockedReason="no key"), "I cannot."], {}),
+    "loop_detected": ("stopped", [LONG_ANSWER] * 4, {"policy": WORKFLOW}),
+    "max_rounds": ("limited", [do(1), do(2), do(3)], {"max_rounds": 3}),
+    "refusal": ("stopped", [do(1), reply(Text("No."), stop_reason="refusal")], {}),
+    "reply_cut": ("failed", [do(1), *[reply(Text("The first"), stop_reason="max_tokens")] * 2], {}),
+    "error": ("failed", [do(1), RuntimeError("the line broke")], {}),
+}
+
+
+@pytest.mark.req("R0.7", "R0.38", "R0.53", "K0.2", "K0.7", "K0.9")
+@pytest.mark.parametrize("reason", ENDS)
+def test_every_reason_to_end_is_reached(reason: str) -> None:
+    status, replies, settings = ENDS[reason]
+    run, _ = scripted(*replies, **settings)
+    assert ended(run) == (status, reason)
+    assert (run.error is not None) == (status == "failed")
+    assert_closed(run)
+
+
+@pytest.mark.req("R0.80", "R0.13")
+def test_a_stop_of_the_person_wins_over_open_todos_workflow_mode_and_markers() -> None:
+    for text, policy in [
+        ("Hm.", Matrix()),
+        ("Hm.", WORKFLOW),
+        ("[CONTINUE]", Matrix()),
+        ("Done.\n[WORKFLOW_COMPLETE]", Matrix(strict_todos=True)),
+    ]:
+        begun, handle = threading.Event(), []
+
+        def stopping(request: Request, text: str = text, begun: threading.Event = begun, handle: list[LiveRun] = handle) -> str:
+            assert begun.wait(30)
+            handle[0].stop()
+            return text
+
+        model = ScriptedModel([write("One"), stopping, "Never asked for."])
+        handle.append(Agent(model, tools=[work], policy=policy).start("go"))
+        begun.set()
+        run = handle[0].result(30)
+        assert ended(run) == ("cancelled", "cancelled")
+        assert len(model.requests) == 2
+        assert_closed(run)
+
+
+@pytest.mark.req("R0.80", "R0.13")
+def test_a_stop_of_the_person_ends_a_run_that_an_intervention_holds() -> None:
+    begun, handle = threading.Event(), []
+
+    def stopping(request: Request) -> list[Any]:
+        assert begun.wait(30)
+        handle[0].stop("enough")
+        return ["I go on.", do(1)]
+
+    model = ScriptedModel([write("One"), "Hm.", "Well.", stopping, "Never asked for."])
+    handle.append(Agent(model, tools=[work]).start("go"))
+    begun.set()
+    run: LiveRun | Any = handle[0].result(30)
+    assert ended(run) == ("cancelled", "cancelled")
+    assert [result.error_code for result in run.rounds[-1].results] == ["cancelled"]
+    assert [todo.status for todo in run.todos] == ["not-started"]
+    assert_closed(run)
+
+
+@pytest.mark.req("R0.35", "R0.87")
+def test_what_the_person_says_in_time_is_read_before_the_run_may_end() -> None:
+    begun, handle = threading.Event(), []
+
+    def saying(request: Request) -> str:
+        assert begun.wait(30)
+        handle[0].say("And the other one?")
+        return "Done.\n[WORKFLOW_COMPLETE]"
+
+    model = ScriptedModel([saying, "The other one too.\n[WORKFLOW_COMPLETE]"])
+    handle.append(Agent(model, tools=[work]).start("go"))
+    begun.set()
+    run = handle[0].result(30)
+    assert ended(run) == ("completed", "workflow_complete")
+    assert reasons(run) == ["prompt", "said"]
+    assert model.requests[1].messages[-1].text.startswith("And the other one?")
+
+
+def test_a_policy_of_ones_own_is_any_object_with_a_name_and_rules() -> None:
+    class Brief:
+        name = "brief"
+
+        def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
+            return PolicyBundle((lambda run: Stop("enough", "stopped"), *limits))
+
+    run = Agent(ScriptedModel([ToolCall("work", {"item": 1})]), tools=[work], policy=Brief()).run_sync("go")
+    assert (run.status, run.stop_reason, run.settings["policy"]) == ("stopped", "enough", {"name": "brief"})
+
+
+@pytest.mark.req("R0.66")
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_how_much_planning_may_pass_is_a_setting(rounds: int) -> None:
+    thoughts = [ToolCall("think", {"thought": str(number)}) for number in range(7)]
+    run = Agent(ScriptedModel(thoughts), tools=[work, think], policy=Matrix(planning_rounds=rounds), max_rounds=7).run_sync(
+        "go"
+    )
+    assert [one.reason for one in run.rounds].index("planning_only") == rounds + 1

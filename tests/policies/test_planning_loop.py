@@ -1,0 +1,169 @@
+"""Planning without end."""
+
+from __future__ import annotations
+
+import pytest
+from runs_by_hand import said
+from todo_runs import (
+    MATRIX,
+    cells,
+    complete,
+    do,
+    ended,
+    in_passing,
+    made,
+    mark,
+    reasons,
+    scripted,
+    start,
+    todos_of,
+    turn,
+    write,
+)
+
+from agentnb.core.messages import ToolCall
+from agentnb.core.run import Run
+from agentnb.core.todos import TODO_TOOL, Todo
+from agentnb.policies import Continue, PlanningLoop, Stop
+
+THINK = ToolCall("think")
+READ = ToolCall(TODO_TOOL, {"operation": "read"})
+WORK = ToolCall("work")
+OPEN = todos_of("not-started", "in-progress")
+
+
+def thought(number: int) -> ToolCall:
+    return ToolCall("think", {"thought": f"idea {number}"})
+
+
+def rounds(*calls: ToolCall | str | tuple[ToolCall, ...], todos: tuple[Todo, ...] = OPEN, reason: str = "") -> Run:
+    facts = []
+    for index, one in enumerate(calls):
+        facts += turn(index, *(one if isinstance(one, tuple) else (one,)), reason=reason if index else "")
+    return made(*facts, todos=todos)
+
+
+# Alone
+
+
+@pytest.mark.req("R0.66")
+def test_the_fourth_round_of_planning_alone_brings_an_intervention() -> None:
+    assert PlanningLoop(MATRIX)(rounds(THINK, READ, THINK)) is None
+    verdict = PlanningLoop(MATRIX)(rounds(THINK, READ, THINK, READ))
+    assert isinstance(verdict, Continue)
+    assert verdict.reason == "planning_only"
+    assert [(one.cell, one.level, one.trigger) for one in verdict.guidance] == [("intervention", 3, "planning_only")]
+
+
+@pytest.mark.req("R0.66")
+@pytest.mark.parametrize("most", [1, 2, 6])
+def test_how_many_pass_is_a_setting(most: int) -> None:
+    assert PlanningLoop(MATRIX, most)(rounds(*[THINK] * most)) is None
+    assert PlanningLoop(MATRIX, most)(rounds(*[THINK] * (most + 1))) is not None
+
+
+@pytest.mark.req("R0.64", "R0.66")
+@pytest.mark.parametrize("between", [WORK, (THINK, WORK), ToolCall("read_notes")])
+def test_any_other_tool_is_work_and_begins_the_count_anew(between: ToolCall) -> None:
+    assert PlanningLoop(MATRIX)(rounds(THINK, THINK, THINK, between, THINK, THINK, THINK)) is None
+    assert PlanningLoop(MATRIX)(rounds(THINK, THINK, THINK, between)) is None
+
+
+@pytest.mark.req("R0.65")
+def test_a_completed_todo_is_progress_and_another_mark_is_not() -> None:
+    before = [*turn(0, THINK), *turn(1, THINK), *turn(2, THINK)]
+    done, begun = todos_of("not-started", "completed"), todos_of("in-progress", "in-progress")
+    assert PlanningLoop(MATRIX)(made(*before, *turn(3, complete(2), after=done), todos=OPEN)) is None
+    assert PlanningLoop(MATRIX)(made(*before, *turn(3, complete(2), after=done), *turn(4, THINK), todos=OPEN)) is None
+    assert PlanningLoop(MATRIX)(made(*before, *turn(3, start(1), after=begun), todos=OPEN)) is not None
+
+
+@pytest.mark.req("R0.65")
+def test_completing_what_was_completed_before_is_no_progress() -> None:
+    facts = [fact for index in range(4) for fact in turn(index, complete(1), after=todos_of("completed", "in-progress"))]
+    assert PlanningLoop(MATRIX)(made(*facts, todos=todos_of("completed", "in-progress"))) is not None
+
+
+@pytest.mark.req("R0.66")
+def test_words_alone_neither_count_nor_begin_anew() -> None:
+    assert PlanningLoop(MATRIX)(rounds(THINK, "Hm.", THINK, "Hm.", THINK)) is None
+    assert PlanningLoop(MATRIX)(rounds(THINK, "Hm.", THINK, "Hm.", THINK, THINK)) is not None
+    assert PlanningLoop(MATRIX)(rounds(THINK, THINK, THINK, THINK, "Hm.")) is None
+
+
+@pytest.mark.req("R0.66")
+def test_a_word_of_the_person_begins_the_count_anew() -> None:
+    facts = [*turn(0, THINK), *turn(1, THINK), *turn(2, THINK), said("Plan well."), *turn(3, THINK)]
+    assert PlanningLoop(MATRIX)(made(*facts, todos=OPEN)) is None
+
+
+@pytest.mark.req("R0.48", "R0.53")
+def test_at_the_cap_the_run_stops() -> None:
+    run = rounds(*[THINK] * 4, reason="planning_only")
+    assert isinstance(PlanningLoop(MATRIX, cap=4)(run), Continue)
+    assert PlanningLoop(MATRIX, cap=3)(run) == Stop("todo_intervention_exhausted", "stopped")
+
+
+@pytest.mark.req("R0.66")
+@pytest.mark.parametrize("todos", [(), todos_of("completed")])
+def test_at_the_cap_without_open_todos_it_is_a_loop(todos: tuple[Todo, ...]) -> None:
+    verdict = PlanningLoop(MATRIX, cap=3)(rounds(*[THINK] * 5, todos=todos, reason="planning_only"))
+    assert isinstance(verdict, Stop)
+    assert (verdict.stop_reason, verdict.status) == ("loop_detected", "stopped")
+    assert verdict.loop is not None
+    assert verdict.loop[:3] == ("planning_only", 0, 4)
+    assert "5 rounds" in verdict.loop.sentence
+
+
+# Whole runs
+
+
+@pytest.mark.req("R0.66", "R0.48", "R0.53")
+def test_a_model_that_only_plans_hears_final_warnings_and_is_stopped() -> None:
+    run, model = scripted(write("One", "Two"), *[thought(number) for number in range(8)])
+    assert reasons(run) == ["prompt", *["tool_results"] * 3, *["planning_only"] * 5]
+    assert [in_passing(request).startswith("FINAL WARNING:") for request in model.requests] == [False] * 4 + [True] * 5
+    assert ended(run) == ("stopped", "todo_intervention_exhausted")
+    assert "2 todos are still open" in run.warnings[0]
+
+
+@pytest.mark.req("R0.66")
+def test_a_model_that_only_thinks_and_has_no_list_is_in_a_loop() -> None:
+    run, _ = scripted(*[thought(number) for number in range(9)])
+    assert ended(run) == ("stopped", "loop_detected")
+    (loop,) = run.loops
+    assert (loop.rule, loop.first, loop.last, loop.severity) == ("planning_only", 0, 8, "stop")
+    assert run.rounds[-1].status == "duplicate_loop_broken"
+
+
+@pytest.mark.req("R0.49", "R0.66")
+def test_work_after_the_intervention_is_all_it_asks_for() -> None:
+    replies = [write("One"), READ, thought(1), thought(2), start(1), do(1), complete(1), "Done."]
+    run, _ = scripted(*replies)
+    assert reasons(run)[4:] == ["planning_only", "planning_only", "tool_results", "tool_results"]
+    assert [one.followed[0].followed for one in run.rounds[4:6]] == [False, True]
+    assert ended(run) == ("completed", "natural")
+
+
+@pytest.mark.req("R0.67", "R0.84")
+@pytest.mark.parametrize("count", [3, 12])
+def test_mark_work_mark_never_counts_as_a_planning_loop(count: int) -> None:
+    steps = [call for number in range(1, count + 1) for call in (start(number), do(number), complete(number))]
+    run, _ = scripted(write(*[f"Story {number}" for number in range(1, count + 1)]), *steps, "All are written.")
+    assert set(reasons(run)) == {"prompt", "tool_results"}
+    assert all(cell != "intervention" for said in cells(run) for cell, _ in said)
+    assert ended(run) == ("completed", "natural")
+
+
+@pytest.mark.req("R0.67")
+def test_marks_alone_are_no_planning_loop_as_long_as_todos_are_completed() -> None:
+    marks = [call for number in range(1, 7) for call in (start(number), complete(number))]
+    run, _ = scripted(write(*[f"Story {number}" for number in range(1, 7)]), *marks, "All are written.")
+    assert "planning_only" not in reasons(run)
+
+
+@pytest.mark.req("R0.66")
+def test_putting_todos_off_again_and_again_is_a_planning_loop() -> None:
+    marks = [mark(number, status) for number in (1, 2) for status in ("in-progress", "not-started")]
+    run, _ = scripted(write("One", "Two"), *marks, "[WORKFLOW_COMPLETE]")
+    assert reasons(run)[4:] == ["planning_only", "planning_only"]

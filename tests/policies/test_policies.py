@@ -1,0 +1,145 @@
+"""Each policy alone, on a run made by hand."""
+
+from __future__ import annotations
+
+import pytest
+from runs_by_hand import a_round, called, run_of, said
+
+from agentnb.core.run import Run
+from agentnb.core.tool_spec import ToolSpec
+from agentnb.policies import (
+    Continue,
+    MaxRounds,
+    Stop,
+    call_in_words,
+    decide,
+    empty_answer,
+    natural_stop,
+    no_call_came,
+    no_room,
+    paused,
+    refused,
+    reply_cut,
+    two_empty_answers,
+)
+
+ANSWERED = run_of(*a_round(0, "Done."))
+WITH_A_CALL = run_of(*a_round(0, "I look.", called("look", "a")))
+
+
+def with_stop_reason(stop_reason: str, *parts: object) -> Run:
+    return run_of(*a_round(0, *(parts or ("Some words.",)), stop_reason=stop_reason))  # type: ignore[arg-type]
+
+
+@pytest.mark.req("R0.4")
+def test_an_answer_without_calls_is_a_natural_end() -> None:
+    assert natural_stop(ANSWERED) == Stop("natural", "completed")
+    assert natural_stop(WITH_A_CALL) is None
+
+
+@pytest.mark.req("R0.4", "K0.3")
+def test_a_natural_end_does_not_look_at_the_stop_reason() -> None:
+    assert natural_stop(with_stop_reason("tool_use")) == Stop("natural", "completed")
+    assert natural_stop(with_stop_reason("end_turn", called("look", "a"))) is None
+
+
+@pytest.mark.req("R0.87")
+def test_there_is_no_natural_end_while_something_said_is_unread() -> None:
+    assert natural_stop(run_of(*a_round(0, "Done."), said("One more thing."))) is None
+
+
+@pytest.mark.req("R2.9", "K2.1")
+@pytest.mark.parametrize("stop_reason", ["max_tokens", "length", "max_output_tokens"])
+def test_a_cut_reply_is_gone_on_with_once_and_then_fails_unless_a_call_came_through(stop_reason: str) -> None:
+    first = a_round(0, "Some words.", stop_reason=stop_reason)
+    go_on = reply_cut(run_of(*first))
+    assert isinstance(go_on, Continue) and go_on.reason == "reply_cut" and go_on.message
+    verdict = reply_cut(run_of(*first, *a_round(1, "More.", stop_reason=stop_reason, reason="reply_cut")))
+    assert isinstance(verdict, Stop)
+    assert (verdict.stop_reason, verdict.status) == ("reply_cut", "failed")
+    assert "max tokens reached" in verdict.problem
+    assert verdict.hint
+    assert isinstance(reply_cut(with_stop_reason(stop_reason, " ")), Stop)
+    assert reply_cut(with_stop_reason(stop_reason, called("look", "a"))) is None
+
+
+@pytest.mark.req("K2.1")
+def test_a_reply_that_filled_the_context_window_fails_unless_a_call_came_through() -> None:
+    verdict = no_room(with_stop_reason("model_context_window_exceeded"))
+    assert isinstance(verdict, Stop)
+    assert (verdict.stop_reason, verdict.status) == ("reply_cut", "failed")
+    assert reply_cut(with_stop_reason("model_context_window_exceeded")) is None
+    assert no_room(with_stop_reason("model_context_window_exceeded", called("look", "a"))) is None
+    assert no_room(ANSWERED) is None
+
+
+def test_a_whole_reply_is_not_cut() -> None:
+    assert reply_cut(ANSWERED) is None
+
+
+@pytest.mark.req("K2.1")
+@pytest.mark.parametrize("stop_reason", ["refusal", "content_filter"])
+def test_a_refusal_stops_unless_a_call_came_with_it(stop_reason: str) -> None:
+    assert refused(with_stop_reason(stop_reason)) == Stop("refusal", "stopped")
+    assert refused(with_stop_reason(stop_reason, called("look", "a"))) is None
+    assert refused(ANSWERED) is None
+
+
+@pytest.mark.req("R0.4")
+def test_calls_that_were_announced_and_did_not_come_fail() -> None:
+    verdict = no_call_came(run_of(*a_round(0, stop_reason="tool_use", status="unexpected_empty_tools")))
+    assert isinstance(verdict, Stop)
+    assert (verdict.stop_reason, verdict.status) == ("error", "failed")
+    assert no_call_came(ANSWERED) is None
+
+
+def test_what_mends_a_reply_leaves_one_with_calls_alone() -> None:
+    for policy in (empty_answer, two_empty_answers, call_in_words, paused):
+        run = run_of(*a_round(0, "add(1)", called("add", "a"), stop_reason="pause_turn"), tools=(ToolSpec("add", "", {}),))
+        assert policy(run) is None
+
+
+@pytest.mark.req("R0.7")
+def test_the_limit_stops_at_its_number_of_rounds_and_not_before() -> None:
+    two = run_of(*a_round(0, called("look", "a")), *a_round(1, called("look", "b")))
+    assert MaxRounds(3)(two) is None
+    assert MaxRounds(2)(two) == Stop("max_rounds", "limited", limit=2)
+
+
+@pytest.mark.req("R0.3")
+def test_policies_are_asked_in_order_until_one_has_a_verdict() -> None:
+    asked: list[str] = []
+
+    def silent(run: Run) -> None:
+        asked.append("silent")
+
+    def firm(run: Run) -> Stop:
+        asked.append("firm")
+        return Stop("first")
+
+    def late(run: Run) -> Stop:
+        asked.append("late")
+        return Stop("second")
+
+    assert decide([silent, firm, late], ANSWERED) == Stop("first")
+    assert asked == ["silent", "firm"]
+
+
+@pytest.mark.req("R0.5")
+def test_without_a_verdict_the_run_goes_on_for_the_reason_there_is() -> None:
+    assert decide([], WITH_A_CALL) == Continue("tool_results")
+    assert decide([], run_of(*a_round(0, "Done."), said("More."))) == Continue("said")
+
+
+@pytest.mark.req("R0.5")
+def test_a_limit_stops_also_what_another_policy_wants_to_go_on() -> None:
+    run = run_of(*a_round(0, "Done."))
+    go_on = Continue("nudge")
+    assert decide([lambda _: go_on, natural_stop, MaxRounds(2)], run) == go_on
+    assert decide([lambda _: go_on, natural_stop, MaxRounds(1)], run) == Stop("max_rounds", "limited", limit=1)
+
+
+def test_policies_leave_the_run_as_it_is() -> None:
+    run, same = run_of(*a_round(0, "Done.")), run_of(*a_round(0, "Done."))
+    decide([refused, reply_cut, no_call_came, natural_stop, MaxRounds(1)], run)
+    assert run == same

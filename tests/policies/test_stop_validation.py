@@ -1,0 +1,82 @@
+"""A stop that leaves todos open says so, and is a stop all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_closed, reply
+from todo_runs import LONG_ANSWER, complete, do, ended, made, scripted, start, todo, todos_of, turn, write
+
+from agentnb.core.messages import Text
+from agentnb.models.scripted import Line
+from agentnb.policies import Matrix, MaxRounds, Stop, decide
+
+TWO = "2 todos are still open:\n1. [not-started] One\n2. [not-started] Two"
+
+
+def stopped(todos: Any, verdict: Stop) -> Stop:
+    found = decide([lambda _: verdict], made(*turn(0, "Hm."), todos=todos))
+    assert isinstance(found, Stop)
+    return found
+
+
+@pytest.mark.req("R0.80")
+def test_a_stop_with_open_todos_lists_them_in_its_warning() -> None:
+    todos = (todo(1, "completed"), todo(2, "in-progress"), todo(3, "blocked", blocked_reason="no key"))
+    assert stopped(todos, Stop("natural")) == Stop(
+        "natural",
+        warning="2 todos are still open:\n2. [in-progress] Write story 2\n3. [blocked] Write story 3 (blocked: no key)",
+    )
+    assert stopped(todos_of("not-started"), Stop("x")).warning == "1 todo is still open:\n1. [not-started] Write story 1"
+
+
+@pytest.mark.req("R0.80")
+@pytest.mark.parametrize("todos", [(), todos_of("completed", "completed")])
+def test_a_stop_without_open_todos_has_no_warning(todos: Any) -> None:
+    assert stopped(todos, Stop("natural")) == Stop("natural")
+
+
+@pytest.mark.req("R0.80")
+def test_a_warning_that_a_policy_has_given_stays_and_so_does_all_else_of_the_stop() -> None:
+    own = Stop("error", "failed", problem="It broke", hint="Mend it", warning="Mind the step")
+    assert stopped(todos_of("not-started"), own) == own
+    limit = decide([MaxRounds(1)], made(*turn(0, do(1)), todos=todos_of("not-started")))
+    assert isinstance(limit, Stop)
+    assert (limit.stop_reason, limit.status, limit.limit) == ("max_rounds", "limited", 1)
+    assert limit.warning
+
+
+SCRIPTS: dict[str, tuple[list[Line], dict[str, Any]]] = {
+    "natural": (["Hm.", "Well.", "So.", "Yes."], {"policy": "minimal"}),
+    "complete_with_open_todos": (["Done.\n[WORKFLOW_COMPLETE]"], {}),
+    "todo_intervention_exhausted": (["Hm.", "Well.", "So.", "Right.", "Yes.", "No."], {}),
+    "loop_detected": ([LONG_ANSWER] * 4, {}),
+    "max_rounds": ([do(1), do(2)], {"max_rounds": 3}),
+    "refusal": ([reply(Text("No."), stop_reason="refusal")], {}),
+    "reply_cut": ([reply(Text("The first"), stop_reason="max_tokens")] * 2, {}),
+}
+
+
+@pytest.mark.req("R0.80", "R0.53", "K0.2")
+@pytest.mark.parametrize("reason", SCRIPTS)
+def test_every_stop_of_a_policy_warns_once_of_what_is_open(reason: str) -> None:
+    replies, settings = SCRIPTS[reason]
+    run, _ = scripted(write("One", "Two"), *replies, **settings)
+    assert run.stop_reason == reason
+    assert list(run.warnings) == [TWO]
+    assert_closed(run)
+
+
+@pytest.mark.req("R0.80", "R0.84")
+def test_a_run_that_closed_its_list_warns_of_nothing() -> None:
+    run, _ = scripted(write("One"), start(1), do(1), complete(1), "Done.")
+    assert ended(run) == ("completed", "natural")
+    assert not run.warnings
+
+
+@pytest.mark.req("R0.80", "K0.2")
+def test_words_that_claim_to_be_the_end_are_refused_while_todos_are_open_and_the_marker_is_not() -> None:
+    run, _ = scripted(write("One"), "All is done, goodbye.", "[WORKFLOW_COMPLETE]", policy=Matrix())
+    assert [one.status for one in run.rounds] == ["success", "auto_continue_todos", "workflow_complete"]
+    assert ended(run) == ("completed", "complete_with_open_todos")

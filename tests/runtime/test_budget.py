@@ -1,0 +1,365 @@
+"""Money: what a run may spend, within what is left to whoever began it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare
+from summarising import Summarising, priced
+
+from agentnb import Agent, Store, ToolCall, recover
+from agentnb.core.events import ExtraUsage, RoundFinished
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.core.wire import encode
+from agentnb.errors import SettingsError
+from agentnb.models.model import StreamItem
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.budget import Budget, current_budget
+from agentnb.tools.function import tool
+
+
+@pytest.mark.req("KX.2")
+def test_what_is_settled_is_all_that_was_spent_so_far_and_counts_once() -> None:
+    budget = Budget(1.0)
+    for spent in (0.2, 0.2, 0.5):
+        budget.settle(spent)
+    assert (budget.spent, budget.left(), budget.exhausted()) == (0.5, 0.5, None)
+    budget.settle(1.0)
+    assert budget.exhausted() is budget
+
+
+def test_a_purse_is_over_with_its_run_or_with_one_that_this_is_a_part_of() -> None:
+    outer = Budget()
+    inner = Budget(within=Budget(within=outer))
+    beside = Budget(within=outer)
+    assert not inner.is_over()
+    beside.closed = True
+    assert not inner.is_over() and not outer.is_over()
+    outer.closed = True
+    assert inner.is_over()
+
+
+@pytest.mark.req("KX.2")
+def test_what_runs_inside_have_spent_before_counts_and_is_not_what_its_own_run_spends() -> None:
+    budget = Budget(1.0, spent=0.2, inside=0.5)
+    assert (budget.spent, budget.by_others(), budget.left()) == (0.7, pytest.approx(0.5), pytest.approx(0.3))
+    budget.settle(0.3)
+    Budget(within=budget).settle(0.1)
+    assert (budget.spent, budget.by_others()) == (pytest.approx(0.9), pytest.approx(0.6))
+
+
+@pytest.mark.req("KX.2")
+def test_a_purse_in_another_has_what_is_left_in_both_and_spends_of_both() -> None:
+    outer = Budget(1.0, name="session_budget")
+    first, second = Budget(0.6, within=outer), Budget(within=outer)
+    first.settle(0.5)
+    assert (first.left(), second.left(), outer.left()) == (pytest.approx(0.1), 0.5, 0.5)
+    second.settle(0.5)
+    assert first.exhausted() is outer and second.exhausted() is outer
+    assert (first.spent, second.spent, outer.spent) == (0.5, 0.5, 1.0)
+    inner = Budget(0.1, within=Budget(within=None))
+    inner.settle(0.1)
+    assert inner.exhausted() is inner
+
+
+def test_without_any_limit_there_is_none() -> None:
+    budget = Budget(within=Budget())
+    budget.settle(10.0)
+    assert (budget.has_limit(), budget.left(), budget.exhausted()) == (False, None, None)
+    assert Budget(within=Budget(1.0)).has_limit()
+
+
+def test_runs_side_by_side_lose_no_cent() -> None:
+    budget = Budget(1e9)
+
+    def spend() -> None:
+        one = Budget(within=budget)
+        for number in range(1, 2_001):
+            one.settle(float(number))
+
+    threads = [threading.Thread(target=spend) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert budget.spent == 8_000.0
+
+
+# Runs
+
+
+def work(n: int = 0) -> str:
+    """Does the work of one item."""
+    return f"made {n}"
+
+
+def calls(count: int, cost: float | None) -> list[Any]:
+    return [priced(ToolCall("work", {"n": number}), cost=cost) for number in range(count)]
+
+
+def ended(run: Run) -> tuple[str, str | None]:
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert Run.from_events(run.events) == run
+    return run.status, run.stop_reason
+
+
+@pytest.mark.req("KX.2")
+def test_a_run_ends_when_its_budget_is_spent_and_keeps_all_it_has() -> None:
+    run = bare(ScriptedModel(calls(9, 0.3)), [work], budget=1.0).run_sync("go")
+    assert ended(run) == ("limited", "budget")
+    assert (len(run.rounds), run.cost) == (4, pytest.approx(1.2))
+    assert run.limit is not None and (run.limit.limit, run.limit.value) == ("budget", 1.0)
+    again = bare(ScriptedModel([priced("Done.", cost=0.3)]), [work], budget=1.0).run_sync("go on", continue_from=run)
+    assert ended(again) == ("completed", "natural") and again.cost == 0.3
+
+
+class Priceless(Summarising):
+    """A model of which nobody knows what it costs."""
+
+    def __init__(self, replies: Any) -> None:
+        super().__init__(replies, priced=False)
+
+
+@pytest.mark.req("KX.2")
+def test_a_budget_and_an_unknown_price_are_refused_before_anything_is_sent_unless_told_otherwise() -> None:
+    model = Priceless(["Done."])
+    with pytest.raises(SettingsError, match=r"not known.*budget cannot hold") as caught:
+        bare(model, budget=1.0).run_sync("go")
+    assert "price=" in caught.value.hint and "unpriced" in caught.value.hint
+    assert model.requests == []
+    assert bare(Priceless(["Done."])).run_sync("go").status == "completed"
+    run = bare(Priceless([*calls(3, None), priced("Done.", cost=None)]), [work], budget=1.0, unpriced=True).run_sync("go")
+    assert ended(run) == ("completed", "natural") and (run.cost, run.spent) == (None, 0.0)
+
+
+@pytest.mark.req("KX.2")
+def test_what_is_known_of_the_price_counts_even_where_not_all_is() -> None:
+    script = [*calls(1, None), *calls(2, 0.6), "Done."]
+    run = bare(Priceless(script), [work], budget=1.0, unpriced=True).run_sync("go")
+    assert ended(run) == ("limited", "budget") and (run.cost, run.spent) == (None, 1.2)
+
+
+@pytest.mark.req("KX.2")
+def test_what_a_run_is_paid_from_ends_it_by_its_own_name() -> None:
+    budget = Budget(1.0, name="session_budget")
+    run = bare(ScriptedModel(calls(9, 0.3)), [work]).start("go", budget=budget).result(20)
+    assert ended(run) == ("limited", "session_budget") and budget.spent == pytest.approx(1.2)
+    with pytest.raises(SettingsError, match="Nothing is left of the session budget"):
+        bare(ScriptedModel(["Done."]), [work]).start("go", budget=budget)
+
+
+def nested(how: str, inner: Agent, runs: list[Run]) -> Any:
+    """A tool that begins a run."""
+
+    async def beside(n: int = 0) -> str:
+        """Asks another."""
+        runs.append(await inner.run("inner"))
+        return str(runs[-1].stop_reason)
+
+    def plain(n: int = 0) -> str:
+        """Asks another."""
+        runs.append(inner.run_sync("inner"))
+        return str(runs[-1].stop_reason)
+
+    if how == "awaited":
+        return beside
+    return tool(parallel_safe=True)(plain) if how == "in a thread" else plain
+
+
+WAYS = ["awaited", "plain", "in a thread"]
+
+
+@pytest.mark.req("KX.2")
+@pytest.mark.parametrize("how", WAYS)
+def test_a_run_inside_a_run_has_what_is_left_of_the_outer_ones_budget(how: str) -> None:
+    runs: list[Run] = []
+    inner = bare(ScriptedModel(calls(9, 0.4)), [work])
+    made = nested(how, inner, runs)
+    model = ScriptedModel([priced(ToolCall(made.__name__), cost=0.5), "Done."])
+    outer = bare(model, [made], budget=2.0).run_sync("go")
+    assert ended(runs[0]) == ("limited", "budget")
+    assert len(runs[0].rounds) == 4, "1.6 and the 0.5 of the outer one are more than 2"
+    assert ended(outer) == ("limited", "budget") and len(model.requests) == 1
+    assert outer.spent == 0.5
+
+
+@pytest.mark.req("KX.2")
+@pytest.mark.parametrize("how", WAYS)
+def test_a_run_inside_a_run_has_its_own_budget_besides(how: str) -> None:
+    runs: list[Run] = []
+    made = nested(how, bare(ScriptedModel(calls(9, 0.4)), [work], budget=0.7), runs)
+    model = ScriptedModel([priced(ToolCall(made.__name__), cost=0.5), priced("Done.", cost=0.5)])
+    outer = bare(model, [made], budget=2.0).run_sync("go")
+    assert ended(runs[0]) == ("limited", "budget") and len(runs[0].rounds) == 2
+    assert ended(outer) == ("completed", "natural")
+
+
+@pytest.mark.req("KX.2")
+def test_a_reply_that_spends_the_last_of_it_begins_no_run_inside() -> None:
+    runs: list[Run] = []
+    made = nested("awaited", bare(ScriptedModel(["Done."])), runs)
+    model = ScriptedModel([priced(ToolCall(made.__name__), cost=2.5), "Done."])
+    outer = bare(model, [made], budget=2.0).run_sync("go")
+    assert runs == [] and "Nothing is left" in outer.rounds[0].results[0].text
+    assert ended(outer) == ("limited", "budget")
+
+
+@pytest.mark.req("KX.2")
+def test_runs_side_by_side_inside_a_run_share_what_is_left() -> None:
+    runs: list[Run] = []
+
+    async def inside(n: int) -> str:
+        """Asks another."""
+        runs.append(await bare(ScriptedModel(calls(50, 0.1)), [work]).run(f"inner {n}"))
+        return "ended"
+
+    beside = tool(parallel_safe=True)(inside)
+    model = ScriptedModel([[ToolCall("inside", {"n": number}) for number in range(4)], "Done."])
+    outer = bare(model, [beside], budget=2.0).run_sync("go")
+    assert ended(outer) == ("limited", "budget")
+    assert [ended(run) for run in runs] == [("limited", "budget")] * 4
+    assert 2.0 <= sum(run.spent for run in runs) + outer.spent < 2.0 + 4 * 0.1 + 0.001
+
+
+@pytest.mark.req("KX.2")
+def test_an_unknown_price_inside_a_run_with_a_budget_is_refused_there() -> None:
+    runs: list[Run] = []
+    made = nested("awaited", bare(Priceless(["Done."])), runs)
+    outer = bare(ScriptedModel([ToolCall(made.__name__), "Done."]), [made], budget=2.0).run_sync("go")
+    assert runs == [] and "budget cannot hold" in outer.rounds[0].results[0].text
+    assert ended(outer) == ("completed", "natural")
+
+
+def test_a_run_that_follows_another_in_the_same_task_is_not_paid_from_it() -> None:
+    async def both() -> tuple[Run, Run]:
+        first = await bare(ScriptedModel(calls(3, 1.0)), [work], budget=1.0).run("one")
+        assert current_budget.get() is None
+        return first, await bare(ScriptedModel([*calls(3, 1.0), "Done."]), [work]).run("two")
+
+    first, second = asyncio.run(both())
+    assert (ended(first)[0], ended(second)[0]) == ("limited", "completed")
+
+
+# A run inside a run that ends without it
+
+
+class Endless:
+    """A model that never answers, and tells when it was asked."""
+
+    name = "scripted:endless"
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        self.asked.set()
+        await asyncio.Event().wait()
+        yield "never"  # type: ignore[misc]  # so that it is a stream
+
+
+PATIENCE = 20
+
+
+@pytest.mark.req("KX.2", "KX.11")
+@pytest.mark.parametrize("parallel_safe", [True, False])
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("how", ["stopped", "out of time"])
+def test_a_run_in_a_tools_thread_ends_when_the_run_of_the_tool_has(parallel_safe: bool, deep: bool, how: str) -> None:
+    model, runs, left = Endless(), [], threading.Event()
+
+    def asks() -> str:
+        """Asks another."""
+        runs.append(bare(model).run_sync("inner"))
+        left.set()
+        return "asked"
+
+    def middle() -> str:
+        """Asks one that asks another."""
+        bare(ScriptedModel([ToolCall("asks"), "Done."]), [asks]).run_sync("middle")
+        return "asked"
+
+    made = tool(parallel_safe=parallel_safe)(middle if deep else asks)
+    limits = {} if how == "stopped" else {"max_seconds": 0.5}
+    outer = bare(ScriptedModel([ToolCall("middle" if deep else "asks"), "Done."]), [made], **limits).start("outer")
+    if how == "stopped":
+        assert model.asked.wait(PATIENCE)
+        outer.stop()
+    ended(outer.result(PATIENCE))
+    assert left.wait(PATIENCE), "it waits for ever, and so does its thread"
+    (run,) = runs
+    assert ended(run) == ("cancelled", "cancelled")
+
+
+def test_a_run_that_was_begun_in_the_background_outlives_the_run_of_its_tool() -> None:
+    lives: list[Any] = []
+
+    def begins(n: int = 0) -> str:
+        """Sets another to work."""
+        lives.append(bare(Endless()).start("inner"))
+        return "begun"
+
+    outer = bare(ScriptedModel([ToolCall("begins"), "Done."]), [begins]).run_sync("outer")
+    assert ended(outer) == ("completed", "natural")
+    (live,) = lives
+    assert not live.done
+    live.stop()
+    assert ended(live.result(PATIENCE)) == ("cancelled", "cancelled")
+
+
+# What runs inside have spent, when another process goes on
+
+
+def inside(run: Run) -> list[float]:
+    """For each round what runs that its tools began have spent: written at once, and what is left of it at its end."""
+    rounds = [0.0]
+    for event in run.events:
+        if isinstance(event, ExtraUsage):
+            rounds[-1] += event.inside
+        elif isinstance(event, RoundFinished):
+            rounds[-1] += event.spent_inside
+            rounds.append(0.0)
+    return rounds[:-1]
+
+
+@pytest.mark.req("KX.2")
+@pytest.mark.parametrize("how", WAYS)
+def test_each_round_says_what_runs_that_its_tools_began_have_spent(how: str) -> None:
+    runs: list[Run] = []
+    made = nested(how, bare(ScriptedModel([*calls(2, 0.2), priced("Done.", cost=0.1)] * 3), [work]), runs)
+    script = [priced(ToolCall(made.__name__, {"n": 1}), cost=0.25), priced(ToolCall("work"), cost=0.25)]
+    script += [priced(ToolCall(made.__name__, {"n": 2}), cost=0.25), priced("Done.", cost=0.25)]
+    run = bare(ScriptedModel(script), [made, work]).run_sync("go")
+    assert ended(run) == ("completed", "natural")
+    assert [pytest.approx(told) for told in inside(run)] == [0.5, 0, 0.5, 0]
+    assert (run.spent, run.counters.spent_inside) == (1.0, pytest.approx(1.0))
+
+
+@pytest.mark.req("KX.2", "KX.11")
+@pytest.mark.parametrize("how", WAYS)
+def test_a_run_that_is_gone_on_with_counts_what_runs_inside_it_have_spent_before(how: str, tmp_path: Path) -> None:
+    def made_by(runs: list[Run]) -> Any:
+        return nested(how, bare(ScriptedModel([*calls(2, 0.4), priced("Done.", cost=0.1)]), [work]), runs)
+
+    before: list[Run] = []
+    tool_before = made_by(before)
+    script = [priced(ToolCall(tool_before.__name__, {"n": n}), cost=0.1) for n in range(3)]
+    store = Store(tmp_path / "runs")
+    whole = bare(ScriptedModel(script[:2]), [tool_before], budget=1.5, max_rounds=1).run_sync("go", store=store)
+    assert whole.spent == 0.1 and [run.spent for run in before] == [pytest.approx(0.9)]
+    first_round = [event for event in whole.events if not type(event).__name__.startswith(("Limit", "RunFinished"))]
+    store.path(whole.id).write_bytes(b"".join(map(encode, first_round)))
+
+    after: list[Run] = []
+    agent = bare(ScriptedModel(script[1:]), [made_by(after)], budget=1.5)
+    run = asyncio.run(recover(whole.id, agent=agent, store=store))
+    assert ended(run) == ("limited", "budget")
+    assert [ended(one) for one in after] == [("limited", "budget")]
+    assert [len(one.rounds) for one in after] == [1], "0.1, 0.9, 0.1 and 0.4 are no less than 1.5"
+    assert run.spent == pytest.approx(0.2) and run.counters.spent_inside == pytest.approx(1.3)

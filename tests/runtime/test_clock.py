@@ -1,0 +1,187 @@
+"""The time a run may take: it stands still while it is held, and its end comes once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from quick_loop import QuickLoop
+from runs_by_hand import START, opening
+
+from agentnb.core import events as e
+from agentnb.core.questions import WaitingOnUser
+from agentnb.runtime import clock as clock_module
+from agentnb.runtime.clock import Clock, seconds_taken
+
+
+class OnQuickLoop:
+    """Time passes on the loop when nothing else is to be done; the clock is told the same time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.loop = QuickLoop()
+        monkeypatch.setattr(clock_module, "perf_counter", self.loop.time)
+        self.rung: list[float] = []
+
+    def up(self) -> None:
+        self.rung.append(round(self.loop.time(), 3))
+
+    def run(self, steps: Callable[[], Coroutine[Any, Any, None]]) -> list[float]:
+        """When the time was up, in seconds of the loop."""
+        try:
+            self.loop.run_until_complete(steps())
+        finally:
+            self.loop.close()
+        return self.rung
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> OnQuickLoop:
+    return OnQuickLoop(monkeypatch)
+
+
+async def passes(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+@pytest.mark.req("KX.2")
+def test_the_time_is_up_once_after_so_many_seconds(quick: OnQuickLoop) -> None:
+    async def steps() -> None:
+        Clock(5.0).start(quick.up)
+        await passes(20)
+
+    assert quick.run(steps) == [5.0]
+
+
+@pytest.mark.req("KX.2")
+def test_while_it_is_held_no_time_is_taken(quick: OnQuickLoop) -> None:
+    async def steps() -> None:
+        clock = Clock(5.0)
+        clock.start(quick.up)
+        await passes(3)
+        clock.hold()
+        await passes(100)
+        assert round(clock.seconds, 3) == 3
+        clock.release()
+        await passes(1)
+        assert round(clock.seconds, 3) == 4
+        await passes(10)
+
+    assert quick.run(steps) == [105.0]
+
+
+@pytest.mark.req("KX.2")
+def test_who_holds_it_twice_has_to_release_it_twice(quick: OnQuickLoop) -> None:
+    async def steps() -> None:
+        clock = Clock(5.0)
+        clock.start(quick.up)
+        clock.hold()
+        clock.hold()
+        await passes(10)
+        clock.release()
+        await passes(10)
+        clock.release()
+        await passes(10)
+
+    assert quick.run(steps) == [25.0]
+
+
+def test_after_it_was_stopped_nothing_rings_also_when_it_is_released_later(quick: OnQuickLoop) -> None:
+    async def steps() -> None:
+        clock = Clock(5.0)
+        clock.start(quick.up)
+        clock.hold()
+        clock.stop()
+        clock.release()
+        await passes(50)
+
+    assert quick.run(steps) == []
+
+
+def test_what_was_taken_before_counts_and_more_than_all_rings_at_once(quick: OnQuickLoop) -> None:
+    async def steps() -> None:
+        Clock(5.0, before=3.0).start(quick.up)
+        Clock(5.0, before=9.0).start(quick.up)
+        await passes(10)
+
+    assert quick.run(steps) == [0.0, 2.0]
+
+
+def test_without_a_limit_it_only_counts(quick: OnQuickLoop) -> None:
+    async def steps() -> None:
+        clock = Clock()
+        clock.start(quick.up)
+        await passes(10)
+        assert round(clock.seconds, 3) == 10
+
+    assert quick.run(steps) == []
+
+
+# What a log says of the time
+
+
+def made(*steps: tuple[float, type[e.Event], dict[str, Any]]) -> list[e.AnyEvent]:
+    """The events of a run: how many seconds after the one before each of them came."""
+    at, found = START, [opening()]
+    for seq, (seconds, kind, fields) in enumerate(steps, 1):
+        at += timedelta(seconds=seconds)
+        found.append(kind(seq=seq, at=at, run_id="r-1", **fields))  # type: ignore[arg-type]
+    return found  # type: ignore[return-value]
+
+
+def begun(after: float) -> Any:
+    return after, e.RoundStarted, {"index": 0, "reason": "prompt"}
+
+
+def over(after: float) -> Any:
+    return after, e.RoundFinished, {"index": 0, "status": "success"}
+
+
+def asked(after: float, name: str = "q1") -> Any:
+    return after, e.QuestionAsked, {"question": WaitingOnUser("confirm", "Well?", {}, name, "c1")}
+
+
+def answered(after: float, name: str = "q1") -> Any:
+    return after, e.QuestionAnswered, {"question_id": name, "answer": True}
+
+
+def commanded(after: float, command: str) -> Any:
+    return after, e.CommandReceived, {"command": command, "text": "Mind it." if command == "say" else ""}
+
+
+def recovered(after: float) -> Any:
+    return after, e.RunRecovered, {"schema": e.SCHEMA}
+
+
+TAKEN: dict[str, tuple[list[Any], float]] = {
+    "nothing but its opening": ([], 0),
+    "plain work": ([begun(1), over(10)], 11),
+    "a question": ([begun(1), asked(2), answered(100), over(4)], 7),
+    "a question that was never answered": ([begun(1), asked(2), commanded(100, "stop"), over(50)], 3),
+    "words while it is open": ([begun(1), asked(2), commanded(30, "say"), answered(70), over(4)], 7),
+    "two questions at once": ([begun(1), asked(2), asked(5, "q2"), answered(50), answered(50, "q2"), over(4)], 7),
+    "a pause": ([begun(1), over(2), commanded(3, "pause"), commanded(100, "resume"), begun(4), over(5)], 15),
+    "a pause while a question is open": (
+        [begun(1), asked(2), commanded(10, "pause"), answered(10), commanded(10, "resume"), over(4)],
+        7,
+    ),
+    "a death": ([begun(1), over(2), recovered(10_000), begun(4), over(5)], 12),
+    "a death while the person was asked": ([begun(1), asked(2), recovered(10_000), begun(4), over(5)], 12),
+    "a death in a pause": ([begun(1), commanded(2, "pause"), recovered(10_000), begun(4), over(5)], 12),
+    "a death while two were asked, and asked again": (
+        [begun(1), asked(2), asked(0, "q2"), recovered(10_000), asked(3, "q3"), answered(100, "q3"), over(5)],
+        11,
+    ),
+    "two deaths": ([begun(1), recovered(10_000), begun(2), recovered(10_000), over(4)], 7),
+    "an answer to a question of the one that died": ([begun(1), asked(2), recovered(9), answered(3), asked(1), over(9)], 7),
+    "resumed without a pause": ([begun(1), commanded(2, "resume"), commanded(3, "pause"), over(100)], 6),
+}
+
+
+@pytest.mark.req("KX.2")
+@pytest.mark.parametrize("what", TAKEN)
+def test_what_a_run_has_taken_is_all_but_waiting_for_the_person_and_being_dead(what: str) -> None:
+    steps, seconds = TAKEN[what]
+    assert seconds_taken(made(*steps)) == seconds

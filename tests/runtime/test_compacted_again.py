@@ -1,0 +1,225 @@
+"""What a compaction cannot make shorter, what outlives it without a summary, and what its own call may do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare
+from summarising import SUMMARY, Summarising, assert_made_again, compactions, do, made_again, work
+from todo_runs import complete, start, write
+
+from agentnb import Agent, History, Store, ToolCall
+from agentnb.context.request_history import sent_requests
+from agentnb.context.tool_pairing import are_whole
+from agentnb.core.events import ContextCompacted, TextDelta
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.core.todos import has_open, headed
+from agentnb.errors import ModelError
+from agentnb.models.model import StreamItem
+from agentnb.runtime.compactor import ROUNDS_BETWEEN
+
+SMALL = History(compact_above=6, keep_recent=2)
+WINDOW = 1_000
+PROMPT = "You heed this. " * 400
+"""More tokens than the window has."""
+
+
+# What does not get shorter
+
+
+def lengths(n: int, size: int) -> str:
+    """Gives as much as it is asked for."""
+    return f"{n} " + "x" * size
+
+
+def filled(sizes: list[int], **settings: Any) -> tuple[Run, Summarising]:
+    """A run whose calls give so many characters, one a round, and whose prompt and tools alone are too long."""
+    calls = [ToolCall("lengths", {"n": number, "size": size}) for number, size in enumerate(sizes)]
+    model = Summarising([*calls, "Done."], window=WINDOW)
+    run = bare(model, [lengths], system=PROMPT, history="auto", **settings).run_sync("Make all.")
+    assert run.status == "completed"
+    assert_made_again(run, model.requests)
+    return run, model
+
+
+def compacted_in(run: Run) -> list[int]:
+    return [one.index for one in run.rounds if any(past.compacted is not None for past in one.compactions)]
+
+
+@pytest.mark.req("R2.36")
+@pytest.mark.parametrize("size", [10, 100])
+def test_a_prompt_that_alone_is_too_long_does_not_have_each_round_summed_up_again(size: int) -> None:
+    run, model = filled([size] * 4 * ROUNDS_BETWEEN)
+    found = compacted_in(run)
+    assert 1 <= len(model.asked) == len(found) <= 4
+    assert all(later - before >= ROUNDS_BETWEEN for before, later in pairwise(found))
+
+
+@pytest.mark.req("R2.36")
+def test_where_much_has_come_since_it_is_summed_up_again_at_once() -> None:
+    run, _ = filled([10, 10, 3_000, 3_000, 10, 10, 10])
+    found = compacted_in(run)
+    assert len(found) >= 2
+    assert any(later - before < ROUNDS_BETWEEN for before, later in pairwise(found))
+
+
+# The list, when there is no summary
+
+
+def listing() -> list[Any]:
+    """A script that makes a list and has done one of its three parts in the end."""
+    script: list[Any] = [write("Read", "Count", "Write"), start(1), do(1), do(2), do(3), complete(1), start(2)]
+    return [*script, do(4), do(5), do(6), do(7)]
+
+
+def lists_then(run: Run) -> list[tuple[str, str]]:
+    """The open list as it stood when each request was sent, and at the last compaction before it."""
+    folded, found, noted = Run(), [], ""
+    for event in run.events:
+        if type(event).__name__ == "ModelReplied":
+            found.append((headed(folded.todos) if has_open(folded.todos) else "", noted))
+        folded.apply(event)
+        if isinstance(event, ContextCompacted):
+            noted = headed(folded.todos) if has_open(folded.todos) else ""
+    return found
+
+
+def texts_of(request: Request) -> str:
+    return "\n".join(message.text for message in request.messages)
+
+
+NONE: dict[str, Any] = {
+    "empty": "",
+    "blank": " \n ",
+    "a call": do(1),
+    "an error": RuntimeError("gone"),
+    "an error of ours": ModelError("It is down", "Wait"),
+    "an exit": SystemExit(1),
+}
+
+
+@pytest.mark.req("R2.34", "R2.35")
+@pytest.mark.parametrize("why", NONE)
+def test_open_todos_stand_in_each_later_request_though_there_is_no_summary(why: str) -> None:
+    model = Summarising([*listing(), "I stop here."], [NONE[why]])
+    run = Agent(model, tools=[work], history=SMALL, guidance="off", max_rounds=len(listing())).run_sync("Do three things.")
+    assert compactions(run) and all(event.problem for event in compactions(run))
+    assert_made_again(run, model.requests)
+    known = 0
+    for request, (_, noted) in zip(model.requests, lists_then(run), strict=True):
+        if noted:
+            known += 1
+            assert noted in texts_of(request)
+    assert known >= 4
+    following = Summarising(["So."], [NONE[why]])
+    goes_on = Agent(following, tools=[work], history=SMALL, guidance="off", max_rounds=1)
+    more = goes_on.run_sync("And?", continue_from=run)
+    assert headed(run.todos) in texts_of(following.requests[0])
+    assert_made_again(more, following.requests)
+
+
+@pytest.mark.req("R2.27", "R2.35")
+def test_open_todos_stand_in_the_reminder_of_each_request_that_is_truncated() -> None:
+    script = [*listing(), complete(2), start(3), do(8), complete(3), do(9), do(10), "All three are done."]
+    model = Summarising(script)
+    run = Agent(model, tools=[work], history=History(max_messages=8), guidance="off").run_sync("Do three things.")
+    assert run.status == "completed" and model.asked == []
+    assert_made_again(run, model.requests)
+    with_list = without = 0
+    for (_, seen), (due, _) in zip(sent_requests(run), lists_then(run), strict=True):
+        last = seen.request.messages[-1].parts[-1]
+        if seen.truncated and due:
+            with_list += 1
+            assert due in seen.passing and last.text == seen.passing  # type: ignore[union-attr]
+        else:
+            without += 1
+            assert "Todos (" not in seen.passing
+    assert with_list >= 8 and without >= 6
+    assert not any("<system-reminder>" in message.text for message in run.messages)
+
+
+@pytest.mark.req("K2.6")
+def test_what_is_said_in_passing_follows_the_list_of_a_truncated_request() -> None:
+    model = Summarising([*listing(), "I stop here."])
+    run = Agent(model, tools=[work], history=History(max_messages=8), max_rounds=len(listing())).run_sync("Do three things.")
+    assert_made_again(run, model.requests)
+    seen = [one for _, one in sent_requests(run)][-1]
+    assert seen.truncated and run.rounds[-1].note
+    assert seen.passing.index("Todos (") < seen.passing.index(run.rounds[-1].note)
+    assert len(seen.request.messages) <= 9
+
+
+# The call for the summary
+
+
+def exits() -> BaseException:
+    return SystemExit(3)
+
+
+def cancels() -> BaseException:
+    return asyncio.CancelledError("of the library's own")
+
+
+def stops() -> BaseException:
+    return TimeoutError()
+
+
+@pytest.mark.req("R2.34", "R2.35", "KX.11")
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("raised", [exits, cancels, stops])
+@pytest.mark.parametrize("way", ["run_sync", "start"])
+def test_whatever_a_model_raises_when_it_is_asked_for_a_summary_the_run_goes_on_without_one(
+    raised: Callable[[], BaseException], begun: bool, way: str, tmp_path: Any
+) -> None:
+    class Breaking(Summarising):
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            if request.system == SUMMARY:
+                self.asked.append(request)
+                if begun:
+                    yield TextDelta("It was ")
+                raise raised()
+            async for item in super().stream(request):
+                yield item
+
+    store, model = Store(tmp_path / "runs"), Breaking([do(1), do(2), do(3), "Done."])
+    agent = bare(model, [work], history=SMALL)
+    run = agent.run_sync("go", store=store) if way == "run_sync" else agent.start("go", store=store).result(20)
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert (run.status, run.stop_reason, run.text, len(model.asked)) == ("completed", "natural", "Done.", 1)
+    (event,) = compactions(run)
+    assert event.compacted.text == "" and event.problem.startswith(type(raised()).__name__)
+    assert len(run.warnings) == 1
+    assert store.load(run.id) == run
+    assert made_again(run) == made_again(store.load(run.id))
+    assert_made_again(run, model.requests)
+
+
+def fails(n: int = 0) -> str:
+    """Always fails."""
+    raise ValueError(f"no {n}")
+
+
+@pytest.mark.req("R0.77", "R2.35", "R0.27")
+@pytest.mark.parametrize("failed", [1, 2, 4, 6])
+@pytest.mark.parametrize("kept", [1, 3, 6, 9, 12])
+def test_rounds_that_come_back_before_a_summary_are_summed_up_with_it_and_nothing_is_sent_twice(failed: int, kept: int) -> None:
+    calls = [ToolCall("fails", {"n": number}) for number in range(failed)]
+    before = History(compact_above=4, keep_recent=1, failed_rounds_above=1)
+    first = bare(Summarising([*calls, do(1), do(2), do(3), "Done."]), [work, fails], history=before).run_sync("go")
+    assert first.compacted is not None
+    model = Summarising([*[do(number) for number in range(4, 10)], "Done."])
+    then = History(compact_above=kept + 3, keep_recent=kept)
+    run = bare(model, [work, fails], history=then).run_sync("And now?", continue_from=first)
+    assert run.status == "completed" and run.compacted is not None and run.compacted.count > 0
+    for request in model.requests:
+        ids = [call.id for message in request.messages for call in message.calls]
+        assert len(ids) == len(set(ids)) and are_whole(request.messages)
+        sides = [message.role == "assistant" for message in request.messages]
+        assert not sides[0] and all(one != other for one, other in pairwise(sides))
+    assert_made_again(run, model.requests)

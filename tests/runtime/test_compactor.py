@@ -1,0 +1,613 @@
+"""Runs whose conversation is compacted: what is sent, what is kept, what it costs, and what happens when it goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from made_histories import orphans
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare
+from summarising import (
+    SUMMARY,
+    Summarising,
+    as_bytes,
+    assert_made_again,
+    compactions,
+    do,
+    last_compaction,
+    made_again,
+    priced,
+    work,
+)
+from todo_runs import complete, start, write
+
+from agentnb import Agent, History, Store, ToolCall, load_trace
+from agentnb.context.tool_pairing import are_whole
+from agentnb.core.events import CompactionStarted, ContextCompacted, LimitReached, RetryScheduled, TextDelta, Warned
+from agentnb.core.messages import Message, Text, ToolResult
+from agentnb.core.request import Request
+from agentnb.core.rounds import CONTEXT_TOKENS
+from agentnb.core.run import Run
+from agentnb.core.usage import Usage
+from agentnb.errors import ContextOverflow, ModelError
+from agentnb.models.capabilities import Capabilities
+from agentnb.models.model import Model, Retry, StreamItem
+from agentnb.models.scripted import ScriptedModel
+
+PATIENCE = 20
+SMALL = History(compact_above=6, keep_recent=2)
+
+
+def running(
+    count: int, *, summaries: Any = ("What was done.",), history: Any = SMALL, **settings: Any
+) -> tuple[Run, Summarising]:
+    """A run of so many calls, one a round, and an answer."""
+    model = Summarising([*[do(number) for number in range(count)], "Done."], summaries)
+    run = bare(model, [work], history=history, **settings).run_sync("Make all.")
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    for request in model.requests:
+        assert_valid(request)
+    assert_made_again(run, model.requests)
+    return run, model
+
+
+def assert_valid(request: Request) -> None:
+    messages = list(request.messages)
+    assert messages[0].role == "user" and messages[-1].role != "assistant"
+    assert all((one.role == "assistant") != (other.role == "assistant") for one, other in pairwise(messages))
+    assert are_whole(messages) and orphans(messages) == set()
+
+
+# By the number of messages
+
+
+@pytest.mark.req("R2.32", "R2.34", "R2.35")
+def test_the_first_message_then_the_summary_then_the_last_ones() -> None:
+    run, model = running(3, history=History(compact_above=6, keep_recent=2))
+    assert [len(request.messages) for request in model.requests] == [1, 3, 5, 3]
+    first, *recent = model.requests[-1].messages
+    assert first.text == "Make all.\n\n[Conversation Summary - 4 messages compacted]\n\nWhat was done."
+    assert recent == list(run.messages)[5:7]
+    (event,) = compactions(run)
+    assert (event.why, event.compacted.first, event.compacted.kept, event.compacted.count) == ("messages", 1, 5, 4)
+
+
+@pytest.mark.req("R2.32")
+def test_by_the_documented_numbers_it_comes_with_the_31st_message_and_ten_are_left() -> None:
+    run, model = running(16, history="documented")
+    assert [len(request.messages) for request in model.requests[-3:]] == [29, 11, 13]
+    assert [type(event).__name__ for event in run.rounds[15].compactions] == ["Compaction"]
+    assert len(model.asked) == 1
+
+
+@pytest.mark.req("R2.34", "R2.35")
+def test_the_summary_is_the_assistants_where_a_message_of_the_person_follows_and_else_joins_the_first() -> None:
+    history = [Message("user" if number % 2 == 0 else "assistant", (Text(f"word {number}"),)) for number in range(8)]
+    before = bare(ScriptedModel(["word 1"]), []).run_sync("word 0")
+    for number in (2, 4, 6):
+        before = bare(ScriptedModel([f"word {number + 1}"]), []).run_sync(f"word {number}", continue_from=before)
+    assert list(before.messages) == history
+    model = Summarising(["Done."])
+    bare(model, [], history=History(compact_above=6, keep_recent=3)).run_sync("word 8", continue_from=before)
+    told = [(message.role, message.text) for message in model.requests[0].messages]
+    assert told == [
+        ("user", "word 0"),
+        ("assistant", "[Conversation Summary - 5 messages compacted]\n\nWhat was done."),
+        ("user", "word 6"),
+        ("assistant", "word 7"),
+        ("user", "word 8"),
+    ]
+
+
+@pytest.mark.req("R2.34")
+def test_the_summariser_is_shown_the_middle_with_results_cut_and_neither_tools_nor_what_is_said_in_passing() -> None:
+    def long(n: int = 0) -> str:
+        """Gives much."""
+        return f"result {n} " + "x" * 3_000
+
+    model = Summarising([*[ToolCall("long", {"n": number}) for number in range(4)], "Done."])
+    Agent(model, tools=[long], history=SMALL).run_sync("Make all.")
+    (asked,) = model.asked
+    assert (asked.tools, asked.system, asked.settings.get("tool_choice")) == ((), SUMMARY, None)
+    (message,) = asked.messages
+    record = message.text
+    assert "result 0" in record and "result 1" in record and "result 2" not in record
+    assert "x" * 490 in record and "x" * 501 not in record
+    assert "system-reminder" not in record
+
+
+@pytest.mark.req("R2.34")
+@pytest.mark.parametrize(
+    ("summary", "problem"),
+    [
+        ("", "the model gave no summary"),
+        (" \n ", "the model gave no summary"),
+        (do(1), "the model gave no summary"),
+        (RuntimeError("gone"), "RuntimeError: gone"),
+        (ModelError("It is down", "Wait"), "ModelError: It is down. Wait"),
+    ],
+)
+def test_without_a_summary_the_first_and_the_last_are_sent_and_the_person_is_told(summary: Any, problem: str) -> None:
+    run, model = running(3, summaries=[summary], history=History(compact_above=6, keep_recent=4))
+    assert [len(request.messages) for request in model.requests] == [1, 3, 5, 5]
+    assert list(model.requests[-1].messages) == [run.messages[0], *list(run.messages)[3:7]]
+    (event,) = compactions(run)
+    assert event.compacted.text == "" and event.problem.startswith(problem)
+    (warning,) = run.warnings
+    assert "2 messages" in warning and problem in warning
+    assert run.status == "completed"
+
+
+@pytest.mark.req("R2.34")
+def test_a_failure_leaves_keep_recent_and_one_messages() -> None:
+    _, model = running(16, summaries=[RuntimeError("gone")], history="documented")
+    assert [len(request.messages) for request in model.requests[-2:]] == [11, 13]
+
+
+def test_a_model_that_is_no_language_model_is_not_asked_and_its_summary_says_what_is_known() -> None:
+    model = ScriptedModel([*[do(number) for number in range(3)], "Done."])
+    run = bare(model, [work], history=SMALL).run_sync("Make all.")
+    assert len(model.requests) == 4
+    text = last_compaction(run).text
+    assert "## Original task\n- Make all." in text and "work gave: made 1" in text
+    assert_made_again(run, model.requests)
+
+
+# The record stays
+
+
+@pytest.mark.req("R2.35")
+def test_what_was_compacted_stays_in_the_run_in_its_log_and_in_the_tables(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    model = Summarising([*[do(number) for number in range(12)], "Done."])
+    run = bare(model, [work], history=SMALL).run_sync("Make all.", store=store)
+    assert len(model.asked) > 2
+    assert [result.text for one in run.rounds for result in one.results] == [f"made {number}" for number in range(12)]
+    assert len(run.messages) == 26
+    loaded = store.load(run.id)
+    assert loaded == run and loaded.compacted == run.compacted == last_compaction(run)
+    assert_made_again(loaded, model.requests)
+    assert len(loaded.rounds) == 13
+
+
+@pytest.mark.req("R2.35")
+def test_a_run_that_goes_on_from_a_compacted_one_stays_compacted(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    first, before = running(5)
+    model = Summarising([do(7), "Done."])
+    second = bare(model, [work], history="full").run_sync("And more.", continue_from=first, store=store)
+    assert second.compacted == first.compacted and model.asked == []
+    sent, then = list(model.requests[0].messages), list(before.requests[-1].messages)
+    assert sent[: len(then)] == then
+    assert_made_again(second, model.requests)
+    assert_made_again(store.load(second.id), model.requests)
+    third = Summarising([do(8), do(9), do(10), "Done."])
+    run = bare(third, [work], history=SMALL).run_sync("Still more.", continue_from=store.load(second.id), store=store)
+    assert_made_again(store.load(run.id), third.requests)
+    assert compactions(run) and last_compaction(run).first == 1
+    assert run.compacted is not None and run.compacted.count > first.compacted.count  # type: ignore[union-attr]
+
+
+@pytest.mark.req("R2.35")
+def test_each_next_summary_is_made_of_the_one_before_and_stands_for_all_messages_since_the_first() -> None:
+    run, model = running(12, summaries=["Summary one.", "Summary two.", "Summary three.", "Summary four."])
+    found = compactions(run)
+    assert len(found) >= 3
+    assert "Conversation Summary" not in model.asked[0].messages[0].text
+    for asked, before in zip(model.asked[1:], found, strict=False):
+        assert asked.messages[0].text.count(before.compacted.text) == 1
+    for one, other in pairwise(found):
+        assert other.compacted.first == one.compacted.first == 1
+        assert other.compacted.kept > one.compacted.kept and other.compacted.count == other.compacted.kept - 1
+    for request in model.requests:
+        assert sum(message.text.count("[Conversation Summary") for message in request.messages) <= 1
+    assert "Make all." in model.requests[-1].messages[0].text
+
+
+@pytest.mark.req("R2.35")
+def test_nothing_of_a_long_summary_is_lost_in_the_next() -> None:
+    facts = "\n".join(f"- fact {number}" for number in range(1_000))
+    _, model = running(8, summaries=[facts, "Short."])
+    assert facts in model.asked[1].messages[0].text
+
+
+@pytest.mark.req("R2.35")
+def test_open_todos_stand_in_every_summary_as_they_are_then() -> None:
+    script: list[Any] = [write("Read", "Count", "Write"), start(1), do(1), do(2), complete(1), start(2), do(3), do(4)]
+    script += [complete(2), start(3), do(5), do(6), do(7), do(8), complete(3), do(9), do(10), do(11), "All three are done now."]
+    model = Summarising(script)
+    run = Agent(model, tools=[work], history=SMALL).run_sync("Do three things.")
+    states: list[list[str]] = []
+    run_so_far = Run()
+    for event in run.events:
+        run_so_far.apply(event)
+        if isinstance(event, ContextCompacted):
+            still_open = any(todo.status != "completed" for todo in run_so_far.todos)
+            for todo in run_so_far.todos:
+                line = f"[{todo.status}] {todo.title}"
+                assert (line in event.compacted.text) is still_open
+            states.append([todo.status for todo in run_so_far.todos])
+    assert len(states) >= 3 and len({tuple(state) for state in states}) >= 3
+    assert_made_again(run, model.requests)
+
+
+@pytest.mark.req("R2.35", "KX.7")
+def test_the_instructions_of_the_repository_are_in_every_system_prompt(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "AGENTS.md").write_text("Be kind to tables.")
+    run, model = running(8, work_dir=tmp_path)
+    assert compactions(run)
+    assert {request.system for request in model.requests} == {run.system}
+    assert "## Repository Instructions\n\nBe kind to tables." in run.system
+
+
+@pytest.mark.req("R2.35", "KX.8")
+def test_the_guard_against_repeats_counts_across_a_compaction() -> None:
+    model = Summarising([do(1), do(2), do(3), do(9), do(9), do(9), "Done."])
+    run = bare(model, [work], history=History(compact_above=8, keep_recent=1)).run_sync("Make all.")
+    compacted_in = [one.index for one in run.rounds if one.compactions]
+    assert compacted_in == [4]
+    codes = [result.error_code for one in run.rounds for result in one.results]
+    assert codes[-1] == "duplicate_call_blocked" and codes[:-1] == [None] * 5
+
+
+@pytest.mark.req("R2.35")
+def test_interventions_are_counted_across_a_compaction() -> None:
+    def attempts(history: Any) -> list[str]:
+        script = [
+            write("Read"),
+            start(1),
+            do(1),
+            do(2),
+            *[f"I am done, {word}." for word in ("so", "well", "yes", "now", "oh")],
+        ]
+        model = Summarising([*script, *["So it is."] * 9])
+        run = Agent(model, tools=[work], history=history, max_rounds=14).run_sync("go")
+        assert bool(compactions(run)) is (history != "full")
+        told = [guidance.level for one in run.rounds for guidance in one.guidance if guidance.cell == "intervention"]
+        return [*map(str, told), str(run.stop_reason), str(len(run.rounds))]
+
+    assert attempts(History(compact_above=6, keep_recent=2)) == attempts("full")
+
+
+# Money and tokens
+
+
+@pytest.mark.req("R2.35", "KX.9")
+def test_what_the_summary_cost_is_the_runs_cost_too() -> None:
+    used = priced("What was done.", cost=0.25, tokens=(100, 20))
+    run, _ = running(3, summaries=[used])
+    (event,) = compactions(run)
+    assert event.usage == used.usage and event.seconds > 0
+    assert (run.cost, run.spent) == (0.25, 0.25)
+    assert (run.usage.input, run.usage.output) == (100, 20)
+    assert run.rounds[3].compactions[0].usage == used.usage and run.rounds[3].usage == Usage(cost=0.0)
+
+
+@pytest.mark.req("KX.9")
+def test_a_summary_without_words_was_paid_for_all_the_same_and_one_of_unknown_price_makes_the_cost_unknown() -> None:
+    run, _ = running(3, summaries=[priced("", cost=0.25)])
+    assert run.cost == 0.25
+    run, _ = running(3, summaries=[priced("Well.", cost=None)])
+    assert (run.cost, run.spent) == (None, 0.0)
+
+
+@pytest.mark.req("KX.9")
+def test_of_a_summary_that_broke_off_nobody_knows_the_cost_but_a_refusal_cost_nothing() -> None:
+    class BreaksOff(Summarising):
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            if request.system == SUMMARY:
+                yield TextDelta("It was ")
+                raise ModelError("gone")
+            async for item in super().stream(request):
+                yield item
+
+    model = BreaksOff([do(1), do(2), do(3), "Done."])
+    run = bare(model, [work], history=SMALL).run_sync("go")
+    assert run.cost is None and run.status == "completed"
+    run, _ = running(3, summaries=[ModelError("no")])
+    assert run.cost == 0.0
+
+
+@pytest.mark.req("KX.9", "KX.2")
+def test_of_a_summary_that_broke_off_what_the_model_reckons_counts() -> None:
+    class Reckons(Summarising):
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            if request.system == SUMMARY:
+                yield TextDelta("It was ")
+                yield TextDelta("good")
+                raise ModelError("gone")
+            async for item in super().stream(request):
+                yield item
+
+        def used_until_cut(self, request: Request, heard: Message) -> Usage:
+            assert request.system == SUMMARY
+            return Usage(10, len(heard.text), cost=0.25, estimated=True)
+
+    run = bare(Reckons([do(1), do(2), do(3), "Done."]), [work], history=SMALL).run_sync("go")
+    (done,) = {event.usage for event in run.events if isinstance(event, ContextCompacted)}
+    assert (done.output, done.cost, run.cost, run.usage.estimated) == (11, 0.25, 0.25, True)
+
+
+@pytest.mark.req("R2.33")
+def test_a_summary_that_was_cut_off_by_its_limit_of_tokens_says_so() -> None:
+    cut = msgspec.structs.replace(priced("First part. Second pa", cost=0.0), stop_reason="max_tokens")
+    run, _ = running(3, summaries=[cut])
+    assert run.compacted is not None and "Second pa\n\n[The summary was cut off here.]" in run.compacted.text
+
+
+@pytest.mark.req("R2.35", "KX.2")
+def test_a_budget_counts_what_summaries_cost() -> None:
+    run, model = running(9, summaries=[priced("What was done.", cost=0.6)], budget=1.0)
+    assert (run.stop_reason, run.spent, len(model.asked)) == ("budget", 1.2, 2)
+    run, model = running(9, summaries=[priced("What was done.", cost=0.0, tokens=(600, 0))], max_tokens=1_000)
+    assert (run.stop_reason, len(model.asked)) == ("max_tokens", 2)
+
+
+# By the share of the window
+
+
+def talking(window: int | None, used: list[int], *, history: Any = "auto") -> tuple[Run, Summarising]:
+    """A run whose provider reports so many tokens of input for each round."""
+    replies = [priced(do(number), tokens=(tokens, 10)) for number, tokens in enumerate(used)]
+    model = Summarising([*replies, "Done."], window=window)
+    run = bare(model, [work], history=history).run_sync("Make all.")
+    assert_made_again(run, model.requests)
+    return run, model
+
+
+@pytest.mark.req("R2.36")
+def test_it_is_compacted_before_the_request_that_would_fill_more_than_its_share_by_what_the_provider_counted() -> None:
+    run, model = talking(10_000, [1_000, 4_000, 7_900, 8_100])
+    assert [bool(one.compactions) for one in run.rounds] == [False, False, False, False, True]
+    (event,) = compactions(run)
+    assert event.why == "share"
+    run, model = talking(10_000, [1_000, 4_000, 7_000, 7_900])
+    assert compactions(run) == [] and model.asked == []
+
+
+@pytest.mark.req("R2.36")
+def test_a_reply_that_several_calls_have_made_counts_as_long_as_it_is_and_not_as_what_it_used() -> None:
+    first = [priced(do(number), tokens=(100, 10)) for number in range(3)]
+    for context, compacted in ((3_000, False), (9_000, True), ("many", True)):
+        paused = msgspec.structs.replace(priced(do(3), tokens=(9_000, 500)), metadata={CONTEXT_TOKENS: context})
+        model = Summarising([*first, paused, "Done."], window=10_000)
+        run = bare(model, [work]).run_sync("Make all.")
+        assert bool(run.last_round.compactions) == compacted
+        assert_made_again(run, model.requests)
+
+
+@pytest.mark.req("R2.36")
+def test_what_came_since_the_last_count_is_counted_too() -> None:
+    def large(n: int = 0) -> str:
+        """Gives much."""
+        return "x" * 7_000
+
+    replies = [priced(do(1), tokens=(100, 10)), priced(ToolCall("large"), tokens=(6_500, 10)), "Done."]
+    model = Summarising(replies, window=10_000)
+    run = bare(model, [work, large]).run_sync("Make all.")
+    assert [bool(one.compactions) for one in run.rounds] == [False, False, True]
+
+
+@pytest.mark.req("R2.36")
+def test_where_nobody_counted_it_is_by_estimate() -> None:
+    def large(n: int = 0) -> str:
+        """Gives much."""
+        return f"{n} " + "x" * 3_500
+
+    model = Summarising([*[ToolCall("large", {"n": number}) for number in range(6)], "Done."], window=5_000)
+    run = bare(model, [large]).run_sync("Make all.")
+    assert [bool(one.compactions) for one in run.rounds].index(True) == 4
+    assert all(len(as_bytes(request)) / 3.5 < 5_000 for request in model.requests)
+    assert_made_again(run, model.requests)
+
+
+@pytest.mark.req("R2.36")
+def test_the_persons_word_about_the_window_counts_before_the_models() -> None:
+    run, _ = talking(10**6, [3_000, 3_000], history=History(share=0.5, window=5_000))
+    assert [event.why for event in compactions(run)] == ["share"]
+
+
+@pytest.mark.req("R2.36")
+def test_nobody_knows_the_window_so_nothing_is_done_until_the_provider_refuses() -> None:
+    run, model = talking(None, [10**6] * 9)
+    assert compactions(run) == [] and model.asked == []
+    model = Summarising([do(1), do(2), do(3), ContextOverflow("Too long"), do(4), "Done."])
+    run = bare(model, [work]).run_sync("Make all.")
+    assert (run.status, [event.why for event in compactions(run)]) == ("completed", ["overflow"])
+    assert len(model.requests) == 6 and len(run.rounds) == 5
+    assert len(model.requests[4].messages) < len(model.requests[3].messages)
+    assert [as_bytes(model.requests[at]) for at in (0, 1, 2, 4, 5)] == made_again(run)
+
+
+@pytest.mark.req("R2.36")
+def test_a_second_refusal_in_the_same_round_is_the_end_and_says_what_is_wrong() -> None:
+    model = Summarising(
+        [do(1), do(2), do(3), ContextOverflow("Too long", "Begin anew"), ContextOverflow("Too long", "Begin anew")]
+    )
+    run = bare(model, [work]).run_sync("Make all.")
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert (run.status, run.stop_reason, len(compactions(run))) == ("failed", "error", 1)
+    assert run.error is not None and (run.error.type, str(run.error)) == ("ContextOverflow", "Too long. Begin anew")
+    following = Summarising(["On it goes."])
+    again = bare(following, [work]).run_sync("Go on.", continue_from=run)
+    assert again.status == "completed" and again.compacted == run.compacted
+
+
+@pytest.mark.req("R2.36")
+def test_each_round_may_be_refused_once() -> None:
+    script = [do(1), do(2), do(3), ContextOverflow("1"), do(4), do(5), do(6), ContextOverflow("2"), do(7), "Done."]
+    run = bare(Summarising(script), [work]).run_sync("Make all.")
+    assert (run.status, [event.why for event in compactions(run)]) == ("completed", ["overflow"] * 2)
+
+
+@pytest.mark.req("R2.36")
+@pytest.mark.parametrize("history", ["full", History(max_messages=40)])
+def test_a_history_that_is_never_compacted_is_not_compacted_by_a_refusal(history: Any) -> None:
+    model = Summarising([do(1), do(2), do(3), ContextOverflow("Too long")])
+    run = bare(model, [work], history=history).run_sync("Make all.")
+    assert (run.status, model.asked, compactions(run)) == ("failed", [], [])
+
+
+def test_a_first_request_that_is_too_long_cannot_be_made_shorter() -> None:
+    with pytest.raises(ContextOverflow) as caught:
+        bare(Summarising([ContextOverflow("Too long")]), [work]).run_sync("Make all.")
+    assert caught.value.run is not None and compactions(caught.value.run) == []
+
+
+# Together with truncation
+
+
+def shapes_of(requests: list[Request]) -> list[list[tuple[str, str, int]]]:
+    return [[(one.role, one.text, len(one.parts)) for one in request.messages] for request in requests]
+
+
+@pytest.mark.req("K2.4")
+def test_truncation_alone_compaction_alone_and_both() -> None:
+    _, alone = running(8, history=History(max_messages=7))
+    assert [len(request.messages) for request in alone.requests] == [1, 3, 5, 7, 7, 7, 7, 7, 7]
+    assert alone.asked == []
+    _, alone = running(8, history=History(compact_above=6, keep_recent=3))
+    assert [len(request.messages) for request in alone.requests] == [1, 3, 5, 5, 5, 5, 5, 5, 5]
+    _, both = running(8, history=History(compact_above=6, keep_recent=3, max_messages=8))
+    assert shapes_of(both.requests) == shapes_of(alone.requests)
+
+
+@pytest.mark.req("K2.4")
+def test_truncation_is_the_fallback_where_a_compaction_leaves_too_many() -> None:
+    run, model = running(8, history=History(compact_above=8, keep_recent=6, max_messages=5))
+    assert [len(request.messages) for request in model.requests] == [1, 3, 5, 5, 5, 5, 5, 5, 5]
+    for request in model.requests[4:]:
+        assert request.messages[0].text.startswith("Make all.")
+        assert list(request.messages)[1:] == list(run.messages)[2 * model.requests.index(request) - 3 :][:4]
+
+
+@pytest.mark.req("K2.4", "R2.35")
+def test_a_summary_is_not_left_out_by_truncation() -> None:
+    before = bare(ScriptedModel(["word 1"]), []).run_sync("word 0")
+    for number in range(2, 12, 2):
+        before = bare(ScriptedModel([f"word {number + 1}"]), []).run_sync(f"word {number}", continue_from=before)
+    model = Summarising(["Done."])
+    history = History(compact_above=6, keep_recent=5, max_messages=4)
+    run = bare(model, [], history=history).run_sync("word 12", continue_from=before)
+    assert_valid(model.requests[0])
+    texts = [message.text for message in model.requests[0].messages]
+    assert len(texts) <= 5 and texts[0].startswith("word 0") and texts[-1] == "word 12"
+    assert sum("What was done." in text for text in texts) == 1
+    assert_made_again(run, model.requests)
+
+
+@pytest.mark.req("K2.6")
+def test_what_is_said_in_passing_is_never_counted() -> None:
+    def shapes(**settings: Any) -> list[int]:
+        model = Summarising([*[do(number) for number in range(8)], "Done."])
+        Agent(model, tools=[work], history=History(compact_above=6, keep_recent=3, max_messages=5), **settings).run_sync("go")
+        return [len(request.messages) for request in model.requests]
+
+    assert shapes() == shapes(guidance="off", todos=False)
+    model = Summarising([do(1), do(2), do(3), "Done."])
+    Agent(model, tools=[work], history=SMALL).run_sync("go")
+    for request in model.requests:
+        passing = [message for message in request.messages if "<system-reminder>" in message.text]
+        assert passing == [request.messages[-1]]
+
+
+# Ways out of the middle of it
+
+
+class Waiting(Summarising):
+    """Its summary never comes to an end."""
+
+    def __init__(self, replies: Any) -> None:
+        super().__init__(replies)
+        self.entered = threading.Event()
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        if request.system == SUMMARY:
+            self.entered.set()
+            await asyncio.Event().wait()
+        async for item in super().stream(request):
+            yield item
+
+
+def assert_left_in_the_middle(run: Run) -> None:
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert compactions(run) == [] and run.compacted is None
+    assert sum(isinstance(event, CompactionStarted) for event in run.events) == 1
+    model = Summarising(["On it goes."])
+    following = bare(model, [work], history=SMALL).run_sync("Go on.", continue_from=run)
+    assert following.status == "completed" and len(model.asked) == 1
+    assert_valid(model.requests[0])
+    assert_made_again(following, model.requests)
+
+
+def test_a_stop_in_the_middle_of_a_summary_ends_the_run_and_the_next_goes_on(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    model = Waiting([do(1), do(2), do(3), "Done."])
+    live = bare(model, [work], history=SMALL).start("go", store=store)
+    assert model.entered.wait(PATIENCE)
+    live.stop()
+    run = live.result(PATIENCE)
+    assert run.status == "cancelled"
+    assert load_trace(store.path(run.id)) == run
+    assert_left_in_the_middle(run)
+
+
+@pytest.mark.req("KX.2")
+def test_the_end_of_the_time_in_the_middle_of_a_summary_ends_the_run_and_the_next_goes_on() -> None:
+    run = bare(Waiting([do(1), do(2), do(3), "Done."]), [work], history=SMALL, max_seconds=0.2).run_sync("go")
+    assert (run.status, run.stop_reason) == ("limited", "max_seconds")
+    assert [event.limit for event in run.events if isinstance(event, LimitReached)] == ["max_seconds"]
+    assert_left_in_the_middle(run)
+
+
+@pytest.mark.req("KX.9")
+def test_attempts_at_a_summary_that_failed_are_told_and_logged() -> None:
+    class Retrying(Summarising):
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            if request.system == SUMMARY:
+                yield Retry(1, 0.5, "too many requests", 429)
+            async for item in super().stream(request):
+                yield item
+
+    run = bare(Retrying([do(1), do(2), do(3), "Done."]), [work], history=SMALL).run_sync("go")
+    (retry,) = [event for event in run.events if isinstance(event, RetryScheduled)]
+    assert (retry.attempt, retry.status, retry.reason) == (1, 429, "too many requests")
+    order = [type(event) for event in run.events if isinstance(event, CompactionStarted | RetryScheduled | ContextCompacted)]
+    assert order == [CompactionStarted, RetryScheduled, ContextCompacted]
+
+
+def test_nothing_is_said_of_a_compaction_to_whom_it_does_not_concern() -> None:
+    """Words of a summary are no words of the run."""
+    told: list[Any] = []
+    model = Summarising([do(1), do(2), do(3), "Done."], ["Secret summary words."])
+    run = bare(model, [work], history=SMALL).run_sync("go", watch=told.append)
+    assert "Secret" not in "".join(one.text for one in told if isinstance(one, TextDelta))
+    assert run.text == "Done." and not any(isinstance(event, Warned) for event in run.events)
+    assert not any("Secret" in part.text for one in run.messages for part in one.parts if isinstance(part, Text | ToolResult))
+
+
+def test_a_model_without_traits_is_taken_for_a_language_model() -> None:
+    class Bare:
+        name = "mine:bare"
+
+        def __init__(self) -> None:
+            self.model = Summarising([do(1), do(2), do(3), "Done."])
+
+        def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            return self.model.stream(request)
+
+    mine = Bare()
+    assert isinstance(mine, Model) and not hasattr(mine, "traits")
+    bare(mine, [work], history=SMALL).run_sync("go")
+    assert len(mine.model.asked) == 1
+    assert Capabilities() == Capabilities(language_model=True, context_window=None, has_price=False)

@@ -1,0 +1,584 @@
+"""Tools that ask the person in the middle of a call, and a run that waits for the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes, kinds, opening, results
+
+from agentnb.agent.agent import Agent
+from agentnb.core.events import AnyEvent, Delta, QuestionAnswered, QuestionAsked, ToolFinished
+from agentnb.core.log import EventLog
+from agentnb.core.messages import ToolCall
+from agentnb.core.questions import Answer
+from agentnb.core.run import Run
+from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.threads import Foreground
+from agentnb.tools.function import FunctionTool, tool
+from agentnb.tools.tool import ToolContext
+from agentnb.traces.store import Store
+
+LONG = 30
+COLOURS = {"enum": ["red", "blue"]}
+POSIX = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="an interrupt can only be sent to a POSIX process")
+
+
+async def ask(context: ToolContext) -> str:
+    return f"They said {await context.ask('Which colour?', COLOURS)}"
+
+
+def ask_plainly(context: ToolContext) -> str:
+    return f"They said {context.ask_sync('Which colour?', COLOURS)}"
+
+
+@tool(parallel_safe=True)
+def ask_beside(context: ToolContext) -> str:
+    return f"They said {context.ask_sync('Which colour?', COLOURS)}"
+
+
+every_way = pytest.mark.parametrize("asks", [ask, ask_plainly, ask_beside], ids=["async", "plain", "beside"])
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another thread does."""
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.001)
+
+
+def begin(*tools: Any, replies: Any = (), waiting: int = 1, **how: Any) -> LiveRun:
+    """A run that has just asked: by default one call of each tool, then "Done."."""
+    script = replies or [[ToolCall(one.__name__) for one in tools], "Done."]
+    live = Agent(ScriptedModel(script), tools=tools, guidance="off", todos=False).start("go", **how)
+    until(lambda: len(live.run.waiting) >= waiting or live.done)
+    return live
+
+
+def answers(run: Run) -> list[tuple[Any, bool, bool]]:
+    return [(one.answer, one.declined, one.withdrawn) for one in run.events if isinstance(one, QuestionAnswered)]
+
+
+def assert_every_question_has_one_answer(run: Run) -> None:
+    asked = [one.question.id for one in run.events if isinstance(one, QuestionAsked)]
+    assert len(set(asked)) == len(asked)
+    assert sorted(one.question_id for one in run.events if isinstance(one, QuestionAnswered)) == sorted(asked)
+    assert run.waiting == ()
+
+
+# Asking and answering
+
+
+@pytest.mark.req("KX.5", "R3.13")
+@every_way
+def test_the_run_waits_for_the_answer_and_the_tool_gets_it(asks: Any) -> None:
+    live = begin(asks)
+    (question,) = live.run.waiting
+    assert (question.kind, question.message, question.schema) == ("elicitation", "Which colour?", COLOURS)
+    assert question.call_id == live.run.last_round.calls[0].id
+    assert live.run.status == "waiting_on_user"
+    live.answer("blue")
+    run = live.result(LONG)
+    assert (run.status, [one.text for one in results(run)]) == ("completed", ["They said blue"])
+    assert answers(run) == [("blue", False, False)]
+    assert_every_question_has_one_answer(run)
+
+
+@pytest.mark.req("R3.13")
+def test_watchers_see_the_run_wait_and_go_on() -> None:
+    seen: list[str] = []
+    run = Run()
+
+    def watch(item: AnyEvent | Delta) -> None:
+        if hasattr(item, "seq"):
+            run.apply(item)  # type: ignore[arg-type]  # all but deltas have a number
+            seen.append(run.status)
+
+    live = begin(ask, watch=watch)
+    live.answer("red")
+    live.result(LONG)
+    changes = [status for place, status in enumerate(seen) if not place or seen[place - 1] != status]
+    assert changes == ["running", "waiting_on_user", "running", "completed"]
+
+
+@pytest.mark.parametrize(("text", "value"), [("BLUE", "blue"), (" red ", "red")])
+def test_an_answer_can_be_typed(text: str, value: str) -> None:
+    live = begin(ask)
+    live.answer_in_words(text)
+    assert results(live.result(LONG))[0].text == f"They said {value}"
+
+
+@every_way
+def test_what_the_person_declines_is_told_to_the_model(asks: Any) -> None:
+    live = begin(asks)
+    live.decline()
+    run = live.result(LONG)
+    assert (run.status, codes(run)) == ("completed", ["declined"])
+    assert "gave no answer" in results(run)[0].text and "Go on without it" in results(run)[0].text
+    assert answers(run) == [(None, True, False)]
+
+
+def test_a_tool_can_catch_that_the_person_declined() -> None:
+    async def careful(context: ToolContext) -> str:
+        try:
+            return await context.ask("Well?")  # type: ignore[no-any-return]
+        except Declined:
+            return "without"
+
+    live = begin(careful)
+    live.decline()
+    assert results(live.result(LONG))[0].text == "without"
+
+
+def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open() -> None:
+    live = begin(ask)
+    with pytest.raises(SettingsError, match="Answer with one of: red, blue"):
+        live.answer("green")
+    with pytest.raises(SettingsError, match="Answer with one of: red, blue"):
+        live.answer_in_words("green")
+    assert [one.id for one in live.run.waiting] == ["q1"]
+    live.answer("red")
+    assert results(live.result(LONG))[0].text == "They said red"
+
+
+def test_a_second_answer_to_the_same_question_is_refused() -> None:
+    live = begin(ask)
+    live.answer("red")
+    with pytest.raises(SettingsError, match="waits for an answer to no question"):
+        live.answer("blue")
+    assert results(live.result(LONG))[0].text == "They said red"
+
+
+def test_where_nothing_is_asked_there_is_nothing_to_answer() -> None:
+    live = Agent(ScriptedModel(["Hello."])).start("go")
+    live.result(LONG)
+    for answer in (lambda: live.answer("x"), lambda: live.answer_in_words("x"), live.decline):
+        with pytest.raises(SettingsError, match="waits for an answer to no question"):
+            answer()
+
+
+async def ask_both(context: ToolContext) -> str:
+    return " and ".join(await asyncio.gather(context.ask("One?"), context.ask("Two?")))
+
+
+def test_without_a_name_the_oldest_open_question_is_answered() -> None:
+    live = begin(ask_both, waiting=2)
+    live.answer("first")
+    live.answer("second")  # also when the loop has not heard of the first yet
+    assert results(live.result(LONG))[0].text == "first and second"
+
+
+def test_a_question_can_be_answered_by_its_name() -> None:
+    live = begin(ask_both, waiting=2)
+    live.answer("second", live.run.waiting[1].id)
+    with pytest.raises(SettingsError, match=r"no question q9\. Open: q1"):
+        live.answer("x", "q9")
+    live.answer("first")
+    assert results(live.result(LONG))[0].text == "first and second"
+
+
+@pytest.mark.parametrize("kind", ["approval", "elicitation", "plan_review", "human_step"])
+@pytest.mark.req("KX.5")
+def test_all_kinds_of_pauses_are_one(kind: Any) -> None:
+    async def asks(context: ToolContext) -> str:
+        return str(await context.ask("Is this good?", {"type": "boolean"}, kind))
+
+    live = begin(asks)
+    assert (live.run.waiting[0].kind, live.run.status) == (kind, "waiting_on_user")
+    live.answer(True)
+    assert results(live.result(LONG))[0].text == "True"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("",), "'' is no question"),
+        (("Well?", {"type": "odd"}), "no JSON Schema"),
+        (("Well?", None, "poll"), "no kind of question"),
+    ],
+)
+def test_what_cannot_be_asked_is_an_error_of_the_tool(arguments: Any, said: str) -> None:
+    async def asks(context: ToolContext) -> str:
+        return await context.ask(*arguments)  # type: ignore[no-any-return]
+
+    run = begin(asks).result(LONG)
+    assert codes(run) == ["tool_error"] and said in results(run)[0].text
+    assert "QuestionAsked" not in kinds(run)
+
+
+def test_a_tool_with_an_event_loop_of_its_own_can_ask() -> None:
+    def own_loop(context: ToolContext) -> str:
+        return str(asyncio.run(context.ask("Well?")))
+
+    live = begin(own_loop)
+    live.answer("yes")
+    assert results(live.result(LONG))[0].text == "yes"
+
+
+def test_an_async_tool_that_would_block_its_event_loop_is_told() -> None:
+    async def wrong(context: ToolContext) -> str:
+        return str(context.ask_sync("Well?"))
+
+    run = begin(wrong).result(LONG)
+    assert codes(run) == ["tool_error"] and "await context.ask" in results(run)[0].text
+
+
+def test_a_plain_tool_on_the_thread_that_waits_gets_its_answer_there() -> None:
+    threads: list[str] = []
+
+    def asks(context: ToolContext) -> str:
+        answer = context.ask_sync("Well?")
+        threads.append(threading.current_thread().name)
+        return str(answer)
+
+    foreground, lives = Foreground(), []
+    agent = Agent(ScriptedModel([ToolCall("asks"), "Done."]), tools=[asks], guidance="off", todos=False)
+
+    def start() -> LiveRun:
+        lives.append(agent.start("go", foreground=foreground))
+        threading.Thread(target=answer_it, daemon=True).start()
+        return lives[0]
+
+    def answer_it() -> None:
+        until(lambda: bool(lives[0].run.waiting))
+        lives[0].answer("here")
+
+    run = LiveRun.foreground(foreground, start)
+    assert (results(run)[0].text, threads) == ("here", [threading.current_thread().name])
+
+
+# Where nobody is
+
+
+@pytest.mark.req("KX.5")
+@pytest.mark.parametrize("start", ["run", "run_sync", "start"])
+@every_way
+def test_where_nobody_can_answer_the_model_is_told_and_what_to_try(start: str, asks: Any) -> None:
+    agent = Agent(ScriptedModel([ToolCall(asks.__name__), "Done."]), tools=[asks], guidance="off", todos=False)
+    run = {
+        "run": lambda: asyncio.run(agent.run("go")),
+        "run_sync": lambda: agent.run_sync("go"),
+        "start": lambda: agent.start("go", can_ask=False).result(LONG),
+    }[start]()
+    assert (run.status, codes(run)) == ("completed", ["nobody_to_ask"])
+    assert "nobody to ask" in results(run)[0].text and "say what you assumed" in results(run)[0].text
+    assert "QuestionAsked" not in kinds(run)
+
+
+def test_a_context_without_anybody_says_so(tmp_path: Path) -> None:
+    context = ToolContext("r", "c", tmp_path, None)  # type: ignore[arg-type]  # nothing is called
+    with pytest.raises(NobodyToAsk):
+        context.ask_sync("Well?")
+    with pytest.raises(NobodyToAsk):
+        asyncio.run(context.ask("Well?"))
+
+
+# The clock
+
+
+@pytest.mark.req("KX.5")
+@pytest.mark.parametrize("asks", [ask, ask_plainly], ids=["async", "plain"])
+def test_the_time_limit_of_a_call_stands_still_while_the_person_is_asked(asks: Any) -> None:
+    limited = FunctionTool(asks, name="limited", timeout=0.5)
+    live = begin(limited, replies=[ToolCall("limited"), "Done."])
+    time.sleep(0.8)
+    assert live.run.waiting
+    live.answer("red")
+    assert codes(live.result(LONG)) == [None]
+
+
+def test_two_questions_of_a_call_stop_its_clock_until_the_last_is_answered() -> None:
+    limited = FunctionTool(ask_both, name="limited", timeout=0.5)
+    live = begin(limited, replies=[ToolCall("limited"), "Done."], waiting=2)
+    live.answer("first")
+    time.sleep(0.8)
+    live.answer("second")
+    assert codes(live.result(LONG)) == [None]
+
+
+def test_after_the_answer_the_time_limit_goes_on() -> None:
+    @tool(timeout=0.5)
+    async def slow(context: ToolContext) -> str:
+        await context.ask("Well?")
+        await asyncio.sleep(LONG)
+        return "never"
+
+    live = begin(slow, replies=[ToolCall("slow"), "Done."])
+    live.answer("yes")
+    assert codes(live.result(LONG)) == ["timeout"]
+
+
+def test_after_two_questions_at_once_the_time_limit_goes_on_too() -> None:
+    @tool(timeout=0.2)
+    async def slow(context: ToolContext) -> str:
+        await ask_both(context)
+        await asyncio.sleep(LONG)
+        return "never"
+
+    live = begin(slow, replies=[ToolCall("slow"), "Done."], waiting=2)
+    live.answer("first")
+    live.answer("second")
+    assert codes(live.result(LONG)) == ["timeout"]
+
+
+def test_the_time_a_tool_took_is_told_without_the_wait_for_the_person() -> None:
+    live = begin(ask)
+    time.sleep(0.5)
+    live.answer("red")
+    run = live.result(LONG)
+    asked, finished = (next(one for one in run.events if isinstance(one, kind)) for kind in (QuestionAsked, ToolFinished))
+    assert finished.seconds < (finished.at - asked.at).total_seconds()
+
+
+# Ends
+
+
+@pytest.mark.req("KX.5", "KX.11")
+@every_way
+def test_a_stop_while_the_person_is_asked_ends_the_run(asks: Any) -> None:
+    live = begin(asks)
+    live.stop()
+    run = live.result(LONG)
+    assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
+    assert answers(run) == [(None, False, True)]
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert_every_question_has_one_answer(run)
+
+
+def test_a_stop_frees_the_thread_of_a_tool_whatever_it_catches() -> None:
+    freed, caught = threading.Event(), []
+
+    @tool(parallel_safe=True)
+    def stubborn(context: ToolContext) -> str:
+        try:
+            return str(context.ask_sync("Well?"))
+        except Exception as error:
+            caught.append(error)
+            return str(context.ask_sync("And now?"))
+        finally:
+            freed.set()
+
+    live = begin(stubborn)
+    live.stop()
+    assert live.result(LONG).status == "cancelled"
+    assert freed.wait(LONG) and not caught
+    assert [one.question.message for one in live.run.events if isinstance(one, QuestionAsked)] == ["Well?"]
+
+
+@POSIX
+@pytest.mark.req("KX.5", "KX.11")
+def test_an_interrupt_while_a_plain_tool_asks_ends_the_run(tmp_path: Path) -> None:
+    main, store = threading.main_thread().ident, Store(tmp_path / "runs")
+    assert main is not None
+    foreground = Foreground()
+    agent = Agent(ScriptedModel([ToolCall("ask_plainly")]), tools=[ask_plainly], guidance="off", todos=False)
+
+    def start() -> LiveRun:
+        live = agent.start("go", store=store, foreground=foreground)
+        threading.Thread(target=interrupt, args=(live,), daemon=True).start()
+        return live
+
+    def interrupt(live: LiveRun) -> None:
+        until(lambda: bool(live.run.waiting))
+        signal.pthread_kill(main, signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        LiveRun.foreground(foreground, start)
+    run = store.load(store.ids()[0])
+    assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
+    assert_closed(run)
+    assert_every_question_has_one_answer(run)
+
+
+def test_a_question_that_the_tool_gives_up_is_withdrawn_and_the_run_goes_on() -> None:
+    async def impatient(context: ToolContext) -> str:
+        try:
+            return str(await asyncio.wait_for(context.ask("Well?"), 0.02))
+        except TimeoutError:
+            return "no time"
+
+    run = begin(impatient).result(LONG)
+    assert (run.status, results(run)[0].text, answers(run)) == ("completed", "no time", [(None, False, True)])
+    assert_every_question_has_one_answer(run)
+
+
+def test_a_question_that_outlives_its_call_is_withdrawn() -> None:
+    tasks: list[Any] = []
+
+    async def forgets(context: ToolContext) -> str:
+        tasks.append(asyncio.ensure_future(context.ask("Well?")))
+        await asyncio.sleep(0.01)
+        return "gone"
+
+    run = begin(forgets).result(LONG)
+    assert (run.status, answers(run)) == ("completed", [(None, False, True)])
+    order = kinds(run)
+    assert order.index("QuestionAnswered") < order.index("ToolFinished")
+    assert_every_question_has_one_answer(run)
+
+
+@POSIX
+def test_a_plain_tool_that_gives_up_its_question_withdraws_it_and_goes_on() -> None:
+    lives: list[LiveRun] = []
+
+    class Enough(Exception):
+        pass
+
+    def rings(*_: object) -> None:
+        raise Enough
+
+    def impatient(context: ToolContext) -> str:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        try:
+            return str(context.ask_sync("Well?"))
+        except Enough:
+            until(lambda: any(isinstance(one, QuestionAnswered) for one in lives[0].run.events))
+            return "no time"
+
+    def start() -> LiveRun:
+        lives.append(agent.start("go", foreground=foreground))
+        return lives[0]
+
+    foreground = Foreground()
+    agent = Agent(ScriptedModel([ToolCall("impatient"), "Done."]), tools=[impatient], guidance="off", todos=False)
+    before = signal.signal(signal.SIGALRM, rings)
+    try:
+        run = LiveRun.foreground(foreground, start)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert (results(run)[0].text, answers(run)) == ("no time", [(None, False, True)])
+
+
+def test_after_its_call_has_ended_nothing_of_a_tool_asks_any_more() -> None:
+    later, tasks = asyncio.Event(), []
+
+    async def asks_later(context: ToolContext) -> None:
+        await later.wait()
+        await context.ask("Still there?")
+
+    async def leaves(context: ToolContext) -> str:
+        tasks.append(asyncio.ensure_future(asks_later(context)))
+        return "left"
+
+    async def wakes() -> str:
+        later.set()
+        await asyncio.wait(tasks)
+        return f"cancelled: {tasks[0].cancelled()}"
+
+    run = begin(leaves, wakes, replies=[ToolCall("leaves"), ToolCall("wakes"), "Done."]).result(LONG)
+    assert [one.text for one in results(run)] == ["left", "cancelled: True"]
+    assert "QuestionAsked" not in kinds(run)
+
+
+def test_an_answer_that_comes_while_the_question_is_given_up_is_for_nobody() -> None:
+    async def both() -> Run:
+        log = EventLog("r-1")
+        log.append(opening())
+        elicitation = Elicitation(log, can_ask=True)
+        asked = asyncio.ensure_future(elicitation.asker("c1").ask("Well?", None, "elicitation"))
+        await asyncio.sleep(0)
+        asked.cancel()
+        elicitation.take(Answer("q1", "late"))
+        await asyncio.wait([asked])
+        elicitation.take(Answer("q1", "too late"))
+        assert asked.cancelled()
+        return log.run
+
+    run = asyncio.run(both())
+    assert answers(run) == [(None, False, True)]
+    assert_every_question_has_one_answer(run)
+
+
+@pytest.mark.req("KX.5")
+def test_an_open_question_is_in_the_log_when_the_process_dies(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    live = begin(ask, store=store)
+    (path,) = (tmp_path / "runs").rglob("*.jsonl")
+    left = tmp_path / "left" / path.name
+    left.parent.mkdir()
+    left.write_bytes(path.read_bytes())  # what a process leaves that dies now
+    found = Store(left.parent).load(live.run_id)
+    assert (found.status, found.waiting) == ("interrupted", live.run.waiting)
+    live.answer("red")
+    assert store.load(live.result(LONG).id).waiting == ()
+
+
+class FullDisk:
+    """A store that has no room for the first event of a kind."""
+
+    def __init__(self, kind: type[Any]) -> None:
+        self._kind = kind
+
+    async def open(self, run_id: str, *, nested: bool = False) -> FullDisk:
+        return self
+
+    def append(self, event: AnyEvent) -> None:
+        if isinstance(event, self._kind):
+            raise OSError("no room")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", [QuestionAsked, QuestionAnswered])
+def test_a_question_or_answer_that_cannot_be_stored_ends_the_run(kind: type[Any]) -> None:
+    async def swallows(context: ToolContext) -> str:
+        try:
+            return str(await context.ask("Well?"))
+        except OSError:
+            return "what failure?"
+
+    agent = Agent(ScriptedModel([ToolCall("swallows"), "never"]), tools=[swallows], guidance="off", todos=False)
+    live = agent.start("go", store=FullDisk(kind))
+    until(lambda: bool(live.run.waiting) or live.done)
+    if kind is QuestionAnswered:
+        live.answer("yes")
+    with pytest.raises(StoreError):
+        live.result(LONG)
+    assert live.run.status == "failed"
+    assert_closed(live.run)
+    assert_every_call_has_one_result(live.run)
+
+
+@pytest.mark.req("KX.5")
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(st.lists(st.sampled_from(["ask", "ask_beside", "ask_both"]), min_size=1, max_size=3), max_size=3),
+    st.lists(st.sampled_from(["answer", "answer", "answer", "decline", "stop"]), min_size=1, max_size=8),
+)
+def test_every_question_of_a_run_has_exactly_one_answer(rounds: list[list[str]], deeds: list[str]) -> None:
+    named = {"ask": ask, "ask_beside": ask_beside, "ask_both": ask_both}
+    replies = [[ToolCall(name, {}) for name in names] for names in rounds]
+    agent = Agent(ScriptedModel([*replies, "Done."]), tools=named.values(), guidance="off", todos=False, policy="minimal")
+    live = agent.start("go")
+    while not live.done:
+        for question in live.run.waiting:
+            what = deeds[int(question.id[1:]) % len(deeds)]
+            try:
+                if what == "answer":
+                    live.answer("red", question.id)
+                elif what == "decline":
+                    live.decline(question.id)
+                else:
+                    live.stop()
+            except SettingsError:
+                assert live.done or question.id not in {one.id for one in live.run.waiting} or question.id in live._answered
+        time.sleep(0.001)
+    run = live.result(LONG)
+    assert run.status in ("completed", "cancelled", "stopped")
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert_every_question_has_one_answer(run)

@@ -1,0 +1,280 @@
+"""The person's interrupt while they wait for a run: it ends cleanly, and the next one is fine."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes
+
+from agentnb.agent.agent import Agent
+from agentnb.core.events import CommandReceived
+from agentnb.core.messages import ToolCall
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.models.model import StreamItem
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.threads import GRACE, Foreground, RunInterrupted
+from agentnb.tools.function import tool
+from agentnb.traces.store import Store
+
+LONG = 30
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(signal, "pthread_kill") or threading.current_thread() is not threading.main_thread(),
+    reason="an interrupt can only be sent to the main thread of a POSIX process",
+)
+
+
+@contextmanager
+def interrupt_once(begun: threading.Event) -> Iterator[None]:
+    """Interrupt the main thread when this has begun, as Ctrl-C does."""
+    given_up = threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def wait_and_send() -> None:
+        if begun.wait(LONG) and not given_up.is_set():
+            time.sleep(0.02)  # into the middle of it
+            signal.pthread_kill(main, signal.SIGINT)
+
+    sender = threading.Thread(target=wait_and_send, daemon=True)
+    sender.start()
+    try:
+        yield
+    finally:
+        given_up.set()
+        begun.set()
+        sender.join(LONG)
+
+
+def interrupted(model: Any, tools: list[Callable[..., Any]], begun: threading.Event, folder: Path) -> Run:
+    """The run, from its log, that was interrupted while the main thread waited for it."""
+    store = Store(folder / "runs")
+    with interrupt_once(begun), pytest.raises(KeyboardInterrupt):
+        Agent(model, tools=tools).run_sync("go", store=store)
+    run = store.load(store.ids()[0])
+    assert (run.status, run.stop_reason) == ("cancelled", "cancelled")
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    assert [(e.command, e.text) for e in run.events if isinstance(e, CommandReceived)] == [("stop", "interrupted")]
+    assert Agent(ScriptedModel(["Fine."])).run_sync("and now?", store=store).text == "Fine."
+    return run
+
+
+@pytest.mark.req("R0.13", "KX.11")
+def test_an_interrupt_in_the_middle_of_a_plain_tool_ends_the_run_and_the_next_is_fine(tmp_path: Path) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def sleeps() -> None:
+        begun.set()
+        time.sleep(LONG)
+        ended.set()
+
+    run = interrupted(ScriptedModel([[ToolCall("sleeps"), ToolCall("sleeps")]]), [sleeps], begun, tmp_path)
+    assert codes(run) == ["cancelled", "cancelled"]
+    assert not ended.is_set()
+
+
+@pytest.mark.req("R0.13", "KX.11")
+def test_an_interrupt_in_the_middle_of_an_async_tool_ends_the_run(tmp_path: Path) -> None:
+    begun, left = threading.Event(), threading.Event()
+
+    async def waits() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+
+    run = interrupted(ScriptedModel([ToolCall("waits")]), [waits], begun, tmp_path)
+    assert codes(run) == ["cancelled"]
+    assert left.is_set()
+
+
+@pytest.mark.req("R0.13", "KX.11")
+def test_an_interrupt_while_plain_tools_run_in_a_pool_ends_the_run(tmp_path: Path) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    @tool(parallel_safe=True)
+    def waits() -> None:
+        begun.set()
+        release.wait(LONG)
+
+    try:
+        run = interrupted(ScriptedModel([[ToolCall("waits"), ToolCall("waits")]]), [waits], begun, tmp_path)
+    finally:
+        release.set()
+    assert codes(run) == ["cancelled", "cancelled"]
+
+
+@pytest.mark.req("R0.13")
+def test_an_interrupt_while_the_model_answers_ends_the_run(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    class Slow:
+        name = "scripted:slow"
+
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            begun.set()
+            await asyncio.Event().wait()
+            yield  # type: ignore[misc]
+
+    run = interrupted(Slow(), [], begun, tmp_path)
+    assert [a.status for a in run.rounds] == ["cancelled"]
+
+
+@pytest.mark.req("R0.13")
+def test_an_interrupt_of_an_awaited_run_closes_its_log(tmp_path: Path) -> None:
+    begun, store = threading.Event(), Store(tmp_path / "runs")
+
+    async def waits() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    with interrupt_once(begun), pytest.raises(KeyboardInterrupt):
+        asyncio.run(Agent(ScriptedModel([ToolCall("waits")]), tools=[waits]).run("go", store=store))
+    run = store.load(store.ids()[0])
+    assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
+    assert_closed(run)
+
+
+@pytest.mark.req("R0.13")
+def test_an_interrupt_ends_the_run_also_when_the_tool_makes_something_else_of_it(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    def careful() -> str:
+        begun.set()
+        try:
+            time.sleep(LONG)
+        except KeyboardInterrupt:
+            return "half of it"
+        return "all of it"
+
+    run = interrupted(ScriptedModel([[ToolCall("careful"), ToolCall("careful")], "Done."]), [careful], begun, tmp_path)
+    assert codes(run) == ["cancelled", "cancelled"]
+
+
+def test_an_interrupt_between_start_and_wait_is_not_lost() -> None:
+    begun = threading.Event()
+    foreground = Foreground()
+
+    def begin() -> Any:
+        begun.set()
+        time.sleep(0.1)  # the interrupt comes here, before anybody waits
+        live = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look]).start("go", foreground=foreground)
+        lives.append(live)
+        return live._future, live.stop
+
+    lives: list[LiveRun] = []
+    with interrupt_once(begun), pytest.raises(RunInterrupted) as caught:
+        foreground.wait(begin)
+    assert caught.value.closed
+    assert lives[0].run.status == "cancelled"
+    assert_closed(lives[0].run)
+
+
+def test_a_second_interrupt_does_not_cut_off_the_closing() -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    class Stubborn:
+        async def __call__(self) -> str:
+            begun.set()
+            while not release.is_set():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
+            return "late"
+
+    def again() -> None:
+        begun.wait(LONG)
+        for _ in range(3):
+            time.sleep(0.03)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    sender = threading.Thread(target=again)
+    sender.start()
+    try:
+        with pytest.raises(RunInterrupted) as caught:
+            Agent(ScriptedModel([ToolCall("Stubborn")]), tools=[Stubborn()]).run_sync("go", watch=lambda _: None)
+    finally:
+        release.set()
+        sender.join(LONG)
+    assert caught.value.closed
+
+
+def test_who_interrupts_gets_the_cell_back_and_the_truth_when_a_tool_holds_the_event_loop() -> None:
+    begun = threading.Event()
+
+    async def holds() -> None:
+        begun.set()
+        time.sleep(3 * GRACE)
+
+    with interrupt_once(begun), pytest.raises(RunInterrupted) as caught:
+        Agent(ScriptedModel([ToolCall("holds")]), tools=[holds]).run_sync("go")
+    assert not caught.value.closed
+
+
+def look() -> str:
+    return "seen"
+
+
+def test_an_interrupt_of_a_run_inside_a_tool_ends_the_outer_run_too(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    def sleeps() -> None:
+        begun.set()
+        time.sleep(LONG)
+
+    def delegate() -> str:
+        return Agent(ScriptedModel([ToolCall("sleeps")]), tools=[sleeps]).run_sync("inner").text
+
+    run = interrupted(ScriptedModel([[ToolCall("delegate"), ToolCall("delegate")]]), [delegate], begun, tmp_path)
+    assert codes(run) == ["cancelled", "cancelled"]
+
+
+def test_a_run_inside_a_plain_tool_works() -> None:
+    def delegate() -> str:
+        return Agent(ScriptedModel([ToolCall("look"), "inner done"]), tools=[look]).run_sync("inner").text
+
+    run = Agent(ScriptedModel([ToolCall("delegate"), "Done."]), tools=[delegate]).run_sync("go")
+    assert (run.status, run.rounds[0].results[0].text) == ("completed", "inner done")
+
+
+def test_a_tool_that_swallows_the_interrupt_of_a_run_inside_it_does_not_save_the_outer_run(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    def sleeps() -> None:
+        begun.set()
+        time.sleep(LONG)
+
+    def delegate() -> str:
+        try:
+            return Agent(ScriptedModel([ToolCall("sleeps")]), tools=[sleeps]).run_sync("inner").text
+        except KeyboardInterrupt:
+            return "swallowed"
+
+    run = interrupted(ScriptedModel([[ToolCall("delegate"), ToolCall("delegate")]]), [delegate], begun, tmp_path)
+    assert codes(run) == ["cancelled", "cancelled"]
+
+
+def test_an_interrupt_that_python_would_throw_away_while_a_run_is_prepared_ends_it() -> None:
+    class Old:
+        pass
+
+    def tidied_up(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)  # what is raised in a weak reference's callback is only printed
+
+    foreground, old = Foreground(), Old()
+    kept = weakref.ref(old, tidied_up)
+    with pytest.raises(KeyboardInterrupt), foreground.own_interrupts():
+        del old
+    assert kept() is None

@@ -1,0 +1,202 @@
+"""The handle on a run in the background: steering it from another thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, codes
+
+from agentnb.agent.agent import Agent
+from agentnb.core.events import CommandReceived
+from agentnb.core.messages import ToolCall
+from agentnb.core.run import Run
+from agentnb.errors import ModelError, SettingsError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.live import LiveRun
+
+LONG = 30
+
+
+class Gate:
+    """A tool that tells when it was entered and waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.entered, self.release = threading.Event(), threading.Event()
+        self.__name__ = "gate"
+
+    async def __call__(self) -> str:
+        self.entered.set()
+        while not self.release.is_set():
+            await asyncio.sleep(0.001)
+        return "open"
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.release.set()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another thread does."""
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.001)
+
+
+def begin(gate: Gate, *replies: str | ToolCall) -> LiveRun:
+    live = Agent(ScriptedModel([ToolCall("gate"), *replies]), tools=[gate]).start("go")
+    assert gate.entered.wait(LONG)
+    return live
+
+
+def commands(run: Run) -> list[str]:
+    return [event.command for event in run.events if isinstance(event, CommandReceived)]
+
+
+def test_a_run_in_the_background_can_be_looked_at_while_it_grows(gate: Gate) -> None:
+    live = begin(gate, "Done.")
+    assert not live.done
+    assert (live.run.status, live.run.id, len(live.run.rounds)) == ("running", live.run_id, 1)
+    gate.release.set()
+    assert live.result(LONG) is live.run
+    assert (live.done, live.run.text) == (True, "Done.")
+
+
+def test_a_result_that_does_not_come_in_time_is_a_timeout_and_the_run_goes_on(gate: Gate) -> None:
+    live = begin(gate, "Done.")
+    with pytest.raises(TimeoutError):
+        live.result(0.01)
+    gate.release.set()
+    assert live.result(LONG).text == "Done."
+
+
+@pytest.mark.req("R0.13")
+def test_stop_from_another_thread_ends_the_run(gate: Gate) -> None:
+    live = begin(gate, "never")
+    stopper = threading.Thread(target=live.stop)
+    stopper.start()
+    run = live.result(LONG)
+    stopper.join(LONG)
+    assert (run.status, codes(run), commands(run)) == ("cancelled", ["cancelled"], ["stop"])
+    assert_closed(run)
+
+
+@pytest.mark.req("R0.13")
+def test_stop_twice_is_as_good_as_once(gate: Gate) -> None:
+    live = begin(gate, "never")
+    live.stop()
+    try:
+        live.stop()
+    except SettingsError:
+        assert live.done  # the first was that quick
+    run = live.result(LONG)
+    assert run.status == "cancelled"
+    assert_closed(run)
+
+
+def test_pause_holds_the_run_before_its_next_round_and_resume_lets_it_go(gate: Gate) -> None:
+    model = ScriptedModel([ToolCall("gate"), "Done."])
+    live = Agent(model, tools=[gate]).start("go")
+    assert gate.entered.wait(LONG)
+    live.pause()
+    gate.release.set()
+    until(lambda: live.run.status == "waiting_on_user")
+    assert live.run.rounds[0].status == "success"
+    with pytest.raises(TimeoutError):
+        live.result(0.05)
+    assert len(model.requests) == 1
+    live.resume()
+    run = live.result(LONG)
+    assert (run.status, run.text, commands(run)) == ("completed", "Done.", ["pause", "resume"])
+
+
+def test_what_is_said_during_a_pause_is_read_after_it(gate: Gate) -> None:
+    model = ScriptedModel([ToolCall("gate"), "Done."])
+    live = bare(model, [gate]).start("go")
+    assert gate.entered.wait(LONG)
+    live.pause()
+    gate.release.set()
+    until(lambda: live.run.status == "waiting_on_user")
+    live.say("Look at the second column.")
+    until(lambda: "say" in commands(live.run))
+    assert len(model.requests) == 1
+    live.resume()
+    live.result(LONG)
+    assert model.requests[1].messages[-1].text == "Look at the second column."
+
+
+@pytest.mark.req("R0.13")
+def test_a_run_that_is_paused_can_be_stopped(gate: Gate) -> None:
+    live = begin(gate, "never")
+    live.pause()
+    gate.release.set()
+    until(lambda: live.run.status == "waiting_on_user")
+    live.stop()
+    run = live.result(LONG)
+    assert (run.status, len(run.rounds)) == ("cancelled", 1)
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+
+
+def test_a_pause_and_a_resume_that_come_together_hold_nothing(gate: Gate) -> None:
+    live = begin(gate, "Done.")
+    live.pause()
+    live.resume()
+    gate.release.set()
+    assert live.result(LONG).status == "completed"
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "say"])
+def test_a_command_to_a_run_that_has_ended_is_refused_clearly(command: str) -> None:
+    live = Agent(ScriptedModel(["Done."])).start("go")
+    live.result(LONG)
+    with pytest.raises(SettingsError, match=f"{live.run_id} has ended .natural.*--continue"):
+        getattr(live, command)(*(["more"] if command == "say" else []))
+
+
+@pytest.mark.parametrize("words", ["", " \n"])
+def test_saying_nothing_is_refused(gate: Gate, words: str) -> None:
+    live = begin(gate, "Done.")
+    with pytest.raises(SettingsError, match="nothing to say"):
+        live.say(words)
+
+
+def test_a_run_in_the_background_can_be_awaited() -> None:
+    async def main() -> tuple[Run, Run]:
+        live = Agent(ScriptedModel(["Done."])).start("go")
+        return await live, await live
+
+    first, second = asyncio.run(main())
+    assert first is second
+    assert first.text == "Done."
+
+
+def test_giving_up_waiting_does_not_end_the_run(gate: Gate) -> None:
+    async def main() -> Run:
+        live = begin(gate, "Done.")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await live
+        gate.release.set()
+        return await live
+
+    assert asyncio.run(main()).text == "Done."
+
+
+def test_a_failure_of_the_first_round_is_raised_where_the_result_is_asked_for() -> None:
+    live = Agent(ScriptedModel([RuntimeError("boom")])).start("go")
+    with pytest.raises(ModelError, match="boom"):
+        live.result(LONG)
+    assert (live.done, live.run.status) == (True, "failed")
+
+
+def test_a_live_run_shows_itself_in_one_line(gate: Gate) -> None:
+    live = begin(gate, "Done.")
+    assert repr(live) == f"<LiveRun {live.run_id} running>"

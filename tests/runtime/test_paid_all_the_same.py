@@ -1,0 +1,191 @@
+"""Money that was spent although nothing came of it, or although the process died: it counts, in the log too."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs_by_hand import bare
+from summarising import SUMMARY, Summarising, do, priced, work
+
+from agentnb import History, Run, Store, ToolCall, load_trace, tables
+from agentnb.core.compaction import Compaction
+from agentnb.core.events import AnyEvent, Delta, ExtraUsage, TextDelta, ThinkingDelta
+from agentnb.core.messages import Message, Text, Thinking
+from agentnb.core.request import Request
+from agentnb.core.usage import Usage
+from agentnb.core.wire import encode
+from agentnb.errors import ModelError
+from agentnb.models.model import Reply, Retry, StreamItem
+from agentnb.runtime.budget import Budget
+
+LONG = 20
+SMALL = History(compact_above=5, keep_recent=2)
+
+
+class Reckons(Summarising):
+    """What breaks off costs a dollar a part, and a thousandth a character."""
+
+    def used_until_cut(self, request: Request, heard: Message) -> Usage:
+        characters = sum(len(part.text) for part in heard.parts if isinstance(part, Text | Thinking))
+        return Usage(7, characters, cost=len(heard.parts) + characters / 1_000)
+
+
+def ended(model: Any, **settings: Any) -> Run:
+    """The run, also one that failed in its first round."""
+    try:
+        return bare(model, [work], **settings).run_sync("go")
+    except ModelError as error:
+        assert error.run is not None
+        return error.run
+
+
+def streaming(*items: Any) -> Reckons:
+    """A model that streams these, of which an exception is raised."""
+
+    class Streams(Reckons):
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            for item in items:
+                if isinstance(item, Exception):
+                    raise item
+                yield item
+
+    return Streams([])
+
+
+@pytest.mark.req("KX.2", "KX.9")
+def test_thoughts_that_broke_off_are_paid_for_with_words_and_without() -> None:
+    gone = ModelError("gone")
+    run = ended(streaming(ThinkingDelta("Well, "), ThinkingDelta("well."), gone))
+    assert (run.cost, run.usage.output, run.usage.estimated, run.text) == (1.011, 11, True, "")
+    assert [event.usage.output for event in run.events if isinstance(event, ExtraUsage)] == [11]
+    assert tables.usage(run)[["output_tokens", "cost", "estimated"]].values.tolist() == [[11, 1.011, True]]
+    run = ended(streaming(ThinkingDelta("Well."), TextDelta("Yes"), gone))
+    assert (run.cost, run.text) == (2.008, "Yes") and run.rounds[0].usage == run.usage
+    assert ended(streaming(gone)).cost == 0.0  # it was refused, as far as anybody can say
+
+
+@pytest.mark.req("KX.9")
+def test_of_a_reply_that_was_whole_before_the_failure_its_own_word_counts() -> None:
+    whole, gone = Reply(Message("assistant", (Text("Yes"),)), Usage(100, 10, cost=0.5)), ModelError("gone")
+    for items in ((TextDelta("Yes"), whole, gone), (whole, gone)):
+        run = ended(streaming(*items))
+        assert (run.status, run.cost, run.usage.estimated) == ("failed", 0.5, False)
+    odd = Reply(Message("assistant", (Text("Yes"),)), Usage(100, 10, cost=math.nan))
+    assert ended(streaming(odd, gone)).cost is None
+
+
+@pytest.mark.req("KX.9")
+def test_a_summary_is_paid_for_as_it_says_also_if_the_connection_fails_after_it() -> None:
+    class Late(Reckons):
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            async for item in super().stream(request):
+                yield item
+            if request.system == SUMMARY:
+                raise ModelError("gone")
+
+    run = ended(Late([do(1), do(2), do(3), "Done."], [priced("What was done.", cost=0.5)]), history=SMALL)
+    assert (run.status, run.cost) == ("completed", 0.5)
+
+
+def summing_up(*items: Any) -> Reckons:
+    """A model that does three calls and answers; asked for a summary, it streams these."""
+
+    class SumsUp(Reckons):
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            source = streaming(*items) if request.system == SUMMARY else super()
+            async for item in source.stream(request):
+                yield item
+
+    return SumsUp([do(1), do(2), do(3), "Done."])
+
+
+def compaction_of(run: Run) -> Compaction:
+    (done,) = [one for each in run.rounds for one in each.compactions]
+    return done
+
+
+@pytest.mark.req("KX.9")
+def test_of_a_summary_what_came_of_an_attempt_before_counts_as_nothing_as_in_a_reply() -> None:
+    first = (TextDelta("It was "), Retry(1, 0.0, "broken"))
+    for items, characters in (((), 0), ((TextDelta("good"),), 4)):
+        run = ended(summing_up(*first, *items, ModelError("gone")), history=SMALL)
+        assert compaction_of(run).usage.output == characters
+
+
+@pytest.mark.req("KX.2", "KX.9")
+def test_a_summary_that_is_stopped_is_paid_for_in_the_run_its_table_its_log_and_the_sessions_purse(tmp_path: Path) -> None:
+    begun, store, budget = threading.Event(), Store(tmp_path), Budget(9.0, name="session_budget")
+
+    class Endless(Reckons):
+        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+            if request.system == SUMMARY:
+                yield TextDelta("It was ")
+                begun.set()
+                await asyncio.Event().wait()
+            async for item in super().stream(request):
+                yield item
+
+    live = bare(Endless([do(1), do(2), do(3), "Done."]), [work], history=SMALL).start("go", store=store, budget=budget)
+    assert begun.wait(LONG)
+    live.stop("enough")
+    run = live.result(LONG)
+    assert (run.status, run.cost, budget.spent) == ("cancelled", 1.007, 1.007)
+    rows = tables.usage(run).query("operation == 'compaction'").to_dict("records")
+    assert [(row["output_tokens"], row["cost"], bool(row["estimated"])) for row in rows] == [(7, 1.007, True)]
+    assert load_trace(store.path(run.id)) == run
+
+
+@pytest.mark.req("KX.2", "KX.11")
+@pytest.mark.parametrize("where", ["on the loop of the run", "in a thread"])
+def test_what_a_nested_run_has_paid_stands_in_the_log_before_its_call_is_over(where: str, tmp_path: Path) -> None:
+    inner = bare(Summarising([priced(do(1), cost=0.25), priced("Done.", cost=0.25)]), [work])
+    told: list[float] = []
+
+    async def awaited() -> str:
+        """Begins a run."""
+        run = await inner.run("inside")
+        told.append(purse_of_outer())
+        return run.text
+
+    def plain() -> str:
+        """Begins a run."""
+        return inner.run_sync("inside").text
+
+    seen: list[AnyEvent | Delta] = []
+    tool = awaited if where == "on the loop of the run" else plain
+    outer = bare(Summarising([priced(ToolCall(tool.__name__), cost=0.1), priced("Done.", cost=0.1)]), [tool])
+
+    def purse_of_outer() -> float:
+        return sum(item.inside for item in seen if isinstance(item, ExtraUsage))
+
+    run = outer.run_sync("go") if tool is plain else asyncio.run(outer.run("go", watch=seen.append))
+    spent = [event for event in run.events if isinstance(event, ExtraUsage)]
+    assert sum(event.inside for event in spent) == pytest.approx(0.5) == run.counters.spent_inside
+    assert run.cost == pytest.approx(0.2)
+    if told:
+        assert told == [pytest.approx(0.5)]  # the very moment it is spent: the process may die in the next
+    cut = tmp_path / f"{run.id}.jsonl"
+    until = max(place for place, event in enumerate(run.events) if isinstance(event, ExtraUsage)) + 1
+    cut.write_bytes(b"".join(map(encode, run.events[:until])))
+    died = load_trace(cut)
+    assert died.status == "interrupted" and died.counters.spent_inside == pytest.approx(0.5)
+
+
+@pytest.mark.req("KX.9")
+def test_a_summary_of_a_careless_model_is_no_summary_and_what_it_says_of_its_cost_is_unknown() -> None:
+    run = ended(summing_up(Reply("words")), history=SMALL)  # type: ignore[arg-type]
+    assert run.status == "completed" and "holds no Message" in compaction_of(run).problem
+    run = ended(Summarising([do(1), do(2), do(3), "Done."], [priced("What was done.", cost=math.nan)]), history=SMALL)
+    assert compaction_of(run).usage.cost is None and run.compacted is not None and run.cost is None
+
+
+def test_nothing_is_written_where_the_model_reckons_nothing() -> None:
+    model = streaming(ThinkingDelta("Well."), ModelError("gone"))
+    model.used_until_cut = None  # type: ignore[assignment, method-assign]
+    assert not [event for event in ended(model).events if isinstance(event, ExtraUsage)]

@@ -1,0 +1,361 @@
+"""Runs whose calls of the model fail and are made again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_closed, kinds
+
+from agentnb import Agent, Run, Store, ToolCall, tables
+from agentnb.core.events import Event, ModelReplied, RetryScheduled, TextDelta
+from agentnb.core.rounds import Retry
+from agentnb.display.labels import duration
+from agentnb.display.round_notes import retry_line
+from agentnb.errors import KeyRefused, ModelError, ProviderTrouble, RateLimited
+from agentnb.models import RemoteModel, connections, make_model, retry
+from agentnb.models.connections import limiter_of
+from agentnb.models.limiter import MAX_AT_ONCE
+from agentnb.models.retry import RetryPolicy
+from agentnb.runtime.live import LiveRun
+from agentnb.testing import Cut, ErrorInStream, LoopbackServer, Stall, Status
+
+PATIENCE = 20
+QUICK = RetryPolicy(rate_limit_first=0.001, trouble_first=0.001)
+LONG = RetryPolicy(rate_limit_first=100.0, trouble_first=100.0)
+each_format = pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
+
+
+@pytest.fixture(autouse=True)
+def limiters_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_limiters", {})
+
+
+def model_of(server: LoopbackServer, wire: str, retries: RetryPolicy = QUICK, **options: Any) -> RemoteModel:
+    model = make_model(server.model(wire, **options))
+    assert isinstance(model, RemoteModel)
+    model.retries = retries
+    return model
+
+
+def agent_of(server: LoopbackServer, wire: str, retries: RetryPolicy = QUICK, **options: Any) -> Agent:
+    return Agent(model_of(server, wire, retries, **options), tools=[add], todos=False, guidance="off")
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+ADD = ToolCall("add", {"a": 1, "b": 2})
+
+
+def scheduled(run: Run) -> list[RetryScheduled]:
+    return [event for event in run.events if isinstance(event, RetryScheduled)]
+
+
+# What is told
+
+
+@each_format
+@pytest.mark.req("R0.10", "R2.40", "K0.12", "KX.3", "KX.9")
+def test_each_attempt_that_is_followed_by_another_is_an_event_with_its_reason(wire: str, tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    with LoopbackServer([Status(503, "Busy."), ADD, Status(429), Cut(line="It is not", after=5), "It is 3."]) as server:
+        run = agent_of(server, wire).run_sync("go", store=store)
+        assert len(server.requests) == 5
+    told = scheduled(run)
+    assert [(event.attempt, event.status, bool(event.heard)) for event in told] == [
+        (1, 503, False),
+        (1, 429, False),
+        (2, None, True),
+    ]
+    assert told[0].reason.startswith(f"{wire}: fails (503") and told[0].reason.endswith("Busy.")
+    assert "too many requests (429" in told[1].reason and "the connection broke" in told[2].reason
+    assert all(0 < event.seconds < 1 for event in told)
+    assert [[one.attempt for one in each.retries] for each in run.rounds] == [[1], [1, 2]]
+    assert run.rounds[0].retries == (Retry(1, told[0].seconds, told[0].reason, 503, ""),)
+    assert (run.text, run.status, run.rounds[0].results[0].text) == ("It is 3.", "completed", "3")
+    assert store.load(run.id) == run == Run.from_events(run.events)
+
+
+@each_format
+@pytest.mark.req("R2.40")
+def test_a_reply_that_broke_off_is_kept_with_its_retry_and_hearing_begins_anew(wire: str) -> None:
+    seen: list[Any] = []
+    with LoopbackServer([Cut(line="One two three four", after=6), "Five six."]) as server:
+        run = agent_of(server, wire).run_sync("go", watch=seen.append)
+    (retry,) = scheduled(run)
+    place = seen.index(retry)
+    heard = ["".join(item.text for item in part if isinstance(item, TextDelta)) for part in (seen[:place], seen[place:])]
+    assert heard == [retry.heard, "Five six."] and "One two three four".startswith(retry.heard) and retry.heard
+    assert [event.message.text for event in run.events if isinstance(event, ModelReplied)] == ["Five six."] == [run.text]
+    assert run.messages[-1].text == "Five six."
+
+
+@each_format
+@pytest.mark.req("R2.40")
+def test_the_retry_stands_in_the_log_before_its_wait_begins(wire: str, tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    with LoopbackServer([Status(500)]) as server:
+        live = agent_of(server, wire, LONG).start("go", store=store)
+        wait_for(lambda: scheduled(live.run))
+        lines = [json.loads(line) for line in store.path(live.run_id).read_text(encoding="utf-8").splitlines()]
+        assert lines[-1]["kind"] == "retry_scheduled" and lines[-1]["seconds"] >= 50
+        assert lines[-1]["status"] == 500
+        live.stop()
+        live.result(PATIENCE)
+
+
+@each_format
+@pytest.mark.req("R0.12", "K0.12")
+@pytest.mark.parametrize(("line", "attempts", "kind"), [(Status(429), 6, RateLimited), (Status(529), 5, ProviderTrouble)])
+def test_the_last_failure_is_the_error_of_the_run(
+    wire: str, line: Any, attempts: int, kind: type[ModelError], tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "runs")
+    with LoopbackServer([ADD] + [line] * 20) as server:
+        run = agent_of(server, wire).run_sync("go", store=store)
+        assert len(server.requests) == 1 + attempts
+    assert (run.status, run.stop_reason) == ("failed", "error")
+    assert run.error is not None and run.error.type == kind.__name__ and run.error.message == scheduled(run)[-1].reason
+    assert len(run.rounds[1].retries) == attempts - 1 and run.rounds[1].reply is None
+    assert kinds(run)[-4:] == ["RetryScheduled", "ErrorRaised", "RoundFinished", "RunFinished"]
+    assert store.load(run.id) == run
+
+
+@each_format
+@pytest.mark.req("R0.12", "R2.40")
+def test_what_is_not_tried_again_fails_the_run_at_once(wire: str) -> None:
+    with LoopbackServer([Status(401)] * 3) as server:
+        with pytest.raises(KeyRefused) as caught:
+            agent_of(server, wire).run_sync("go")
+        assert len(server.requests) == 1
+    assert caught.value.run is not None and scheduled(caught.value.run) == [] == list(caught.value.run.rounds[0].retries)
+
+
+@pytest.mark.req("R0.12")
+def test_of_the_last_attempt_what_came_is_kept_as_broken_off() -> None:
+    with LoopbackServer([ErrorInStream(line="One two three four", after=6)] * 5) as server:
+        with pytest.raises(ProviderTrouble) as caught:
+            agent_of(server, "openai").run_sync("go")
+    run = caught.value.run
+    assert run is not None and run.rounds[0].stop_reason == "broken_off" and run.text == run.rounds[0].retries[0].heard != ""
+
+
+@each_format
+@pytest.mark.req("R0.11")
+def test_streamed_and_whole_are_tried_again_alike(wire: str) -> None:
+    script = [Status(500), ADD, Status(429), "It is 3."]
+    with LoopbackServer(script) as one, LoopbackServer(script) as other:
+        streamed, whole = agent_of(one, wire).run_sync("go"), agent_of(other, wire, stream="no").run_sync("go")
+    assert kinds(streamed) == kinds(whole) and streamed.text == whole.text == "It is 3."
+    plain = [[(event.attempt, event.status, event.reason) for event in scheduled(run)] for run in (streamed, whole)]
+    assert plain[0] == plain[1]
+
+
+# Stopping
+
+
+def wait_for(what: Callable[[], Any]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not what() and time.monotonic() < until:
+        time.sleep(0.005)
+    assert what()
+
+
+def stop(live: LiveRun) -> Run:
+    """End it, within a patience that is far below the waits of these tests."""
+    assert not live.done
+    live.stop()
+    run = live.result(PATIENCE)
+    assert (run.status, run.stop_reason) == ("cancelled", "cancelled")
+    assert_closed(run)
+    return run
+
+
+def assert_free(agent: Agent) -> None:
+    assert isinstance(agent.model, RemoteModel)
+    limiter = limiter_of(agent.model._endpoint)
+    assert (limiter._inside, limiter._waiting) == (set(), [])
+
+
+@each_format
+@pytest.mark.req("R0.13", "R0.78")
+@pytest.mark.parametrize("line", [Status(429), Status(529), Status(429, retry_after=90)])
+def test_a_run_that_waits_to_try_again_is_stopped_at_once(wire: str, line: Any) -> None:
+    with LoopbackServer([line]) as server:
+        agent = agent_of(server, wire, LONG)
+        live = agent.start("go")
+        wait_for(lambda: scheduled(live.run))
+        run = stop(live)
+    assert scheduled(run)[0].seconds >= 50 and len(run.rounds[0].retries) == 1
+    assert_free(agent)
+
+
+@each_format
+@pytest.mark.req("R0.13")
+@pytest.mark.parametrize("after", [0, 6])
+@pytest.mark.parametrize("stream", ["yes", "no"])
+def test_a_run_whose_model_has_fallen_silent_is_stopped_at_once(wire: str, after: int, stream: str) -> None:
+    with LoopbackServer([Stall(100, after, "One two three four")]) as server:
+        agent = agent_of(server, wire, LONG, stream=stream)
+        heard: list[Any] = []
+        live = agent.start("go", watch=heard.append)
+        words = after and stream == "yes"
+        wait_for(lambda: any(isinstance(item, TextDelta) for item in heard) if words else server.requests)
+        run = stop(live)
+        wait_for(lambda: server.requests[0].hung_up)
+    assert bool(run.text) is bool(words)
+    assert run.text == "".join(item.text for item in heard if isinstance(item, TextDelta))
+    assert_free(agent)
+
+
+@pytest.mark.req("R0.13")
+@pytest.mark.parametrize("why", ["full", "closed"])
+def test_a_run_that_waits_for_its_place_is_stopped_at_once(why: str) -> None:
+    with LoopbackServer(["never"]) as server:
+        agent = agent_of(server, "openai", LONG)
+        assert isinstance(agent.model, RemoteModel)
+        limiter = limiter_of(agent.model._endpoint)
+        if why == "closed":
+            limiter.was_refused(100)
+        else:
+            limiter._most = limiter._allowed = 0
+        live = agent.start("go")
+        wait_for(lambda: live.run.rounds)
+        wait_for(lambda: limiter._waiting or why == "closed")
+        stop(live)
+        assert limiter._waiting == [] and server.requests == []
+
+
+@pytest.mark.req("R0.13")
+def test_a_cancelled_task_that_waits_to_try_again_leaves_nothing_behind() -> None:
+    async def main(agent: Agent) -> None:
+        told = asyncio.Event()
+        task = asyncio.ensure_future(agent.run("go", watch=lambda item: isinstance(item, RetryScheduled) and told.set()))
+        async with asyncio.timeout(PATIENCE):
+            await told.wait()
+            await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    with LoopbackServer([Status(529)]) as server:
+        agent = agent_of(server, "anthropic", LONG)
+        asyncio.run(main(agent))
+    assert_free(agent)
+
+
+@pytest.mark.req("R0.13", "R0.78")
+def test_an_interrupt_while_waiting_to_try_again_ends_a_run_that_is_waited_for() -> None:
+    import _thread
+
+    with LoopbackServer([Status(529)]) as server:
+        agent = agent_of(server, "anthropic", LONG)
+        seen: list[Event] = []
+
+        def watch(item: Any) -> None:
+            if isinstance(item, Event):
+                seen.append(item)
+            if isinstance(item, RetryScheduled):
+                threading.Timer(0.1, _thread.interrupt_main).start()
+
+        with pytest.raises(KeyboardInterrupt):
+            agent.run_sync("go", watch=watch)
+    assert type(seen[-1]).__name__ == "RunFinished" and Run.from_events(seen).status == "cancelled"  # type: ignore[arg-type]
+    assert_free(agent)
+
+
+@each_format
+@pytest.mark.req("R2.40", "K0.12")
+def test_a_crowd_of_runs_that_is_refused_ends_well_with_every_attempt_in_its_logs(wire: str) -> None:
+    lock, count = threading.Lock(), 0
+
+    def answer(body: Any) -> Any:
+        nonlocal count
+        with lock:
+            count += 1
+            return Status(429) if count <= 8 else "Here."
+
+    async def crowd(agent: Agent) -> list[Run]:
+        async with asyncio.timeout(60):
+            return await asyncio.gather(*(agent.run("go") for _ in range(20)))
+
+    with LoopbackServer(answer) as server:
+        runs = asyncio.run(crowd(agent_of(server, wire, RetryPolicy(rate_limit_first=0.01))))
+        assert len(server.requests) == 28
+    assert {run.text for run in runs} == {"Here."}
+    assert sum(len(run.rounds[0].retries) for run in runs) == 8
+
+
+# Held up by others
+
+
+@each_format
+@pytest.mark.req("R2.40", "KX.3")
+def test_a_run_that_waits_for_others_tells_it_as_attempt_0_and_counts_one_attempt(
+    wire: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(retry, "WORTH_TELLING", 0.01)
+    store = Store(tmp_path / "runs")
+    with LoopbackServer(["Warm.", Status(503), "Here."]) as server:
+        agent = agent_of(server, wire)
+        assert isinstance(agent.model, RemoteModel)
+        agent.run_sync("go")  # what it imports takes its time
+        limiter_of(agent.model._endpoint).was_refused(1.0)
+        run = agent.run_sync("go", store=store)
+    assert [one.attempt for one in run.rounds[0].retries] == [0, 1] and run.text == "Here."
+    waited = run.rounds[0].retries[0]
+    assert waited.reason == f"{wire} has asked all calls to wait" and waited.status is None and 0 < waited.seconds <= 1
+    assert retry_line(waited) == f"waited {duration(waited.seconds)}: {waited.reason}"
+    assert retry_line(run.rounds[0].retries[1]).startswith("attempt 1 failed, the next after ")
+    (row,) = tables.usage(run).itertuples()
+    assert row.attempts == 2 == len(server.requests) - 1 and row.waited >= waited.seconds
+    assert store.load(run.id) == run
+
+
+@each_format
+@pytest.mark.req("K0.12")
+def test_a_run_that_comes_while_the_provider_wants_a_long_wait_fails_at_once_and_says_how_long(wire: str) -> None:
+    with LoopbackServer([Status(429, retry_after=900)] * 9) as server:
+        agent = agent_of(server, wire)
+        for words in ("asks to wait 900 s", "no call goes before", "no call goes before"):
+            with pytest.raises(RateLimited, match=words) as caught:
+                agent.run_sync("go")
+            assert caught.value.run is not None and not scheduled(caught.value.run)
+        assert len(server.requests) == 1
+
+
+@pytest.mark.req("R0.13", "K0.12")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:unclosed:ResourceWarning")
+def test_runs_go_on_after_a_loop_was_closed_with_more_calls_in_flight_than_go_at_once() -> None:
+    def answer(body: Any) -> Any:
+        return Stall(100) if "hang" in json.dumps(body) else "Here."
+
+    with LoopbackServer(answer) as server:
+        agent = agent_of(server, "openai")
+        loop = asyncio.new_event_loop()
+        tasks = [loop.create_task(agent.run("hang")) for _ in range(MAX_AT_ONCE + 8)]
+
+        async def until_full() -> None:
+            async with asyncio.timeout(PATIENCE):
+                while len(server.requests) < MAX_AT_ONCE:
+                    await asyncio.sleep(0.01)
+
+        loop.run_until_complete(until_full())
+        loop.close()
+        for task in tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        live = agent.start("go")
+        assert live.result(PATIENCE).text == "Here."
+        tasks.clear()
+        gc.collect()

@@ -1,0 +1,471 @@
+"""`LiveRun.stop` while the main thread waits and runs a plain tool: the tool is interrupted, and who waits gets the run."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes
+
+from agentnb.agent.agent import Agent
+from agentnb.core.events import CommandReceived, ToolStarted
+from agentnb.core.messages import ToolCall
+from agentnb.core.run import Run
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime import threads
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.threads import Foreground, RunInterrupted
+from agentnb.tools.function import tool
+
+LONG = 30
+
+pytestmark = pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(), reason="only the main thread can be interrupted"
+)
+
+
+class Nap:
+    """A plain tool that sleeps, and tells that it does."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.interrupts = 0
+        self.ended = False
+
+    def nap(self) -> str:
+        self.begun.set()
+        try:
+            for _ in range(100 * LONG):
+                time.sleep(0.01)  # an interrupt a moment before a call that blocks does not end that call
+        except KeyboardInterrupt:
+            self.interrupts += 1
+            raise
+        self.ended = True
+        return "slept"
+
+
+def agent(*tools: Any, calls: int = 1) -> Agent:
+    """One that calls the first tool so often in one reply."""
+    name = getattr(tools[0], "__name__", "") or tools[0].spec.name
+    return Agent(ScriptedModel([[ToolCall(name)] * calls, "Done."]), tools=tools)
+
+
+def waited_for(made: Agent, lives: list[LiveRun]) -> Run:
+    """As `Agent.run_sync`, with the handle put in the list."""
+    foreground = Foreground()
+
+    def start() -> LiveRun:
+        lives.append(made.start("go", foreground=foreground))
+        return lives[-1]
+
+    return LiveRun.foreground(foreground, start)
+
+
+@contextmanager
+def meanwhile(act: Callable[[], Any]) -> Iterator[None]:
+    """Do this in a thread of its own."""
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            act()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    yield
+    thread.join(LONG)
+    assert not thread.is_alive()
+    assert errors == []
+
+
+def stopped_in(made: Agent, begun: threading.Event, act: Callable[[LiveRun], Any] = LiveRun.stop) -> Run:
+    """The run, after this was done to its handle when this had begun."""
+    lives: list[LiveRun] = []
+
+    def stop() -> None:
+        assert begun.wait(LONG)
+        time.sleep(0.02)  # into the middle of it
+        act(lives[0])
+
+    before = signal.getsignal(signal.SIGINT)
+    with meanwhile(stop):
+        run = waited_for(made, lives)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    return run
+
+
+def again(act: Callable[[], Any], until: Callable[[], bool]) -> None:
+    """Do it again and again until this is so."""
+    end = time.monotonic() + LONG
+    while not until():
+        assert time.monotonic() < end
+        act()
+        time.sleep(0.005)
+
+
+@pytest.mark.req("R0.13")
+def test_a_stop_interrupts_a_plain_tool_and_who_waits_gets_the_cancelled_run() -> None:
+    sleeper = Nap()
+    run = stopped_in(agent(sleeper.nap, calls=2), sleeper.begun)
+    assert (run.status, run.stop_reason, codes(run)) == ("cancelled", "cancelled", ["cancelled", "cancelled"])
+    assert (sleeper.interrupts, sleeper.ended) == (1, False)
+    assert [(e.command, e.text) for e in run.events if isinstance(e, CommandReceived)] == [("stop", "")]
+    assert Agent(ScriptedModel(["Fine."])).run_sync("and now?").text == "Fine."
+
+
+def test_a_signal_that_comes_a_moment_before_a_call_that_blocks_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    really, sent = threads._interrupt_main_thread, list[int]()
+
+    def late() -> None:
+        sent.append(1)
+        if len(sent) == 3:
+            really()
+
+    monkeypatch.setattr(threads, "_interrupt_main_thread", late)
+    sleeper = Nap()
+    run = stopped_in(agent(sleeper.nap), sleeper.begun)
+    assert (run.status, sleeper.interrupts, len(sent)) == ("cancelled", 1, 3)
+
+
+def test_signals_that_were_sent_again_and_come_one_by_one_are_all_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    really, sent, swallowed = threads._interrupt_main_thread, list[int](), threading.Event()
+    sleeper = Nap()
+
+    def slow() -> None:
+        sent.append(1)
+        if len(sent) == 2:
+            really()
+            threading.Thread(target=lambda: swallowed.wait(LONG) and really()).start()
+
+    def stubborn() -> str:
+        with suppress(KeyboardInterrupt):
+            sleeper.nap()
+        swallowed.set()
+        return sleeper.nap()
+
+    monkeypatch.setattr(threads, "_interrupt_main_thread", slow)
+    assert stopped_in(agent(stubborn), sleeper.begun).status == "cancelled"
+    assert sleeper.interrupts == 2
+
+
+def test_a_signal_that_comes_when_its_tool_has_ended_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    really, stopping, ended = threads._interrupt_main_thread, threading.Event(), threading.Event()
+    senders: list[threading.Thread] = []
+
+    def send() -> None:
+        assert ended.wait(LONG)
+        time.sleep(0.02)
+        really()
+
+    def late() -> None:
+        senders.append(threading.Thread(target=send))
+        senders[-1].start()
+        stopping.set()
+
+    def works() -> str:
+        begun.set()
+        assert stopping.wait(LONG)
+        ended.set()
+        return "worked"
+
+    monkeypatch.setattr(threads, "_interrupt_main_thread", late)
+    begun = threading.Event()
+    assert stopped_in(agent(works), begun).status == "cancelled"
+    senders[0].join(LONG)
+
+
+def test_without_a_way_to_signal_a_thread_the_main_thread_is_told_to_interrupt_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(signal, "pthread_kill", raising=False)
+    begun, ended = threading.Event(), threading.Event()
+
+    def counts() -> None:
+        begun.set()
+        end = time.monotonic() + LONG
+        while time.monotonic() < end:
+            pass
+        ended.set()
+
+    run = stopped_in(agent(counts), begun)
+    assert (run.status, codes(run), ended.is_set()) == ("cancelled", ["cancelled"], False)
+
+
+@pytest.mark.req("R0.13")
+@pytest.mark.parametrize("made_of_it", [None, ValueError("mine")], ids=["a result", "another error"])
+def test_whatever_a_tool_makes_of_a_stop_its_call_is_cancelled(made_of_it: Exception | None) -> None:
+    sleeper = Nap()
+
+    def careful() -> str:
+        with suppress(KeyboardInterrupt):
+            return sleeper.nap()
+        if made_of_it is not None:
+            raise made_of_it
+        return "half of it"
+
+    run = stopped_in(agent(careful, calls=2), sleeper.begun)
+    assert (run.status, codes(run), sleeper.interrupts) == ("cancelled", ["cancelled", "cancelled"], 1)
+
+
+@pytest.mark.req("R0.13")
+def test_a_stop_of_a_tool_that_swallows_it_ends_the_run_and_the_next_stop_interrupts_again() -> None:
+    sleeper, swallowed = Nap(), threading.Event()
+
+    def stubborn() -> str:
+        with suppress(KeyboardInterrupt):
+            sleeper.nap()
+        swallowed.set()
+        return sleeper.nap()
+
+    def stop(live: LiveRun) -> None:
+        live.stop()
+        assert swallowed.wait(LONG)
+        assert live.result(LONG).status == "cancelled"  # while the tool is still at it
+        again(live.stop, lambda: sleeper.interrupts == 2)
+
+    run = stopped_in(agent(stubborn), sleeper.begun, stop)
+    assert (run.status, codes(run), sleeper.interrupts) == ("cancelled", ["cancelled"], 2)
+
+
+def test_a_stop_sets_free_who_waits_for_a_tool_that_the_run_itself_has_given_up() -> None:
+    sleeper = Nap()
+
+    @tool(timeout=0.05)
+    def nap() -> str:
+        return sleeper.nap()
+
+    def stop(live: LiveRun) -> None:
+        assert live.result(LONG).status == "completed"
+        live.stop()
+
+    run = stopped_in(agent(nap), sleeper.begun, stop)
+    assert (run.status, codes(run), sleeper.interrupts) == ("completed", ["timeout"], 1)
+
+
+def test_an_interrupt_after_a_stop_that_was_swallowed_is_still_raised_where_the_run_is_waited_for() -> None:
+    sleeper, swallowed = Nap(), threading.Event()
+
+    def stubborn() -> str:
+        with suppress(KeyboardInterrupt):
+            sleeper.nap()
+        swallowed.set()
+        return sleeper.nap()
+
+    def stop(live: LiveRun) -> None:
+        live.stop()
+        assert swallowed.wait(LONG)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    with pytest.raises(RunInterrupted):
+        stopped_in(agent(stubborn), sleeper.begun, stop)
+    assert sleeper.interrupts == 2
+
+
+@pytest.mark.req("R0.13")
+@pytest.mark.parametrize("inner_is", ["in a tool", "waiting for its model"])
+def test_a_stop_of_a_run_ends_the_run_inside_its_tool_too(inner_is: str) -> None:
+    sleeper, inner, after = Nap(), list[LiveRun](), list[str]()
+
+    async def waits() -> None:
+        sleeper.begun.set()
+        await asyncio.sleep(LONG)
+
+    def delegate() -> str:
+        waited_for(agent(sleeper.nap if inner_is == "in a tool" else waits), inner)
+        after.append("went on")
+        return "never"
+
+    run = stopped_in(agent(delegate, calls=2), sleeper.begun)
+    assert (run.status, codes(run)) == ("cancelled", ["cancelled", "cancelled"])
+    assert [live.run.status for live in inner] == ["cancelled"]
+    assert_closed(inner[0].run)
+    assert (sleeper.interrupts, after) == (1 if inner_is == "in a tool" else 0, [])
+
+
+@pytest.mark.req("R0.13")
+@pytest.mark.parametrize("which", [0, 1, 2], ids=["outer", "middle", "inner"])
+def test_of_runs_inside_each_other_a_stop_ends_the_one_it_was_meant_for_and_those_inside(which: int) -> None:
+    sleeper = Nap()
+    lives: list[LiveRun] = []
+
+    def inner() -> str:
+        return waited_for(agent(sleeper.nap), lives).status
+
+    def middle() -> str:
+        return waited_for(agent(inner), lives).status
+
+    def stop() -> None:
+        assert sleeper.begun.wait(LONG)
+        time.sleep(0.02)
+        lives[which].stop()
+
+    with meanwhile(stop):
+        run = waited_for(agent(middle), lives)
+    assert run is lives[0].run
+    assert [live.run.status for live in lives] == ["completed"] * which + ["cancelled"] * (3 - which)
+    assert sleeper.interrupts == 1
+    if which:
+        assert lives[which - 1].run.rounds[0].results[0].text == "cancelled"
+
+
+def raced(length: float, moment: float) -> Run:
+    """The run whose tool works so many seconds and is stopped after so many, seen after the next cell."""
+    begun, lives = threading.Event(), list[LiveRun]()
+
+    def spend(seconds: float) -> None:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            time.sleep(0)  # lets the other thread run
+
+    def works() -> str:
+        begun.set()
+        spend(length)
+        return "worked"
+
+    def stop() -> None:
+        begun.wait(LONG)
+        spend(moment)
+        lives[0].stop()
+
+    with meanwhile(stop):
+        run = waited_for(agent(works), lives)
+        sum(range(1000))  # the next cell
+    assert_closed(run)
+    assert_every_call_has_one_result(run)
+    return run
+
+
+@pytest.mark.req("R0.13")
+def test_a_stop_just_when_the_tool_ends_hits_nothing_that_comes_later() -> None:
+    chance, before = random.Random(1), signal.getsignal(signal.SIGINT)
+    ends = {raced(chance.random() / 1000, chance.random() / 1000).status for _ in range(300)}
+    assert "cancelled" in ends and ends <= {"cancelled", "completed"}
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.req("R0.13")
+def test_many_stops_at_once_are_one_and_never_an_interrupt() -> None:
+    for _ in range(50):
+        sleeper = Nap()
+
+        def stop_from_all_sides(live: LiveRun) -> None:
+            stoppers = [threading.Thread(target=live.stop) for _ in range(8)]
+            for stopper in stoppers:
+                stopper.start()
+            for stopper in stoppers:
+                stopper.join(LONG)
+
+        run = stopped_in(agent(sleeper.nap), sleeper.begun, stop_from_all_sides)
+        assert (run.status, codes(run), sleeper.ended) == ("cancelled", ["cancelled"], False)
+
+
+def stopped_before_its_tool() -> bool:
+    """Whether the tool ran of a run that was stopped when its call had been admitted."""
+    ran, ready, lives = threading.Event(), threading.Event(), list[LiveRun]()
+    foreground = Foreground()
+
+    def looks() -> None:
+        ran.set()
+
+    def watch(item: object) -> None:
+        if isinstance(item, ToolStarted):
+            assert ready.wait(LONG)
+            lives[0].stop()
+
+    def start() -> LiveRun:
+        lives.append(agent(looks).start("go", watch=watch, foreground=foreground))
+        ready.set()
+        return lives[0]
+
+    run = LiveRun.foreground(foreground, start)
+    assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
+    return ran.is_set()
+
+
+def test_no_tool_begins_once_the_run_was_stopped() -> None:
+    assert not any(stopped_before_its_tool() for _ in range(100))
+
+
+def test_a_stop_of_a_run_that_another_thread_waits_for_does_not_touch_the_main_thread() -> None:
+    begun, release, runs = threading.Event(), threading.Event(), []
+    lives: list[LiveRun] = []
+
+    def holds() -> str:
+        begun.set()
+        return str(release.wait(LONG))
+
+    with meanwhile(lambda: runs.append(waited_for(agent(holds), lives))):
+        assert begun.wait(LONG)
+        with meanwhile(lives[0].stop):
+            assert lives[0].result(LONG).status == "cancelled"
+        release.set()
+    assert [(run.status, codes(run)) for run in runs] == [("cancelled", ["cancelled"])]
+
+
+def test_a_stop_of_a_run_that_has_ended_interrupts_nobody() -> None:
+    lives: list[LiveRun] = []
+    run = waited_for(agent(where), lives)
+    with meanwhile(lives[0].stop):
+        time.sleep(0.02)
+    assert run.status == "completed"
+
+
+def where() -> str:
+    return "here"
+
+
+def test_a_tool_that_stops_its_own_run_is_not_interrupted() -> None:
+    lives, steps = list[LiveRun](), list[str]()
+
+    def gives_up() -> str:
+        lives[0].stop("no hope")
+        steps.append("tidied up")
+        return "stopped"
+
+    run = waited_for(agent(gives_up, calls=2), lives)
+    assert (run.status, steps) == ("cancelled", ["tidied up"])
+    assert_every_call_has_one_result(run)
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN])
+def test_a_stop_does_not_end_the_process_where_a_tool_has_let_go_of_the_interrupt(handler: signal.Handlers) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def careless() -> str:
+        before = signal.signal(signal.SIGINT, handler)
+        begun.set()
+        try:
+            return str(release.wait(LONG))
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def stop(live: LiveRun) -> None:
+        live.stop()
+        assert live.result(LONG).status == "cancelled"
+        release.set()
+
+    assert stopped_in(agent(careless), begun, stop).status == "cancelled"
+
+
+def test_a_tool_with_a_handler_of_its_own_is_told_by_it() -> None:
+    begun, told = threading.Event(), threading.Event()
+
+    def tidy() -> str:
+        before = signal.signal(signal.SIGINT, lambda number, frame: told.set())
+        begun.set()
+        try:
+            return str(told.wait(LONG))
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    run = stopped_in(agent(tidy), begun)
+    assert (run.status, codes(run), told.is_set()) == ("cancelled", ["cancelled"], True)

@@ -1,0 +1,211 @@
+"""Where tools run: on the thread that waits, in a pool, on the event loop; and what they see there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from runs_by_hand import results
+
+from agentnb.agent.agent import Agent
+from agentnb.core.messages import ToolCall
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.threads import Foreground, LoopThread, call_in_thread
+from agentnb.tools.function import tool
+
+LONG = 30
+CELL: ContextVar[str] = ContextVar("CELL", default="no cell")
+
+
+def where() -> str:
+    return threading.current_thread().name
+
+
+@tool(name="where_beside", parallel_safe=True)
+def where_beside() -> str:
+    return threading.current_thread().name
+
+
+async def where_async() -> str:
+    return threading.current_thread().name
+
+
+def cell() -> str:
+    return CELL.get()
+
+
+@tool(parallel_safe=True)
+def cell_beside() -> str:
+    return CELL.get()
+
+
+async def cell_async() -> str:
+    return CELL.get()
+
+
+def texts(tools: list[Any], start: str) -> list[str]:
+    calls = [ToolCall(function.__name__) for function in tools]
+    agent = Agent(ScriptedModel([calls, "Done."]), tools=tools)
+    run = agent.run_sync("go") if start == "run_sync" else asyncio.run(agent.run("go"))
+    return [result.text for result in results(run)]
+
+
+@pytest.mark.req("R0.72")
+def test_plain_tools_run_on_the_thread_that_waits_and_safe_ones_in_a_pool() -> None:
+    waiting, beside, on_loop = texts([where, where_beside, where_async], "run_sync")
+    assert waiting == threading.current_thread().name
+    assert beside.startswith("agentnb-tool")
+    assert on_loop == "agentnb"
+
+
+@pytest.mark.req("R0.72")
+def test_with_an_awaited_run_plain_tools_run_in_a_pool_and_async_ones_on_its_loop() -> None:
+    plain, beside, on_loop = texts([where, where_beside, where_async], "run")
+    assert plain.startswith("agentnb-tool")
+    assert beside.startswith("agentnb-tool")
+    assert on_loop == threading.current_thread().name
+
+
+@pytest.mark.parametrize("start", ["run_sync", "run"])
+def test_tools_see_the_context_of_who_started_the_run_wherever_they_run(start: str) -> None:
+    token = CELL.set("cell 7")
+    try:
+        assert texts([cell, cell_beside, cell_async], start) == ["cell 7"] * 3
+    finally:
+        CELL.reset(token)
+
+
+def test_a_run_in_the_background_sees_the_context_in_which_it_was_started() -> None:
+    token = CELL.set("cell 8")
+    live = Agent(ScriptedModel([ToolCall("cell"), "Done."]), tools=[cell]).start("go")
+    CELL.reset(token)
+    assert results(live.result(LONG))[0].text == "cell 8"
+
+
+def test_two_runs_of_one_thread_each_see_their_own_context() -> None:
+    thread, lives = LoopThread(), []
+    for name in ("one", "two"):
+        token = CELL.set(name)
+        model = ScriptedModel([[ToolCall("cell"), ToolCall("cell_async")], "Done."])
+        lives.append(Agent(model, tools=[cell, cell_async]).start("go", thread=thread))
+        CELL.reset(token)
+    assert [[r.text for r in results(live.result(LONG))] for live in lives] == [["one", "one"], ["two", "two"]]
+    thread.close()
+
+
+def test_the_event_loop_goes_on_while_a_plain_tool_holds_the_waiting_thread() -> None:
+    ticked = threading.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def watch(item: object) -> None:
+        if not loops:
+            loops.append(asyncio.get_running_loop())
+
+    def holds() -> bool:
+        loops[0].call_soon_threadsafe(ticked.set)
+        return ticked.wait(LONG)
+
+    run = Agent(ScriptedModel([ToolCall("holds"), "Done."]), tools=[holds]).run_sync("go", watch=watch)
+    assert results(run)[0].text == "true"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["SystemExit", "KeyboardInterrupt"])
+def test_a_thread_with_an_event_loop_survives_a_task_that_would_end_it(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def end() -> None:
+        raise error
+
+    async def answer() -> int:
+        return 42
+
+    thread = LoopThread()
+    with caplog.at_level(logging.CRITICAL):
+        with pytest.raises(type(error)):
+            thread.submit(end).result(LONG)
+        assert thread.submit(answer).result(LONG) == 42
+    thread.close()
+
+
+def test_runs_that_share_a_thread_survive_a_background_task_of_a_tool_that_quits() -> None:
+    entered, go, thread = threading.Event(), threading.Event(), LoopThread()
+
+    async def quit_later() -> None:
+        raise SystemExit(3)
+
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def starts_one() -> str:
+        tasks.add(asyncio.ensure_future(quit_later()))
+        return "started"
+
+    def waits() -> str:
+        entered.set()
+        return str(go.wait(LONG))
+
+    other = Agent(ScriptedModel([ToolCall("waits"), "Done."]), tools=[waits]).start("go", thread=thread)
+    assert entered.wait(LONG)
+    run = Agent(ScriptedModel([ToolCall("starts_one"), "Done."]), tools=[starts_one]).start("go", thread=thread).result(LONG)
+    go.set()
+    assert (run.status, other.result(LONG).status) == ("completed", "completed")
+    for task in tasks:
+        assert isinstance(task.exception(), SystemExit)
+    thread.close()
+
+
+def test_a_thread_ends_when_it_is_closed() -> None:
+    before = set(threading.enumerate())
+    thread = LoopThread()
+    (mine,) = set(threading.enumerate()) - before
+    thread.close()
+    mine.join(LONG)
+    assert not mine.is_alive()
+
+
+def test_a_run_that_has_a_thread_of_its_own_leaves_none_behind() -> None:
+    before = set(threading.enumerate())
+    Agent(ScriptedModel(["Done."])).run_sync("go")
+    for thread in set(threading.enumerate()) - before:
+        if thread.name == "agentnb":
+            thread.join(LONG)
+            assert not thread.is_alive()
+
+
+@pytest.mark.req("KX.11")
+@pytest.mark.parametrize("error", [StopIteration("end"), SystemExit(3), KeyboardInterrupt(), ValueError("no")])
+def test_whatever_a_function_raises_in_a_thread_comes_back(error: BaseException) -> None:
+    def fails() -> None:
+        raise error
+
+    async def main() -> BaseException | None:
+        try:
+            await call_in_thread(fails)
+        except RuntimeError as wrapped:  # what a coroutine makes of StopIteration
+            return wrapped.__cause__
+        except BaseException as raised:
+            return raised
+        return None
+
+    assert asyncio.run(main()) is error
+
+
+def test_a_job_given_up_before_its_turn_is_not_run() -> None:
+    foreground, ran = Foreground(), threading.Event()
+    thread = LoopThread()
+
+    async def give_up() -> str:
+        job = asyncio.ensure_future(foreground.call(ran.set, False))
+        await asyncio.sleep(0)
+        job.cancel()
+        await asyncio.wait([job])
+        return "given up"
+
+    future = thread.submit(give_up)
+    future.result(LONG)
+    assert foreground.wait(lambda: (future, lambda: None)) == "given up"
+    assert not ran.is_set()
+    thread.close()

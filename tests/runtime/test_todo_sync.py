@@ -1,0 +1,156 @@
+"""Keeping the list of a run true to its board, whatever hangs there and whether it can be read or not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hand_made import OthersBoard, changes
+from runs_by_hand import opening
+
+from agentnb.agent.agent import Agent
+from agentnb.core.log import EventLog
+from agentnb.core.messages import ToolCall
+from agentnb.core.run import Run
+from agentnb.core.todos import Todo, Todos
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.todo_sync import TodoSync
+from agentnb.tools.todos.board import TodoBoard
+from agentnb.traces.store import Store
+
+DOING, DONE = "in-progress", "completed"
+
+
+def checked(board: Any, *todos: Todo) -> tuple[TodoSync, EventLog]:
+    """A check of a run that began with these todos."""
+    log = EventLog("r-1")
+    log.append(opening(todos=todos))
+    return TodoSync(board, log), log
+
+
+# The check alone
+
+
+@pytest.mark.req("R0.43")
+def test_a_list_that_has_changed_is_written_down_and_one_that_has_not_is_not() -> None:
+    one, two = Todo(1, "Look"), Todo(1, "Look", DONE)
+    board = OthersBoard(one)
+    check, log = checked(board, one)
+    check.look()
+    assert len(log.run.events) == 1
+    board.todos = (two,)
+    check.look()
+    check.look()
+    assert [(event.todos, event.by, event.call_id) for event in changes(log.run)] == [((two,), "outside", "")]
+    assert log.run.todos == (two,)
+    board.todos = [two]  # another list with the same todos
+    check.look()
+    assert len(changes(log.run)) == 1
+
+
+@pytest.mark.req("R0.44")
+def test_a_list_that_became_empty_is_a_change_too() -> None:
+    board = OthersBoard()
+    check, log = checked(board, Todo(1, "Look"))
+    check.look()
+    assert [(event.todos, event.by, event.call_id) for event in changes(log.run)] == [((), "outside", "")]
+
+
+def test_without_a_board_nothing_is_read_or_written() -> None:
+    check, log = checked(None, Todo(1, "Look"))
+    check.look()
+    assert len(log.run.events) == 1
+
+
+@pytest.mark.req("R0.45")
+def test_a_board_that_cannot_be_read_leaves_the_list_as_last_known_with_one_warning() -> None:
+    board = OthersBoard(Todo(1, "Look"))
+    check, log = checked(board, Todo(1, "Look"))
+    board.error = OSError("no net \ud800")
+    for _ in range(3):
+        check.look()
+    assert log.run.todos == (Todo(1, "Look"),)
+    (warning,) = log.run.warnings
+    assert "OSError: no net" in warning and "as last known" in warning
+
+
+@pytest.mark.req("R0.45")
+@pytest.mark.parametrize("meanwhile", [(Todo(1, "Look"),), (Todo(1, "Look", DONE),)])
+def test_a_board_that_fails_again_after_it_could_be_read_is_warned_of_again(meanwhile: Todos) -> None:
+    board = OthersBoard(Todo(1, "Look"))
+    check, log = checked(board, Todo(1, "Look"))
+    same = board.todos
+    check.look()
+    board.error = OSError("no net")
+    check.look()
+    board.error, board.todos = None, same if meanwhile == same else meanwhile
+    check.look()
+    board.error = OSError("gone")
+    check.look()
+    assert [warning.partition("(")[2].partition(")")[0] for warning in log.run.warnings] == ["OSError: no net", "OSError: gone"]
+    assert log.run.todos == meanwhile
+
+
+@pytest.mark.req("R0.45")
+@pytest.mark.parametrize("held", [None, 5, ["a title"], [{"id": 1, "title": "Look"}], (Todo(1, "Look"), None)])
+def test_what_is_no_list_of_todos_counts_as_unreadable(held: Any) -> None:
+    board = OthersBoard(Todo(1, "Look"))
+    check, log = checked(board, Todo(1, "Look"))
+    board.todos = held
+    check.look()
+    assert (log.run.todos, len(log.run.warnings)) == ((Todo(1, "Look"),), 1)
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "in capitals": {"status": "Completed"},
+    "with an underscore": {"status": "In_Progress"},
+    "of no status": {"status": "who knows"},
+    "numbered with a text": {"id": "1"},
+    "half a character": {"title": "half \ud83d"},
+    "no number": {"progress": float("nan")},
+    "a list for a tuple": {"dependencies": [2]},
+    "with a time": {"created_at": datetime(2026, 1, 1, tzinfo=UTC)},
+}
+
+
+@pytest.mark.req("R0.45", "K0.8")
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("from_the_beginning", [True, False])
+def test_whatever_others_hang_on_their_board_the_log_of_the_run_can_be_read_again(
+    odd: str, from_the_beginning: bool, tmp_path: Path
+) -> None:
+    board, store = OthersBoard(Todo(2, "See", DONE)), Store(tmp_path)
+
+    def hang() -> None:
+        board.todos = (Todo(**{"id": 1, "title": "Look", **ODD[odd]}),)
+
+    if from_the_beginning:
+        hang()
+    model = ScriptedModel([ToolCall("hang"), "Done.", "Done.", "Done.", "Done."])
+    run = Agent(model, tools=[hang], todos=board, policy="minimal").run_sync("go", store=store)
+    assert run.status in ("completed", "stopped")
+    assert store.load(run.id) == run
+    assert Run.from_events(run.events) == run
+
+
+@pytest.mark.req("K0.8")
+@pytest.mark.parametrize("odd", ODD)
+def test_whatever_the_person_writes_on_the_board_by_hand_the_log_can_be_read_again(odd: str, tmp_path: Path) -> None:
+    board, store = TodoBoard(), Store(tmp_path)
+
+    def hang() -> None:
+        board.change(lambda todos: (Todo(**{"id": 1, "title": "Look", **ODD[odd]}),))
+
+    model = ScriptedModel([ToolCall("hang"), *["Done."] * 4])
+    run = Agent(model, tools=[hang], todos=board, policy="minimal").run_sync("go", store=store)
+    assert store.load(run.id) == run
+
+
+@pytest.mark.req("K0.8")
+@pytest.mark.parametrize("status", ["Completed", "COMPLETED"])
+def test_a_todo_that_others_have_completed_in_capitals_keeps_no_run_going(status: str) -> None:
+    board = OthersBoard(Todo(1, "Look", status))  # type: ignore[arg-type]
+    run = Agent(ScriptedModel(["Done."]), todos=board).run_sync("go")
+    assert (run.stop_reason, len(run.rounds)) == ("natural", 1)
