@@ -29,9 +29,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
@@ -60,17 +58,13 @@ SERVICE = "agentnb"
 """Under this name the system's keyring has our keys; the user name is the variable."""
 
 SHORTEST_SECRET = 8
-"""What is shorter is taken out of no text: it might stand there by chance."""
-
-BEGINNING = 20
-"""So much of a secret, from its start, is known as a secret that was cut off."""
+"""A shorter key is not redacted: its characters might stand in a text by chance."""
 
 MAX_ITERATIONS = 1_000
 MOST = 1_000_000
 """What a variable may say of tokens or messages."""
 
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-MASK = "[key]"
 OLLAMA_PORT = 11434
 Usual = TypeVar("Usual", int, None)
 _KEY_BEGINNING = re.compile(r"(sk-|sk_|gsk_|ghp_|gho_|github_pat_|xai-|AIza|hf_|pplx-)[A-Za-z0-9_-]{8}")
@@ -78,7 +72,10 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 
 class Key:
-    """A key of a provider. Only `reveal` gives its text: it shows itself without, and is neither copied nor pickled."""
+    """A key of a provider. Only `reveal` gives its text: it shows itself without, and is neither copied nor pickled.
+
+    From the moment that it is made its text is one of the `known_secrets`.
+    """
 
     __slots__ = ("_text", "name", "source")
 
@@ -86,6 +83,7 @@ class Key:
         self._text = text
         self.name = name
         self.source = source
+        _learn(text)
 
     def reveal(self) -> str:
         """The text itself: for whoever makes a provider's client, and for nobody else."""
@@ -114,6 +112,9 @@ class _Held:
     asked_for: dict[str, None] = field(default_factory=dict)
     """Names of keys that somebody wanted, in order."""
     asking: threading.RLock = field(default_factory=threading.RLock)
+    known: tuple[str, ...] = ()
+    """The texts of all keys met so far, the longest first. It only grows: a model may still use a key that was forgotten."""
+    learning: threading.Lock = field(default_factory=threading.Lock)
 
 
 _held = _Held()
@@ -207,6 +208,7 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
     with _held.asking:
         _held.asked_for[variable] = None
         _held.kept[variable] = text
+        _learn(text)  # before the keyring is asked, whose error may repeat it
         _held.in_keyring.pop(variable, None)
         if in_keyring:
             _put_in_keyring(variable, text)
@@ -238,28 +240,15 @@ def key_names() -> list[str]:
     return list(dict.fromkeys((*KEY_VARIABLES.values(), *_held.asked_for.copy())))
 
 
+def known_secrets() -> tuple[str, ...]:
+    """Texts of all keys that this process has met, the longest first, without short ones. Does not look for new ones."""
+    return _held.known
+
+
 def secrets() -> tuple[str, ...]:
-    """The texts of all keys that are known now, wherever they are, the longest first. Short ones are left out."""
-    held = (*_held.kept.copy().values(), *_held.in_keyring.copy().values())
-    texts = {*held, *(_environment(variable) for variable in key_names())}
-    return tuple(sorted((text for text in texts if len(text) >= SHORTEST_SECRET), key=len, reverse=True))
-
-
-def without_secrets(text: str, secrets: Sequence[str]) -> str:
-    """The text with ``[key]`` in the place of each secret, also of one that was cut off, as tables do with long words."""
-    for secret in secrets:
-        text = text.replace(secret, MASK)
-    for secret in secrets:
-        if secret[:BEGINNING] in text:
-            text = _without_beginnings(text, secret)
-    return text
-
-
-def without_key(text: str, key: Key | None) -> str:
-    """The text without this key, which servers and libraries may repeat."""
-    if key is None or len(key.reveal()) < SHORTEST_SECRET:
-        return text
-    return without_secrets(text, (key.reveal(),))
+    """`known_secrets`, after a look at the variables that hold keys: one may have been set since the last look."""
+    _learn(*[_environment(variable) for variable in key_names()])
+    return _held.known
 
 
 def base_url(provider: str) -> str | None:
@@ -298,14 +287,13 @@ def check_keyring() -> None:
         )
 
 
-def _without_beginnings(text: str, secret: str) -> str:
-    before, *pieces = text.split(secret[:BEGINNING])
-    rest = secret[BEGINNING:]
-    return before + "".join(MASK + piece[_length_in_common(piece, rest) :] for piece in pieces)
-
-
-def _length_in_common(one: str, other: str) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+def _learn(*texts: str) -> None:
+    """Add these to the known secrets. A lock of its own: the keyring may hold the other for as long as it asks the person."""
+    known = _held.known
+    if any(len(text) >= SHORTEST_SECRET and text not in known for text in texts):
+        with _held.learning:
+            found = {*_held.known, *[text for text in texts if len(text) >= SHORTEST_SECRET]}
+            _held.known = tuple(sorted(found, key=len, reverse=True))
 
 
 def _environment(variable: str) -> str:
@@ -356,6 +344,7 @@ def _in_keyring(variable: str) -> str:
     with _held.asking:
         if variable not in _held.in_keyring:
             _held.in_keyring[variable] = _asked_keyring(variable)
+            _learn(_held.in_keyring[variable])
         return _held.in_keyring[variable]
 
 

@@ -6,9 +6,8 @@ It has no features. What to do when a round is over is a policy's to say; what w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
-from functools import partial
 from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
@@ -20,6 +19,7 @@ from agentnb.core.guidance import Guidance
 from agentnb.core.inbox import Command, Inbox
 from agentnb.core.log import EventLog, Writer
 from agentnb.core.messages import Message, encodable
+from agentnb.core.redaction import redact_error
 from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.errors import AgentnbError, ContextOverflow, ModelError, StoreError
@@ -35,7 +35,6 @@ from agentnb.runtime.model_calls import ModelCalls
 from agentnb.runtime.run_end import check_within_limits, described, log_stop
 from agentnb.runtime.threads import running_loop
 from agentnb.runtime.todo_sync import TodoSync
-from agentnb.settings import without_secrets
 
 OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]
 """What happens at a limit: the run ends, the model answers once more without tools, or a `RunLimited` is raised."""
@@ -59,18 +58,16 @@ class Loop:
         budget: Budget | None = None,
         on_limit: OnLimit = "stop",
         end_tool: Callable[[], None] = lambda: None,
-        secrets: Sequence[str] = (),
     ) -> None:
-        """``end_tool``: ends a plain tool on the thread that waits; ``secrets``: texts that no error may hold."""
+        """``end_tool``: ends a plain tool on the thread that waits."""
         self._request_builder = request_builder
         self._dispatch = dispatch
         self._rules = rules
         self._todos = todos or TodoSync(None, log)
         self._log = log
         self._inbox = inbox
-        self._spared = partial(without_secrets, secrets=secrets)
-        self._calls = ModelCalls(model, log, markers=rules.markers, is_cancelled=self._is_cancelled, spared=self._spared)
-        self._compactor = Compactor(self._calls, request_builder, history, log, self._spared)
+        self._calls = ModelCalls(model, log, markers=rules.markers, is_cancelled=self._is_cancelled)
+        self._compactor = Compactor(self._calls, request_builder, history, log)
         self._clock = clock or Clock()
         self._budget = budget or Budget()
         self._on_limit = on_limit
@@ -342,7 +339,7 @@ class Loop:
             await answer
         except ModelError as error:
             self._end_round("error")
-            self._log.emit(e.Warned, message=f"The final answer did not come: {self._spared(encodable(str(error)))}")
+            self._log.emit(e.Warned, message=f"The final answer did not come: {encodable(str(error))}")
 
     def raise_limit(self) -> None:
         """Raise `RunLimited` if the run has ended at a limit, and is to raise then."""
@@ -353,8 +350,7 @@ class Loop:
         """Write down the failure, as far as the log still can; the run in memory takes it in anyhow."""
         if isinstance(error, AgentnbError):
             error.run = self._log.run
-            error.what, error.hint = self._spared(error.what), self._spared(error.hint)
-            error.args = (error.what, error.hint)
+            redact_error(error)
         try:
             self._write_failure(error, where)
         except StoreError:
@@ -363,7 +359,7 @@ class Loop:
     def _write_failure(self, error: BaseException, where: str) -> None:
         run = self._log.run
         if run.events and run.error is None and run.should_continue:
-            self._log.emit(e.ErrorRaised, error=described(error, self._spared), where=where)
+            self._log.emit(e.ErrorRaised, error=described(error), where=where)
         self._close("failed", "error", round_status="error")
 
     def _close(self, status: e.Status, stop_reason: str, round_status: e.RoundStatus = "cancelled") -> None:

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentnb import settings
 from agentnb.agent.loop import Loop
 from agentnb.context.history import History, as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
@@ -21,6 +20,7 @@ from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunRecovere
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import EventLog, RunStore, Watcher, Writer
 from agentnb.core.messages import Message, Text, encodable, user
+from agentnb.core.redaction import redact
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
@@ -118,10 +118,9 @@ def begin(
     budget.run_id, budget.detached = log.id, task.detached
     folder = folder_of(agent, task)
     first: RunStarted | RunRecovered = opening(agent, task, log.id, folder) if run is None else taking_up(run)
-    keys = settings.secrets()  # the model has asked for its own by now
-    todos = TodoSync(task.board, log, keys)
+    todos = TodoSync(task.board, log)
     clock = Clock(agent.max_seconds, before=0.0 if run is None else seconds_taken(run.events))
-    elicitation = Elicitation(log, can_ask=task.can_ask, clock=clock, secrets=keys)
+    elicitation = Elicitation(log, can_ask=task.can_ask, clock=clock)
     # What a run sends, it sends to its end, whatever the agent that goes on with it says.
     sends = agent.sends if run is None else as_sent_then(run.settings.get("history"))
     toolbox = _with_reader(sends, task.toolbox, log.run)
@@ -133,7 +132,7 @@ def begin(
         request_builder=request_builder_for(first, sends)
         if isinstance(first, RunStarted)
         else rebuilt_request_builder(log.run),
-        dispatch=Dispatch(toolbox, log, folder, call_sync, rules.gates, todos, keys, elicitation),
+        dispatch=Dispatch(toolbox, log, folder, call_sync, rules.gates, todos, elicitation),
         rules=rules,
         log=log,
         inbox=inbox,
@@ -143,7 +142,6 @@ def begin(
         budget=budget,
         on_limit=agent.on_limit,
         end_tool=task.end_tool,
-        secrets=keys,
     )
     open_log = None if task.store is None else partial(task.store.open, log.id, nested=task.parent_id is not None)
     return loop, loop.run(first, open_log)
@@ -233,9 +231,9 @@ def taking_up(run: Run) -> RunRecovered:
 
 
 def opening(agent: Agent, task: Task, run_id: str, folder: Path) -> RunStarted:
-    """The first event of the run, whose tools work in this folder."""
+    """The first event of the run, whose tools work in this folder. Redacted already: requests are made of it too."""
     before = task.continue_from
-    return RunStarted(
+    started = RunStarted(
         seq=0,
         at=datetime.now(UTC),
         run_id=run_id,
@@ -253,6 +251,7 @@ def opening(agent: Agent, task: Task, run_id: str, folder: Path) -> RunStarted:
         todos=todos_at_first(task.board) if task.board is not None else (),
         carried_todos=_carried_todos(task),
     )
+    return redact(started)
 
 
 def board_of(agent: Agent, before: Run | None) -> Board | None:
@@ -305,13 +304,13 @@ def folder_of(agent: Agent, task: Task) -> Path:
 
 def first_request(agent: Agent, task: Task) -> Request:
     """The request that would be sent first. Nothing is sent or kept."""
-    started = opening(agent, task, new_run_id(), folder_of(agent, task))
-    run = Run.from_events([started])
-    common = {"at": started.at, "run_id": started.run_id}
-    run.apply(RoundStarted(seq=1, index=0, reason="prompt", note=agent.rules.note(run), **common))  # type: ignore[arg-type]  # see above
-    for guidance in filter(None, [guide(run) for guide in agent.rules.guides]):
-        run.apply(GuidanceGiven(seq=len(run.events), guidance=guidance, **common))  # type: ignore[arg-type]
-    return request_builder_for(started).request(run, ephemeral_text(run))
+    log = EventLog(new_run_id())
+    started = opening(agent, task, log.id, folder_of(agent, task))
+    log.append(started)
+    log.emit(RoundStarted, index=0, reason="prompt", note=agent.rules.note(log.run))
+    for guidance in filter(None, [guide(log.run) for guide in agent.rules.guides]):
+        log.emit(GuidanceGiven, guidance=guidance)
+    return request_builder_for(started).request(log.run, ephemeral_text(log.run))
 
 
 def system_prompt(agent: Agent, toolbox: Toolbox, folder: Path) -> str:
@@ -320,16 +319,10 @@ def system_prompt(agent: Agent, toolbox: Toolbox, folder: Path) -> str:
     """
     parts: Iterable[str] = (
         prompt_file("system") if agent.system is None else agent.system.strip(),
-        _instructions(folder) if agent.instructions else "",
+        repo_instructions(folder).section if agent.instructions else "",
         "" if len(toolbox) else prompt_file("no_tools"),
     )
     return encodable("\n\n".join(part for part in parts if part))
-
-
-def _instructions(folder: Path) -> str:
-    """What the repository says, without keys that stand in it."""
-    section = repo_instructions(folder).section
-    return settings.without_secrets(section, settings.secrets()) if section else ""
 
 
 def as_prompt(prompt: str | Message) -> Message:

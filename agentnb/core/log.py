@@ -1,4 +1,4 @@
-"""The log of a run while it is written: stored first, then folded, then told."""
+"""The log of a run while it is written: each event is redacted, stored, folded, and then told."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from agentnb.core.events import AnyEvent, Delta, Event
+from agentnb.core.events import AnyEvent, Delta, Event, ToolFinished
+from agentnb.core.redaction import StreamRedactor, redact
 from agentnb.core.run import Run
 from agentnb.errors import StoreError
+from agentnb.settings import known_secrets, secrets
 
+AnEvent = TypeVar("AnEvent", bound=Event)
 Watcher: TypeAlias = Callable[[AnyEvent | Delta], Any]
 """Is told of each event after it was stored, and of each delta. What it returns is ignored."""
 
@@ -34,7 +37,7 @@ class RunStore(Protocol):
 
 
 class EventLog:
-    """Makes, stores, folds and tells the events of one run. Used from one thread."""
+    """Makes, redacts, stores, folds and tells the events of one run. Used from one thread."""
 
     def __init__(
         self,
@@ -53,26 +56,36 @@ class EventLog:
         self._closed = False
         self._untold: AnyEvent | None = None
         self._watchers = list(watchers)
+        self._stream = StreamRedactor()
+        self._streaming: type[Delta] | None = None
+        """The kind of the deltas that are streaming, as far as keys are looked for in them."""
+        secrets()  # the first look; what is found later is redacted from then on
 
     def keep_in(self, writer: Writer) -> None:
         """Store every event there from now on."""
         self._writer = writer
 
-    def emit(self, kind: type[Event], **fields: Any) -> None:
-        """Make an event of this kind and append it."""
+    def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
+        """Make an event of this kind and append it. Returns it as the log has it, redacted."""
         # Into the one dict that there is: this is done many times a round.
         fields["seq"], fields["at"], fields["run_id"] = self._seq, datetime.now(UTC), self.id
         if self._parent_id is not None:
             fields["parent_id"] = self._parent_id
-        self.append(kind(**fields))  # type: ignore[arg-type]  # a kind with its own fields is one of AnyEvent
+        return self.append(kind(**fields))  # type: ignore[arg-type, return-value]  # a kind with its own fields is one of AnyEvent
 
-    def append(self, event: AnyEvent) -> None:
-        """Store, fold, tell. If it cannot be stored, the run in memory still takes it in, nothing more is stored, and
-        `StoreError` is raised: once. Watchers are told of that event with the next, when it is known that the log has failed.
+    def append(self, event: AnyEvent) -> AnyEvent:
+        """Redact, store, fold, tell; returns the event as redacted.
+
+        If it cannot be stored, the run in memory still takes it in, nothing more is stored, and `StoreError` is raised: once.
+        Watchers are told of that event with the next, when it is known that the log has failed.
         """
         if self._closed:
             # Whoever still writes belongs to a run that has ended without waiting for it.
             raise asyncio.CancelledError
+        # A tool may have set a variable that holds a key, and print it: only then is looked again.
+        known = secrets() if type(event) is ToolFinished else known_secrets()
+        if known:
+            event = redact(event, known)
         failure = None if self._writer is None else self._store(event, self._writer)
         self._seq += 1
         self.run.apply(event)
@@ -87,7 +100,31 @@ class EventLog:
             untold, self._untold = self._untold, None
             self.tell(untold)
         if self._watchers:
+            if self._streaming is not None:
+                self._end_stream()
             self.tell(event)
+        return event
+
+    def stream(self, delta: Delta) -> None:
+        """Tell the watchers of a few more characters, redacted: the beginning of what may be a key waits for those after it."""
+        known = known_secrets()
+        if known:
+            kind = type(delta)
+            if kind is not self._streaming:
+                self._end_stream()
+                self._streaming = kind
+            text = self._stream.feed(delta.text, known)
+            if text != delta.text:
+                if not text:
+                    return
+                delta = kind(text)
+        self.tell(delta)
+
+    def _end_stream(self) -> None:
+        """Tell what was held back: no more of this text will come."""
+        kind, self._streaming = self._streaming, None
+        if kind is not None and (text := self._stream.rest(known_secrets())):
+            self.tell(kind(text))
 
     def tell(self, item: AnyEvent | Delta) -> None:
         """Tell the watchers, until the log is closed. One that fails is dropped, with a line in Python's log."""

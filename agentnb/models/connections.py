@@ -14,11 +14,12 @@ from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
+from agentnb.core.redaction import redact
 from agentnb.errors import SettingsError
 from agentnb.models.failure import is_local, readable
 from agentnb.models.limiter import Limiter
 from agentnb.models.provider import Sdk
-from agentnb.settings import Key, without_key
+from agentnb.settings import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def _made(endpoint: Endpoint, sdk: Sdk) -> Any:
     try:
         return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)
     except (ImportError, ValueError, OSError) as error:
-        return _no_client(endpoint.provider, error, without_key(str(error), endpoint.key))
+        return _no_client(endpoint.provider, error, redact(str(error)))
 
 
 def _no_client(provider: str, error: Exception, told: str) -> SettingsError:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from agentnb.core.events import Delta, TextDelta
 from agentnb.core.messages import Message
+from agentnb.core.redaction import redact
 from agentnb.core.request import Request
 from agentnb.core.rounds import BY_SCHEMA, CONTEXT_TOKENS
 from agentnb.core.usage import Usage
@@ -30,7 +31,6 @@ from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.models.options import Options, named
 from agentnb.models.provider import CutOff, Provider, ProviderError, Refused
 from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
-from agentnb.settings import without_key
 
 USUAL_RETRIES = RetryPolicy()
 MAX_TURNS = 10
@@ -229,7 +229,7 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
     and raised.
     """
     found = _idle_timeout(error, provider) if isinstance(error, IdleTimeout) else _failure_of(error, provider, endpoint, model)
-    what, hint = (without_key(text, endpoint.key) for text in (found.error.what, found.error.hint))
+    what, hint = redact((found.error.what, found.error.hint))
     return replace(found, error=type(found.error)(what, hint))
 
 
@@ -243,8 +243,8 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
                 provider.name,
                 model,
                 said.status,
-                without_key(said.name, endpoint.key),
-                without_key(said.message, endpoint.key),  # before it is cut off
+                redact(said.name),
+                redact(said.message),  # before it is cut off
                 said.headers,
                 endpoint.key_name,
                 endpoint.url,

@@ -9,6 +9,7 @@ from typing import Any
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import parse_argstring
 
+from agentnb.core.redaction import redact_error
 from agentnb.errors import AgentnbError, SettingsError, near
 from agentnb.models.options import shown
 from agentnb.runtime.threads import RunInterrupted
@@ -24,6 +25,7 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return magic(*args, **kwargs)
         except AgentnbError as error:
+            redact_error(error)
             raise _quiet(error, f"{type(error).__name__}: {error}") from None
         except RunInterrupted as error:
             raise _quiet(error, f"KeyboardInterrupt: {CLOSED if error.closed else NOT_CLOSED}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 
 from agentnb.context.compaction import (
@@ -37,20 +37,11 @@ CUT_OFF = "\n\n[The summary was cut off here.]"
 class Compactor:
     """The compaction of one run's conversation."""
 
-    def __init__(
-        self,
-        calls: ModelCalls,
-        conversation: RequestBuilder,
-        history: History,
-        log: EventLog,
-        spared: Callable[[str], str],
-    ) -> None:
-        """``spared``: a text without secrets."""
+    def __init__(self, calls: ModelCalls, conversation: RequestBuilder, history: History, log: EventLog) -> None:
         self._calls = calls
         self._request_builder = conversation
         self._history = history
         self._log = log
-        self._spared = spared
 
     def why_due(self) -> WhyCompacted | None:
         """Why the conversation has to be compacted before the request of the open round is made, if it has to be."""
@@ -97,7 +88,7 @@ class Compactor:
         self._log.emit(
             e.ContextCompacted,
             why=why,
-            compacted=Compacted(first, kept, count, self._spared(summary_text(summary, count, run.conversation_todos))),
+            compacted=Compacted(first, kept, count, summary_text(summary, count, run.conversation_todos)),
             usage=usage,
             seconds=perf_counter() - started,
             problem=problem,
@@ -131,7 +122,7 @@ class Compactor:
                 if used != NOTHING_USED:
                     self._log.emit(e.ExtraUsage, usage=used)
                 raise
-            return "", used, self._spared(encodable(f"{type(error).__name__}: {error}"))
+            return "", used, encodable(f"{type(error).__name__}: {error}")
         if reply is None or not reply.message.text.strip():
             return "", self._used_until_cut(request, heard) if reply is None else reply.usage, NO_WORDS
         return reply.message.text + (CUT_OFF if reply.stop_reason in CUT else ""), reply.usage, ""

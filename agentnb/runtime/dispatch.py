@@ -8,13 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
-import msgspec
-
-from agentnb import settings
 from agentnb.core.display_data import Table
 from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolFinished, ToolStarted
 from agentnb.core.log import EventLog
-from agentnb.core.messages import Text, ToolCall, ToolResult, encodable
+from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.questions import Answer
 from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.errors import NotAnswered
@@ -41,17 +38,15 @@ class Dispatch:
         call_sync: CallSync,
         gates: Sequence[Gate] = (),
         todos: TodoSync | None = None,
-        secrets: Sequence[str] = (),
         elicitation: Elicitation | None = None,
     ) -> None:
-        """``secrets``: texts that no result and no traceback may hold; ``asking``: how tools ask the person."""
+        """``asking``: how tools ask the person."""
         self._toolbox = toolbox
         self._log = log
         self._work_dir = work_dir
         self._call_sync = call_sync
         self._gates = gates
         self._todos = todos or TodoSync(None, log)
-        self._secrets = secrets
         self._elicitation = elicitation or Elicitation(log, can_ask=False)
         self._unanswered: set[str] = set()
 
@@ -204,22 +199,11 @@ class Dispatch:
         self._unanswered.discard(call.id)
         result = outcome.as_result(call.id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
-        if self._secrets:
-            result = _without_secrets(result, self._secrets)
-            traceback = settings.without_secrets(traceback, self._secrets)
-            display = display and display.mapped(lambda text: settings.without_secrets(text, self._secrets))
         self._log.emit(ToolFinished, result=result, seconds=seconds, traceback=traceback, display=display)
 
 
 def _runs_beside_others(tool: Tool) -> bool:
     return tool.parallel_safe and not tool.blocking
-
-
-def _without_secrets(result: ToolResult, secrets: Sequence[str]) -> ToolResult:
-    """The result, with nothing of them in its words."""
-    spared = settings.without_secrets
-    parts = tuple([Text(spared(part.text, secrets)) if isinstance(part, Text) else part for part in result.parts])
-    return msgspec.structs.replace(result, parts=parts)
 
 
 async def _within(seconds: float, tool: Tool, call: ToolCall, context: ToolContext, asker: CallElicitor) -> ToolOutcome:

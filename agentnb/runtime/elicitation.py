@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import Any
@@ -16,20 +16,18 @@ from agentnb.core.questions import KINDS, TEXT, Answer, QuestionKind, WaitingOnU
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError, near
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.threads import TICK, running_loop
-from agentnb.settings import without_secrets
 
 
 class Elicitation:
     """The questions of one run and the futures of their answers. Used on the run's event loop."""
 
-    def __init__(self, log: EventLog, *, can_ask: bool, clock: Clock | None = None, secrets: Sequence[str] = ()) -> None:
+    def __init__(self, log: EventLog, *, can_ask: bool, clock: Clock | None = None) -> None:
         """``can_ask``: whether somebody holds a handle with which the run's questions can be answered; ``clock``: of the run,
-        which stands still while a question is open; ``secrets``: texts that no question and no answer in the log may hold.
+        which stands still while a question is open.
         """
         self._log = log
         self._can_ask = can_ask
         self._clock = clock or Clock()
-        self._secrets = secrets
         # A run that is gone on with has asked before.
         self._count = sum(isinstance(event, QuestionAsked) for event in log.run.events)
         self._open: dict[str, asyncio.Future[Answer]] = {}
@@ -53,7 +51,7 @@ class Elicitation:
     def open(self, kind: QuestionKind, message: str, schema: dict[str, Any], call_id: str) -> str:
         """Ask, and give the question's id."""
         self._count += 1
-        question = WaitingOnUser(kind, without_secrets(message, self._secrets), schema, f"q{self._count}", call_id)
+        question = WaitingOnUser(kind, message, schema, f"q{self._count}", call_id)
         self._emit(QuestionAsked, question=question)
         self._open[question.id] = asyncio.get_running_loop().create_future()
         self._clock.hold()
@@ -75,8 +73,7 @@ class Elicitation:
         del self._open[answer.question_id]
         self._clock.release()
         with suppress(StoreError):  # kept for who waits, who is to stop
-            logged = without_secrets(answer.value, self._secrets) if isinstance(answer.value, str) else answer.value
-            self._emit(QuestionAnswered, question_id=answer.question_id, answer=logged, declined=answer.declined)
+            self._emit(QuestionAnswered, question_id=answer.question_id, answer=answer.value, declined=answer.declined)
         future.set_result(answer)
 
     def withdraw(self, question_id: str) -> None:

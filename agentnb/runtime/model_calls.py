@@ -30,20 +30,16 @@ class ModelCalls:
         *,
         markers: bool,
         is_cancelled: Callable[[BaseException], bool],
-        spared: Callable[[str], str],
     ) -> None:
-        """``markers``: whether marker lines are read; ``is_cancelled``: whether an exception is a cancellation of the run;
-        ``spared``: a text without secrets.
-        """
+        """``markers``: whether marker lines are read; ``is_cancelled``: whether an exception is a cancellation of the run."""
         self.model = model
         self._log = log
         self._markers = markers
         self.is_cancelled = is_cancelled
-        self._spared = spared
 
     async def reply(self, request: Request) -> Message:
-        """The model's reply, in the log. Of a stream that breaks off, what came is kept."""
-        stream_buffer = StreamBuffer(self._log.tell, markers=self._markers)
+        """The model's reply, as the log has it. Of a stream that breaks off, what came is kept."""
+        stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
         reply: Reply | None = None
         started = perf_counter()
         try:
@@ -52,24 +48,22 @@ class ModelCalls:
                     reply = item
                 elif isinstance(item, Retry):
                     self._note_retry(item, stream_buffer.end())
-                    stream_buffer = StreamBuffer(self._log.tell, markers=self._markers)
+                    stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
                 else:
                     stream_buffer.take(item)
         except BaseException as error:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self.is_cancelled(error):
                 raise
-            said = encodable(f"{type(error).__name__}: {error}")
-            words = self._spared(said)
-            cause = error if words == said else None  # whose traceback would show it
-            raise ModelError(f"{self.model.name} failed: {words}", run=self._log.run) from cause
+            words = encodable(f"{type(error).__name__}: {error}")
+            raise ModelError(f"{self.model.name} failed: {words}", run=self._log.run) from error
         if reply is None:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
         stream_buffer.end()
         reply = self._settled(reply)
         message, signals = self._without_markers(reply.message)
-        self._log.emit(
+        replied = self._log.emit(
             e.ModelReplied,
             message=message,
             signals=signals,
@@ -78,10 +72,10 @@ class ModelCalls:
             seconds=perf_counter() - started if reply.seconds is None else reply.seconds,
             metadata=reply.metadata,
         )
-        return message
+        return replied.message
 
     def _note_retry(self, retry: Retry, heard: str = "") -> None:
-        reason = self._spared(encodable(retry.reason))
+        reason = encodable(retry.reason)
         log, attempt = self._log, retry.attempt
         log.emit(e.RetryScheduled, attempt=attempt, seconds=retry.seconds, reason=reason, status=retry.status, heard=heard)
 

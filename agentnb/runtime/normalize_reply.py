@@ -13,9 +13,11 @@ import msgspec
 from msgspec.structs import replace
 
 from agentnb.core.messages import Message, Text, ToolCall, encodable
+from agentnb.core.redaction import redact
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
+from agentnb.settings import known_secrets
 
 
 class _Kept(msgspec.Struct):
@@ -37,7 +39,7 @@ def normalize_reply(reply: Reply, run: Run) -> Reply:
     if not _is_plain(reply):
         kept = _through_json(_Kept(reply.message, reply.usage, reply.stop_reason, reply.metadata))
         reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw, reply.seconds)
-    message = _with_ids(reply.message, run)
+    message = _with_ids(redact(reply.message, known_secrets()), run)  # ids that hold a key may be alike without it
     return reply if message is reply.message else replace(reply, message=message)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from agentnb.agent.resume import OF_THE_REPLY
 from agentnb.core import events as e
 from agentnb.core.log import EventLog
@@ -27,11 +25,11 @@ def log_stop(log: EventLog, verdict: Stop) -> None:
         log.emit(e.ErrorRaised, error=error, where=OF_THE_REPLY)
 
 
-def described(error: BaseException, spared: Callable[[str], str]) -> e.RunError:
-    """The error as the log keeps it; ``spared``: a text without secrets."""
+def described(error: BaseException) -> e.RunError:
+    """The error as the log keeps it."""
     if isinstance(error, AgentnbError):
         return e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint))
-    return e.RunError(type(error).__name__, spared(encodable(str(error))) or type(error).__name__)
+    return e.RunError(type(error).__name__, encodable(str(error)) or type(error).__name__)
 
 
 def check_within_limits(run: Run) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -11,8 +10,8 @@ import msgspec
 from agentnb.core.events import TodosChanged, Warned
 from agentnb.core.log import EventLog
 from agentnb.core.messages import encodable
+from agentnb.core.redaction import redact
 from agentnb.core.todos import Todo, Todos, normal_status
-from agentnb.settings import without_secrets
 from agentnb.tools.todos.board import Board
 from agentnb.tools.todos.tool import TodoChange
 from agentnb.tools.tool import ToolOutcome
@@ -24,12 +23,10 @@ _NOT_YET = object()
 class TodoSync:
     """Reads the board, and writes down what has changed on it. The run's own reading is no tool call."""
 
-    __slots__ = ("_board", "_failed", "_log", "_secrets", "_seen")
+    __slots__ = ("_board", "_failed", "_log", "_seen")
 
-    def __init__(self, board: Board | None, log: EventLog, secrets: Sequence[str] = ()) -> None:
-        """``secrets``: texts that no warning may hold."""
+    def __init__(self, board: Board | None, log: EventLog) -> None:
         self._board = board
-        self._secrets = secrets
         self._log = log
         self._seen: object = _NOT_YET
         self._failed = False
@@ -70,7 +67,7 @@ class TodoSync:
     def _warn(self, error: Exception) -> None:
         if not self._failed:  # once, not in every round
             self._failed = True
-            words = without_secrets(encodable(f"{type(error).__name__}: {error}"), self._secrets)
+            words = encodable(f"{type(error).__name__}: {error}")
             message = f"The todo list could not be read ({words}). The run goes on with the list as last known"
             self._log.emit(Warned, message=message)
 
@@ -84,14 +81,14 @@ def todos_at_first(board: Board) -> Todos:
 
 
 def settled_todos(found: Any) -> Todos:
-    """Todos of somebody else's board as the log can hold them; TypeError or ValueError if they cannot be understood."""
+    """Todos of any board as the log will hold them, redacted; TypeError or ValueError if they cannot be understood."""
     plain = []
     for todo in found:
         if not isinstance(todo, Todo):
             raise TypeError("it holds something that is no Todo")
         fields = {name: encodable(value) if isinstance(value, str) else value for name, value in _fields(todo).items()}
         plain.append(fields | {"status": normal_status(str(todo.status))})
-    return _decode(msgspec.json.encode(plain))
+    return redact(_decode(msgspec.json.encode(plain)))  # else the board would never be the same as the list in the log
 
 
 def _fields(todo: Todo) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from agentnb import settings
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, RunStarted
+from agentnb.core.redaction import redact
 from agentnb.core.run import Run
 from agentnb.display.html import run_html, running_html
 from agentnb.display.labels import counted
@@ -139,7 +139,7 @@ class Panel:
 
     @staticmethod
     def _tell(widget: Any, error: str) -> None:
-        widget.error = settings.without_secrets(error, settings.secrets())
+        widget.error = redact(error)
 
     # Runs
 

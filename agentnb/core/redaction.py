@@ -1,0 +1,244 @@
+"""Keeps keys out of what is logged, sent and shown: `redact` puts ``[key]`` in the place of each.
+
+It is called where events and deltas enter the log, where something is made that must be as the log will have it (the first
+event, a reply, the list on a todo board), and where errors are raised to the person. All that is sent to a model is made from
+the log.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import string
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from agentnb import settings
+from agentnb.errors import AgentnbError
+
+T = TypeVar("T")
+MASK = "[key]"
+BEGINNING = 20
+"""A key that was cut off is masked too if at least so many characters of it are left."""
+IDS = frozenset({"run_id", "parent_id", "continued_from"})
+"""Fields that agentnb itself fills: they tie events and runs together, and hold no key."""
+_NO_TEXT = (
+    inspect.IntType,
+    inspect.FloatType,
+    inspect.BoolType,
+    inspect.NoneType,
+    inspect.LiteralType,  # fixed words: the log could not be read with others in their place
+    inspect.DateTimeType,
+    inspect.BytesType,
+)
+_ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})|\\+([!-/:-@\[-`{-~])|&#?[0-9A-Za-z]{1,31};")
+"""One character spelled another way, which a page would show as itself: as in JSON (or JSON within JSON), Markdown and HTML."""
+
+_ITEMS = ("",)
+"""Stands for the fields of what has none but holds texts: a str of another class, a dict, a list, a tuple, a set."""
+_FIELDS: dict[type, tuple[str, ...]] = {}
+"""For each class met so far, the fields that may hold text."""
+
+
+def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
+    """Return the value with ``[key]`` in the place of each known key, in all its texts: a str, plain data, or a Struct.
+
+    A value without a key is returned as it is, the same object. ``secrets``: those known, where the caller has them at hand.
+    Bytes and fixed words of our own (a status, a role) are left alone.
+    """
+    if secrets is None:
+        secrets = settings.secrets()
+    return _walked(value, _finder(secrets).masked) if secrets else value
+
+
+def redact_error(error: AgentnbError) -> None:
+    """Redact the error's words in place, and drop the causes behind it if one of them tells a key: tracebacks show those."""
+    error.what, error.hint = redact((error.what, error.hint))
+    error.args = (error.what, error.hint)
+    told = [str(cause) for cause in _causes(error)]
+    if redact(told) is not told:
+        error.__cause__ = error.__context__ = None
+
+
+class StreamRedactor:
+    """Redacts a text that comes in pieces: an end that may be the beginning of a key waits for the next piece."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, text: str, secrets: tuple[str, ...]) -> str:
+        """Take in the next piece; returns what can be shown by now."""
+        text = self._held + text
+        held = max((_overlap(text, secret) for secret in secrets), default=0)
+        end = len(text) - held
+        self._held = text[end:]
+        return redact(text[:end], secrets)
+
+    def rest(self, secrets: tuple[str, ...]) -> str:
+        """What still waits; the text has ended."""
+        held, self._held = self._held, ""
+        return redact(held, secrets) if held else ""
+
+
+class _Finder:
+    """Finds these secrets in texts."""
+
+    def __init__(self, secrets: tuple[str, ...]) -> None:
+        self._secrets = secrets
+        self._beginnings = tuple(dict.fromkeys(secret[:BEGINNING] for secret in secrets))
+        signs = {char for secret in secrets for char in secret if char in string.punctuation}
+        self._hints = ("\\u", "&", *[f"\\{char}" for char in sorted(signs)])
+        """One of these stands in any text in which a secret is spelled with escapes."""
+
+    def masked(self, text: str) -> str:
+        """The text with the mask in the place of each secret; the same object if there is none."""
+        for beginning in self._beginnings:
+            if beginning in text:
+                return self._replaced(text)
+        if "\\" in text or "&" in text:
+            for hint in self._hints:
+                if hint in text:
+                    return self._replaced(text)
+        return text
+
+    def _replaced(self, text: str) -> str:
+        spans = sorted([*self._spans(text), *self._escaped_spans(text)])
+        pieces: list[str] = []
+        done = 0
+        for start, end in spans:
+            if start >= done:
+                pieces += (text[done:start], MASK)
+            done = max(done, end)  # of two that overlap one mask is enough
+        return "".join([*pieces, text[done:]]) if spans else text
+
+    def _spans(self, text: str) -> Iterable[tuple[int, int]]:
+        """From where to where secrets stand in the text, or as much of them as is left: at each place the longest."""
+        for beginning in self._beginnings:
+            start = text.find(beginning)
+            while start >= 0:
+                yield start, start + max(_in_common(text, start, secret) for secret in self._secrets)
+                start = text.find(beginning, start + 1)
+
+    def _escaped_spans(self, text: str) -> Iterable[tuple[int, int]]:
+        plain = _ESCAPE.sub(_unescaped, text)
+        if plain == text or not any(beginning in plain for beginning in self._beginnings):
+            return ()
+        places: list[int] = []  # for each character of the plain text, where it begins in this one
+        done = 0
+        for escape in _ESCAPE.finditer(text):
+            places += range(done, escape.start())
+            length = len(_unescaped(escape))
+            places += [escape.start()] if length == 1 else range(escape.start(), escape.end())
+            done = escape.end()
+        places += range(done, len(text) + 1)
+        return [(places[start], places[end]) for start, end in self._spans(plain)]
+
+
+@lru_cache(maxsize=4)
+def _finder(secrets: tuple[str, ...]) -> _Finder:
+    return _Finder(secrets)
+
+
+def _walked(value: Any, masked: Callable[[str], str]) -> Any:
+    # One frame a level, in plain steps: this is done for every event, and arguments may be nested deep.
+    kind = type(value)
+    if kind is str:
+        return masked(value)
+    fields = _FIELDS.get(kind)
+    if fields is None:
+        fields = _FIELDS[kind] = _fields_with_text(kind)
+    if fields is not _ITEMS:
+        changes = {}
+        for field in fields:
+            before = getattr(value, field)
+            if (after := _walked(before, masked)) is not before:
+                changes[field] = after
+        return msgspec.structs.replace(value, **changes) if changes else value
+    if isinstance(value, str):
+        return masked(value)
+    is_dict = isinstance(value, dict)
+    items: list[Any] = []
+    changed = False
+    for before in [*value, *value.values()] if is_dict else value:
+        after = _walked(before, masked)
+        changed = changed or after is not before
+        items.append(after)
+    if not changed:
+        return value
+    if is_dict:
+        return dict(zip(_distinct(items[: len(value)]), items[len(value) :], strict=True))
+    return tuple(items) if isinstance(value, tuple) else type(value)(items)
+
+
+def _distinct(names: list[Any]) -> list[Any]:
+    """The names of a dict, numbered where two have become alike: no value may be lost."""
+    found: dict[Any, None] = {}
+    for name in names:
+        distinct, number = name, 1
+        while distinct in found:
+            number += 1
+            distinct = f"{name} {number}"
+        found[distinct] = None
+    return [*found]
+
+
+def _fields_with_text(kind: type) -> tuple[str, ...]:
+    if issubclass(kind, str | dict | list | tuple | set | frozenset):
+        return _ITEMS
+    if not issubclass(kind, msgspec.Struct):
+        return ()
+    fields = inspect.type_info(kind).fields  # type: ignore[attr-defined]  # that of a Struct has them
+    return tuple([field.name for field in fields if field.name not in IDS and _may_hold_text(field.type)])
+
+
+def _may_hold_text(kind: inspect.Type) -> bool:
+    if isinstance(kind, inspect.UnionType):
+        return any(map(_may_hold_text, kind.types))
+    if isinstance(kind, inspect.StructType):
+        return bool(_fields_with_text(kind.cls))
+    return not isinstance(kind, _NO_TEXT)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """The one character that the escape stands for; the escape itself if it stands for none."""
+    if escape[1]:
+        return chr(int(escape[1], 16))
+    plain = escape[2] or html.unescape(escape[0])
+    return plain if len(plain) == 1 else escape[0]
+
+
+def _in_common(text: str, start: int, secret: str) -> int:
+    """How many characters the text has from there in common with the secret; 0 if too few to be a secret that was cut off."""
+    if text.startswith(secret, start):
+        return len(secret)
+    if not text.startswith(secret[:BEGINNING], start):
+        return 0
+    length = BEGINNING
+    while text.startswith(secret[length], start + length):  # it ends before the secret does: that is not all here
+        length += 1
+    return length
+
+
+def _overlap(text: str, secret: str) -> int:
+    """How many characters at the end of the text are the beginning of this secret, and not yet all of it."""
+    start = text.find(secret[0], max(0, len(text) - len(secret) + 1))
+    while start >= 0:
+        if secret.startswith(text[start:]):
+            return len(text) - start
+        start = text.find(secret[0], start + 1)
+    return 0
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    met = {id(error)}
+    following = error.__cause__ or error.__context__
+    while following is not None and id(following) not in met:
+        met.add(id(following))
+        yield following
+        following = following.__cause__ or following.__context__
