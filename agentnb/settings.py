@@ -41,6 +41,7 @@ KEY_VARIABLES = {
     "openai-responses": "OPENAI_API_KEY",
 }
 """Which variable holds the key of which provider."""
+_PROVIDERS_VARIABLES = tuple(dict.fromkeys(KEY_VARIABLES.values()))
 
 URL_VARIABLES = {
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -237,7 +238,7 @@ def providers_with_key() -> list[str]:
 
 def key_names() -> list[str]:
     """The variables of all keys that are known: those of the providers, then others that were kept or asked for."""
-    return list(dict.fromkeys((*KEY_VARIABLES.values(), *_held.asked_for.copy())))
+    return list(dict.fromkeys((*_PROVIDERS_VARIABLES, *_held.asked_for.copy())))
 
 
 def known_secrets() -> tuple[str, ...]:
@@ -247,7 +248,9 @@ def known_secrets() -> tuple[str, ...]:
 
 def secrets() -> tuple[str, ...]:
     """`known_secrets`, after a look at the variables that hold keys: one may have been set since the last look."""
-    _learn(*[_environment(variable) for variable in key_names()])
+    for variable in (*_PROVIDERS_VARIABLES, *_held.asked_for.copy()):
+        if variable in os.environ:  # quicker than to ask for what is not there: this is done after each tool call
+            _learn(_environment(variable))
     return _held.known
 
 

@@ -1,4 +1,7 @@
-"""How keys are held: where they are looked for, and how they are kept from being seen."""
+"""How keys are held: where they are looked for, and which texts are known as secrets.
+
+That they come out nowhere is for test_planted_keys.py.
+"""
 
 from __future__ import annotations
 
@@ -297,46 +300,33 @@ def test_a_short_text_is_no_secret(text: str, secrets: tuple[str, ...]) -> None:
     assert settings.secrets() == secrets
 
 
-def test_what_was_forgotten_is_no_secret_any_more() -> None:
+def test_what_was_forgotten_stays_a_secret_for_a_model_may_still_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     settings.keep_key("anthropic", SECRET)
     assert settings.secrets() == (SECRET,)
     settings.forget_key("anthropic")
-    assert settings.secrets() == ()
+    monkeypatch.setenv("OPENAI_API_KEY", OTHER)
+    assert set(settings.secrets()) == {SECRET, OTHER}
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert set(settings.secrets()) == set(settings.known_secrets()) == {SECRET, OTHER}
+
+
+def test_a_key_is_a_secret_from_the_moment_that_it_is_made() -> None:
+    assert settings.known_secrets() == ()
+    settings.Key("MY_KEY", SECRET, settings.KERNEL)
+    settings.Key("MY_KEY", "x", settings.KERNEL)
+    assert settings.known_secrets() == (SECRET,)
+
+
+def test_many_threads_may_make_keys_at_once() -> None:
+    texts = [f"key-{number:04d}" for number in range(200)]
+    threads = [threading.Thread(target=settings.Key, args=("MY_KEY", text, settings.KERNEL)) for text in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(settings.known_secrets()) == texts
 
 
 def test_a_secret_that_no_key_can_be_is_taken_out_of_texts_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-one sk-two")
     assert settings.secrets() == ("sk-one sk-two",)
-
-
-def test_each_secret_is_replaced_wherever_it_stands() -> None:
-    text = f"{SECRET}, {SECRET}{OTHER} and {SECRET[:8]}"
-    assert settings.without_secrets(text, (OTHER, SECRET)) == f"[key], [key][key] and {SECRET[:8]}"
-    assert settings.without_secrets(text, ()) is text
-    assert settings.without_secrets("nothing", (SECRET,)) == "nothing"
-
-
-@pytest.mark.parametrize("length", [20, 21, 23])
-def test_a_secret_that_was_cut_off_is_replaced_as_far_as_it_goes(length: int) -> None:
-    text = f"0 {SECRET[:length]}...\n1 {SECRET} {SECRET[:19]}, {SECRET[:length]}"
-    assert settings.without_secrets(text, (SECRET,)) == f"0 [key]...\n1 [key] {SECRET[:19]}, [key]"
-
-
-def test_secrets_that_begin_alike_are_each_replaced_whole() -> None:
-    first, second = SECRET + "-first", SECRET + "-second"
-    for secrets in ((first, second), (second, first)):
-        assert settings.without_secrets(f"{first} {second} {second[:-1]}", secrets).startswith("[key] [key] [key]")
-    assert settings.without_secrets(f"{second}, {first}", (first, second)) == "[key], [key]"
-
-
-def test_of_two_secrets_the_longer_is_replaced_whole() -> None:
-    settings.keep_key("anthropic", SECRET)
-    settings.keep_key("openai", SECRET + "-and-more")
-    assert settings.without_secrets(SECRET + "-and-more", settings.secrets()) == "[key]"
-
-
-def test_a_text_is_told_without_one_key_and_as_it_is_where_there_is_none() -> None:
-    key = settings.Key("MY_KEY", SECRET, "this kernel")
-    assert settings.without_key(f"bad key {SECRET}", key) == "bad key [key]"
-    assert settings.without_key("none was given", None) == "none was given"
-    assert settings.without_key("an x", settings.Key("MY_KEY", "x", "this kernel")) == "an x"

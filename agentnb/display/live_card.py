@@ -29,6 +29,7 @@ from agentnb.core.events import (
 )
 from agentnb.core.messages import encodable
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.redaction import redact
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
@@ -100,7 +101,7 @@ class LiveCard:
     def asked(self, name: str, text: str = "") -> None:
         """The person has asked for that, and the run has not read it yet: it stands there until its event comes."""
         if name in ASKED:
-            self._asked.append((name, encodable(text)))
+            self._asked.append((name, redact(encodable(text))))  # as its event will say it
 
     def _take_event(self, event: AnyEvent) -> None:
         self.run.apply(event)

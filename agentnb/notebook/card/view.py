@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from agentnb.core.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
+from agentnb.core.redaction import redact
 from agentnb.core.run import Run
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import ASKED, Frame, LiveCard
@@ -170,7 +171,7 @@ class CardView:
         if board is None or not self._run.should_continue:
             return None
         try:
-            return tuple(board.read())
+            return redact(tuple(board.read()))  # it does not come out of the log
         except Exception:  # a board of the person's own: the run is what tells of it, the card goes on with the list it knows
             return None
 
@@ -225,7 +226,7 @@ class CardView:
             logging.getLogger("agentnb").info("What was clicked in the card of run %s failed", self._run.id, exc_info=True)
             error = f"That failed: {type(broken).__name__}: {broken}"
         note = "" if error else NOTES.get(message["do"], "")
-        self._tell({"kind": "heard", "id": message.get("id"), "error": error, "note": note})
+        self._tell({"kind": "heard", "id": message.get("id"), "error": redact(error), "note": note})
         self._on_loop(self._send)
 
     def _done(self, live: LiveRun, message: Frame) -> Html | None:

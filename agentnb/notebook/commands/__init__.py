@@ -9,6 +9,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb import settings
+from agentnb.core.redaction import redact
 from agentnb.core.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.answer import answered
@@ -111,7 +112,7 @@ def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
         return
     for value in find_tools(_words(rest), shell.user_ns):
         tool = as_tool(value)
-        print(tool_text(tool.spec))
+        print(tool_text(redact(tool.spec)))
         gaps = tool.signature.gaps if isinstance(tool, FunctionTool) else ()
         print("\n".join(f"Missing: {gap}" for gap in gaps) if gaps else "The docstring says all a model needs.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from agentnb.core.redaction import redact
 from agentnb.core.todos import counted, listed
 from agentnb.display.labels import clean
 from agentnb.errors import SettingsError, near
@@ -68,5 +69,5 @@ def _move(board: TodoBoard, rest: str) -> None:
 
 def todo_text(board: Board) -> str:
     """The list, a line a todo."""
-    found = tuple(board.read())
+    found = redact(tuple(board.read()))
     return clean(f"{counted(found)}\n{listed(found)}") if found else "The todo list is empty"

@@ -1,0 +1,202 @@
+"""`redact` and what goes with it: no known key is left in a text or in a structure, and nothing else is changed."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from html import escape
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from some_events import NOON, any_event, json_values
+
+from agentnb import settings
+from agentnb.core import events as e
+from agentnb.core.messages import Message, Text, ToolCall
+from agentnb.core.redaction import IDS, MASK, StreamRedactor, redact, redact_error
+from agentnb.core.wire import decode, encode
+from agentnb.errors import ModelError, TraceError
+
+KEY = "sk-test-0123456789abcdef"
+OTHER = "sk-other-fedcba9876543210"
+KNOWN = (OTHER, KEY)
+
+TEXTS = {
+    KEY: "[key]",
+    f"{KEY}, {KEY}{OTHER} and {KEY[:8]}": f"[key], [key][key] and {KEY[:8]}",
+    f"cut off: {KEY[:20]}...": "cut off: [key]...",
+    f"cut off: {KEY[:23]}": "cut off: [key]",
+    f"cut off: {KEY[:19]} {KEY}": f"cut off: {KEY[:19]} [key]",
+    "nothing": "nothing",
+    "": "",
+    KEY.upper(): KEY.upper(),
+    # One that is spelled with escapes, which a page would show as itself
+    '{"a": "sk\\u002dtest\\u002D0123456789abcdef"}': '{"a": "[key]"}',
+    "".join(f"\\u{ord(char):04x}" for char in KEY) + "\\u0041": "[key]\\u0041",
+    'in JSON in JSON: "sk\\\\u002dtest-0123456789abcdef\\\\n"': 'in JSON in JSON: "[key]\\\\n"',
+    "in Markdown: sk\\-test-0123456789abcdef\\-": "in Markdown: [key]\\-",
+    "in HTML: sk&#45;test&#x2d;0123456789abcdef&lowbar; &amp;": "in HTML: [key]&lowbar; &amp;",
+    f"cut off: {KEY[:20]} and sk\\-{KEY[3:22]}\\": "cut off: [key] and [key]\\",
+    f"C:\\{KEY} \\u00e9 &amp; \\- &nothing; &fjlig; \\ud83d": "C:\\[key] \\u00e9 &amp; \\- &nothing; &fjlig; \\ud83d",
+    "C:\\temp \\u00e9 &amp; \\- &nothing; \\ud83d": "C:\\temp \\u00e9 &amp; \\- &nothing; \\ud83d",
+}
+
+
+def test_each_key_in_a_text_is_masked_and_nothing_else(subtests: pytest.Subtests) -> None:
+    for text, expected in TEXTS.items():
+        with subtests.test(text):
+            assert redact(text, KNOWN) == expected
+            assert redact(expected, KNOWN) is expected
+            assert redact(text, ()) is text
+
+
+def test_of_keys_that_overlap_or_begin_alike_each_is_masked_whole(subtests: pytest.Subtests) -> None:
+    first, second = KEY + "-first", KEY + "-second"
+    for known in ((second, first), (first, second), (second, first, KEY), (KEY,)):
+        with subtests.test(str(known)):
+            told = redact(f"{first} {second} {second[:-1]}, {second}", known)
+            assert "0123" not in told and told.count(MASK) == 4
+    assert redact(f"{first} {second} {second[:-1]}", (second, first)) == "[key] [key] [key]"
+    assert redact("12abcdefgh34ijkl56", ("abcdefgh34", "efgh34ijkl", "fgh34ijk")) == "12[key]56"
+
+
+def test_a_key_with_signs_of_json_and_html_is_found_as_they_spell_it() -> None:
+    key = 'a/b"c\\d&e+f=ghi'
+    for spelled in (key, json.dumps(key), json.dumps(json.dumps(key)), escape(key), json.dumps(key).replace("/", "\\/")):
+        assert redact(f"x {spelled} y", (key,)).strip('x y"\\') == MASK
+
+
+def test_structures_are_redacted_in_all_their_texts_and_names(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, Any]] = [
+        ({KEY: [1, (KEY, {"a": {KEY}})]}, {MASK: [1, (MASK, {"a": {MASK}})]}),
+        ({KEY: 1, "x": 2, OTHER: 3, KEY[:20]: 4}, {MASK: 1, "x": 2, f"{MASK} 2": 3, f"{MASK} 3": 4}),  # no value is lost
+        (Message("user", (Text(KEY), Text("b"))), Message("user", (Text(MASK), Text("b")))),
+        (ToolCall(KEY, {"a": KEY}, KEY, {KEY: KEY}), ToolCall(MASK, {"a": MASK}, MASK, {MASK: MASK})),
+        (KEY.encode(), KEY.encode()),
+        (None, None),
+    ]
+    for value, expected in cases:
+        with subtests.test(str(value)):
+            assert redact(value, KNOWN) == expected
+
+
+def test_what_agentnb_itself_fills_in_stays_whatever_the_keys_are() -> None:
+    silly = ("completed", "assistant", "run-0001", "run_finished")
+    event = e.RunFinished(seq=3, at=NOON, run_id="run-0001", status="completed", stop_reason="natural")
+    assert redact(event, silly) is event
+    assert redact(Message("assistant", (Text("completed"),)), silly) == Message("assistant", (Text(MASK),))
+
+
+def test_without_a_list_all_keys_that_are_known_now_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert redact(f"{KEY} {OTHER}") == f"{KEY} {OTHER}"
+    settings.keep_key("anthropic", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", OTHER)
+    assert redact([f"{KEY} {OTHER}"]) == ["[key] [key]"]
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path to each text in plain data; a path to the name of an item ends in None."""
+    if isinstance(value, str):
+        return [path]
+    if isinstance(value, dict):
+        names = [(*path, name, None) for name in value]
+        return names + [place for name, item in value.items() for place in _places(item, (*path, name))]
+    if isinstance(value, list):
+        return [place for index, item in enumerate(value) for place in _places(item, (*path, index))]
+    return []
+
+
+def _planted(value: Any, path: tuple[Any, ...], at: int) -> Any:
+    """The data with the key at this place of the text to which the path leads."""
+    if not path:
+        at = min(at, len(value))
+        return value[:at] + KEY + value[at:]
+    first, *rest = path
+    if isinstance(value, list):
+        return [_planted(item, tuple(rest), at) if index == first else item for index, item in enumerate(value)]
+    if rest == [None]:
+        return {_planted(name, (), at) if name == first else name: item for name, item in value.items()}
+    return {name: _planted(item, tuple(rest), at) if name == first else item for name, item in value.items()}
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace(KEY, MASK)
+    if isinstance(value, dict):
+        return {_masked(name): _masked(item) for name, item in value.items()}
+    return [_masked(item) for item in value] if isinstance(value, list) else value
+
+
+def _is_free(path: tuple[Any, ...]) -> bool:
+    return not IDS.intersection(path) and path[:1] != ("kind",) and None not in path[:2]
+
+
+@given(any_event, st.data())
+def test_a_key_planted_anywhere_in_an_event_does_not_survive_and_nothing_else_changes(event: e.AnyEvent, data: Any) -> None:
+    plain = msgspec.json.decode(encode(event))
+    path = data.draw(st.sampled_from([place for place in _places(plain) if _is_free(place)] or [()]))
+    assume(path)
+    planted = _planted(plain, path, data.draw(st.integers(0, 40)))
+    try:
+        event = decode(msgspec.json.encode(planted))
+    except TraceError:  # a fixed word, a time, or a picture
+        assume(False)
+    assume(KEY.encode() in encode(event))  # not the name of a field
+    redacted = redact(event, KNOWN)
+    assert KEY.encode() not in encode(redacted)
+    assert msgspec.json.decode(encode(redacted)) == _masked(msgspec.json.decode(encode(event)))
+
+
+@given(any_event)
+def test_an_event_without_a_key_is_the_same_object(event: e.AnyEvent) -> None:
+    assert redact(event, KNOWN) is event
+
+
+@given(json_values, st.data())
+def test_a_key_planted_anywhere_in_plain_data_does_not_survive(value: Any, data: Any) -> None:
+    value = {"": value}
+    planted = _planted(value, data.draw(st.sampled_from(_places(value))), data.draw(st.integers(0, 40)))
+    assert redact(planted, KNOWN) == _masked(planted)
+    assert redact(value, KNOWN) is value
+
+
+PIECES = st.lists(st.sampled_from([KEY, OTHER, KEY[:20], KEY[:4], "-", "s", "sk-", " "]))
+
+
+@given(PIECES, st.lists(st.integers(1, 9), min_size=1))
+def test_a_text_that_streams_is_redacted_as_the_whole_is_wherever_it_is_split(words: list[str], cuts: list[int]) -> None:
+    text, stream, shown = "".join(words), StreamRedactor(), []
+    place = 0
+    while place < len(text):
+        length = cuts[place % len(cuts)]
+        shown.append(stream.feed(text[place : place + length], KNOWN))
+        assert not any(key in "".join(shown) for key in KNOWN)
+        place += length
+    shown.append(stream.rest(KNOWN))
+    assert "".join(shown) == redact(text, KNOWN)
+
+
+def test_an_end_that_cannot_be_a_key_is_shown_at_once() -> None:
+    stream = StreamRedactor()
+    pieces = ["Tell", " about", "s", "ky", " sk-test-", "0123456789abcdef", "0 sk", ""]
+    told = [stream.feed(piece, KNOWN) for piece in pieces]
+    assert told == ["Tell", " about", "", "sky", " ", "[key]", "0 ", ""]
+    assert (stream.rest(KNOWN), stream.rest(KNOWN)) == ("sk", "")
+
+
+def test_an_error_is_redacted_with_its_hint_and_drops_a_cause_that_tells_a_key(subtests: pytest.Subtests) -> None:
+    settings.keep_key("anthropic", KEY)
+    for cause in (ValueError("other"), ValueError(KEY)):
+        with subtests.test(str(cause)):
+            with pytest.raises(ModelError) as caught:
+                try:
+                    raise RuntimeError("between") from cause
+                except RuntimeError as between:
+                    raise ModelError(f"no {KEY}", f"take {KEY}") from between
+            redact_error(caught.value)
+            told = "".join(traceback.format_exception(caught.value)) + repr(caught.value.args)
+            assert KEY not in told and "no [key]" in told and "take [key]" in told
+            assert ("RuntimeError: between" in told) == (KEY not in str(cause))

@@ -1,0 +1,688 @@
+"""A known key is planted at every door, and must come out at none: not in the log, the run, the card, a request, an error.
+
+`DOORS` is the list of all ways by which text gets into a run or to the person. A new way gets a line there.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import itertools
+import json
+import os
+import re
+import threading
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+
+from agentnb import Agent, Run, Store, settings, tables
+from agentnb.context.history import History
+from agentnb.context.request_builder import RequestBuilder
+from agentnb.core.events import AnyEvent, Delta, Event, QuestionAnswered, QuestionAsked, TextDelta, ThinkingDelta
+from agentnb.core.guidance import Guidance
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.redaction import redact
+from agentnb.core.todos import Todos
+from agentnb.core.wire import encode
+from agentnb.display.html import run_html
+from agentnb.display.live_card import LiveCard
+from agentnb.display.page import page_html
+from agentnb.display.text import run_text
+from agentnb.errors import ModelError, SettingsError
+from agentnb.models.capabilities import Capabilities
+from agentnb.models.model import Reply, Retry
+from agentnb.models.scripted import ScriptedModel
+from agentnb.notebook.card.view import CardView
+from agentnb.notebook.commands import tools
+from agentnb.notebook.commands.todos import todo_text
+from agentnb.notebook.dry import dry_text
+from agentnb.notebook.magic_errors import one_line_errors
+from agentnb.notebook.panel import Panel
+from agentnb.policies import Continue, Stop
+from agentnb.policies.gates.block import Block
+from agentnb.runtime.live import LiveRun
+from agentnb.testing import LoopbackServer, Misbehaviour, Status
+from agentnb.testing.lines import as_answer
+from agentnb.testing.wire import Asked, Delivery, Wire
+from agentnb.tools.todos.board import TodoBoard
+from agentnb.tools.tool import ToolContext, ToolOutcome
+
+KEY = "sk-test-0123456789abcdef"
+ESCAPED = KEY.replace("-", "\\u002d")
+OTHER = "or-fedcba9876543210"
+
+
+class Bench:
+    """Makes runs, and collects all that can be seen of them."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.monkeypatch = monkeypatch
+        self.store = Store(folder / "runs")
+        self.seen: dict[str, list[str]] = {}
+        self.live: LiveRun | None = None
+        self.runs: list[Run] = []
+
+    def see(self, place: str, *texts: object) -> None:
+        self.seen.setdefault(place, []).extend(map(str, texts))
+
+    def run(self, *replies: Any, model: Any = None, prompt: str = "go", **settings_: Any) -> Run:
+        """A run with a scripted model, unless another is given, seen from everywhere. ``answer`` is for what its tool asks."""
+        rules, before, answer = (settings_.pop(name, None) for name in ("rules", "continue_from", "answer"))
+        model = model or ScriptedModel(replies)
+        agent = Agent(model, **settings_)
+        if rules:
+            object.__setattr__(agent, "rules", agent.rules._replace(**rules))
+        self.dry(agent, prompt)
+        card = LiveCard()
+        run = None
+        started, asked = threading.Event(), threading.Event()
+
+        def watch(item: AnyEvent | Delta) -> None:
+            started.wait(20)
+            self.see("told to watchers", encode(item).decode() if isinstance(item, Event) else item.text)
+            card.take(item)
+            self.see("live card", json.dumps([card.frame(), card.whole()]))
+            if isinstance(item, QuestionAsked):
+                asked.set()
+
+        try:
+            self.live = agent.start(prompt, store=self.store, watch=watch, continue_from=before)
+            started.set()
+            if answer is not None:
+                assert asked.wait(20)
+                self.live.answer(answer)
+            run = self.live.result(30)
+        except Exception as error:
+            self.error(error)
+            run = self.live.run if self.live is not None else None
+        self.see("requests", *[(one.system, list(one.messages), one.tools) for one in getattr(model, "requests", ())])
+        if run is not None and run.events:
+            self.look_at(run)
+        return run or Run()
+
+    def dry(self, agent: Agent, prompt: str) -> None:
+        request = agent.first_request(prompt)
+        self.see("dry run", dry_text("scripted:script", request), (request.system, list(request.messages), request.tools))
+
+    def error(self, error: BaseException) -> None:
+        """An error that the person gets."""
+        self.see("errors", error, repr(error), repr(error.args), *traceback.format_exception(error))
+
+    def look_at(self, run: Run) -> None:
+        self.runs.append(run)
+        self.see("log in memory", *[encode(event).decode() for event in run.events])
+        state = (run.prompt, run.system, run.tools, run.settings, run.messages, run.text, run.todos, run.warnings, run.error)
+        self.see("run", state, run.rounds, run.waiting, run.conversation_todos, run.agent, run.model)
+        for name in tables.__all__:
+            self.see("tables", getattr(tables, name)(run).to_csv())
+        self.see("page", page_html(run), run_html(run), run_text(run))
+
+    def leaks(self) -> list[str]:
+        """The places where a key can be seen, as it is or in another spelling."""
+        files = [path.read_text(encoding="utf-8") for path in self.folder.rglob("*.jsonl")]
+        places = {"log file": files, **self.seen}
+        told = {place: plain("\n".join(texts)) for place, texts in places.items()}
+        return [f"{place}: {known}" for place, text in told.items() for known in (KEY[:20], OTHER) if known in text]
+
+
+def plain(text: str) -> str:
+    """The text as somebody would read it who undoes what JSON and HTML do to it, twice over."""
+    found = [text]
+    for _ in range(2):
+        text = re.sub(r"\\+u([0-9a-fA-F]{4})", lambda one: chr(int(one[1], 16)), html.unescape(text))
+        found.append(text)
+    return "\n".join(found)
+
+
+@pytest.fixture
+def new_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Bench]:
+    """Makes a bench, in a process that knows of one key by the environment and has met none."""
+    numbers = itertools.count()
+
+    def made() -> Bench:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        monkeypatch.setattr(settings, "_held", settings._Held())
+        folder = tmp_path / f"bench{next(numbers)}"
+        folder.mkdir()
+        return Bench(folder, monkeypatch)
+
+    return made
+
+
+# Doors: what tools say
+
+
+def gives(value: Any) -> Callable[[Bench], None]:
+    """A tool returns this."""
+
+    def plant(bench: Bench) -> None:
+        def look() -> Any:
+            """Look."""
+            return value
+
+        bench.run(ToolCall("look"), "Done.", tools=[look])
+
+    return plant
+
+
+def raises(bench: Bench) -> None:
+    def fail() -> None:
+        """Fail."""
+        raise RuntimeError(f"401 for {os.environ['ANTHROPIC_API_KEY']}")
+
+    def fail_from() -> None:
+        """Fail with a cause."""
+        try:
+            fail()
+        except RuntimeError as error:
+            raise ValueError("no luck") from error
+
+    bench.run(ToolCall("fail"), ToolCall("fail_from"), "Done.", tools=[fail, fail_from])
+
+
+def result_table(bench: Bench) -> None:
+    frame = pd.DataFrame({"value": [f"key: {KEY}", "x", 1.5], KEY: [1, 2, 3]}, index=[KEY, "b", "c"])
+    gives(frame)(bench)
+
+
+def outcome(**fields: Any) -> Callable[[Bench], None]:
+    """A tool returns an outcome with this."""
+
+    def plant(bench: Bench) -> None:
+        async def look() -> ToolOutcome:
+            """Look."""
+            return ToolOutcome(**{"ok": False, "parts": (Text("no"), Image("image/png", b"1")), **fields})
+
+        bench.run(ToolCall("look"), "Done.", tools=[look])
+
+    return plant
+
+
+def read_on_in_a_result(bench: Bench) -> None:
+    def look() -> str:
+        """Look."""
+        return "x" * 3000 + KEY + "y" * 3000
+
+    call = ToolCall("read_tool_result", {"call_id": "a", "start": 2900})
+    bench.run(ToolCall("look", {}, "a"), call, "Done.", tools=[look], history=History(result_characters=1000))
+
+
+# Doors: what the person or the agent's maker writes
+
+
+def tool_schema(bench: Bench) -> None:
+    def fetch(url: str, token: str = os.environ["ANTHROPIC_API_KEY"]) -> str:
+        """Fetch."""
+        return f"{url} with {token == KEY}"
+
+    run = bench.run(ToolCall("fetch", {"url": "a"}), "Done.", tools=[fetch])
+    assert run.rounds[0].results[0].text == "a with True"  # the tool has its default
+
+
+def tool_description(bench: Bench) -> None:
+    def fetch() -> str:
+        return "nothing"
+
+    fetch.__doc__ = f"Fetch with {KEY}."
+    bench.run(ToolCall("fetch"), "Done.", tools=[fetch])
+
+
+def repository_instructions(bench: Bench) -> None:
+    (bench.folder / "AGENTS.md").write_text(f"Be kind. export ANTHROPIC_API_KEY={KEY}", encoding="utf-8")
+    before = bench.run("Hello.", work_dir=bench.folder)
+    assert "Be kind. export ANTHROPIC_API_KEY=[key]" in before.system
+    bench.run("Well.", work_dir=bench.folder, continue_from=before)
+
+
+def said_while_it_runs(bench: Bench) -> None:
+    def wait() -> str:
+        """Say something while it runs."""
+        assert bench.live is not None
+        bench.live.say(f"use {KEY}")
+        return "ok"
+
+    bench.run(ToolCall("wait"), "Done.", "Done.", tools=[wait])
+
+
+def said_to_the_card(bench: Bench) -> None:
+    card = LiveCard()
+    run = bench.run("Done.")
+    for event in run.events[:2]:
+        card.take(event)
+    card.asked("say", f"use {KEY}")
+    bench.see("live card", card.whole())
+    bench.see("log in memory", "[key]" in json.dumps(card.whole()) and "[key]")
+
+
+def rules(**given: Any) -> Callable[[Bench], None]:
+    """Guides, policies and the line with each request say this."""
+    return lambda bench: bench.run("Hm.", "Hm.", rules=given) and None
+
+
+def once(run: Run) -> Continue | None:
+    """A policy that goes on once, with these words."""
+    return Continue("said", f"Go on with {KEY}", (Guidance("own", "text", f"And {KEY}"),)) if len(run.rounds) == 1 else None
+
+
+def gate(bench: Bench) -> None:
+    def closed(call: ToolCall, run: Run) -> Block:
+        return Block(KEY, ToolResult(call.id, call.name, (Text(f"no {KEY}"),), True, KEY))
+
+    bench.run(ToolCall("look"), "Done.", tools=[lambda_tool], rules={"gates": (closed,)})
+
+
+def older_conversation(bench: Bench) -> None:
+    """A run of a process that did not know the key yet is gone on with."""
+    bench.monkeypatch.delenv("ANTHROPIC_API_KEY")
+    bench.monkeypatch.setattr(settings, "_held", settings._Held())
+    before = Agent(ScriptedModel([ToolCall("look", {"a": KEY}, KEY), f"It is {KEY}"])).run_sync(f"Is it {KEY}?")
+    assert KEY in before.text
+    bench.monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    bench.run("Well.", continue_from=before)
+
+
+# Doors: the todo list
+
+
+def board_of_the_person(bench: Bench) -> None:
+    board = TodoBoard()
+    board.add(f"Log in with {KEY}")
+    run = bench.run("Hm.", "Hm.", "Done.", todos=board)
+    assert len([event for event in run.events if type(event).__name__ == "TodosChanged"]) <= 1  # it is no change at each look
+    bench.see("printed", todo_text(board))
+
+
+def board_that_cannot_be_read(bench: Bench) -> None:
+    class Broken(TodoBoard):
+        def read(self) -> Todos:
+            raise OSError(f"401 for {KEY}")
+
+    assert len(bench.run("Done.", todos=Broken()).warnings) == 1
+
+
+def todos_of_the_model(bench: Bench) -> None:
+    todo = {"id": 1, "title": f"Log in with {KEY}", "status": "not-started"}
+    bench.run(ToolCall("agent_manage_todos", {"operation": "write", "todoList": [todo]}), "Hm.", "Hm.", "Hm.", todos=True)
+
+
+# Doors: questions
+
+
+def question(schema: dict[str, Any] | None, answer: Any, got: Any) -> Callable[[Bench], None]:
+    """A tool asks, and is answered."""
+
+    def plant(bench: Bench) -> None:
+        heard = []
+
+        async def ask(context: ToolContext) -> str:
+            """Ask."""
+            heard.append(await context.ask(f"Is it {KEY}?", schema))
+            return str(heard[0])
+
+        run = bench.run(ToolCall("ask"), "Done.", tools=[ask], answer=answer)
+        assert heard == [got]
+        assert [event.answer for event in run.events if isinstance(event, QuestionAnswered)] == [redact(answer)]
+
+    return plant
+
+
+# Doors: the model and its server
+
+
+def reply(*parts: Any, **fields: Any) -> Callable[[Bench], None]:
+    """The model replies this, and then answers."""
+
+    def look(**given: Any) -> str:
+        """Look."""
+        return f"got {given}"
+
+    return lambda bench: bench.run(Reply(Message("assistant", parts), **fields), "Done.", "Done.", tools=[look]) and None
+
+
+def arguments(bench: Bench) -> None:
+    """The tool gets them as they stand in the log."""
+    got = []
+
+    def look(where: str) -> str:
+        """Look."""
+        got.append(where)
+        return where
+
+    bench.run(ToolCall("look", {"where": KEY}), "Done.", tools=[look])
+    assert got == ["[key]"]
+
+
+def ids_alike_without_the_key(bench: Bench) -> None:
+    calls = [ToolCall("look", {"n": n}, identity) for n, identity in enumerate((KEY, KEY[:20], f"{KEY}{KEY}"))]
+    run = bench.run(calls, [ToolCall("look", {}, KEY)], "Done.", tools=[lambda_tool])
+    ids = [record.call.id for one in run.rounds for record in one.records]
+    assert len(set(ids)) == 4 and all(record.result for one in run.rounds for record in one.records)
+
+
+def lambda_tool(n: int = 0) -> str:
+    """Look."""
+    return "ok"
+
+
+lambda_tool.__name__ = "look"
+
+
+class Streams:
+    """Streams these items; a `Reply` or an exception is the last."""
+
+    name = "scripted:streams"
+
+    def __init__(self, *items: Any) -> None:
+        self._items = items
+
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        for item in self._items:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+
+def streams(*items: Any) -> Callable[[Bench], None]:
+    return lambda bench: bench.run(model=Streams(*items)) and None
+
+
+DONE = Reply(Message("assistant", (Text(f"It is {KEY}."),)))
+IN_PIECES = [TextDelta(piece) for piece in ("It", " is s", "k-te", "st-0123", "456789abcd", "ef", ".")]
+THOUGHTS = [ThinkingDelta(piece) for piece in ("Is it sk-", "test-0123456789a", "bcdef")]
+
+
+def fails(error: Exception) -> Callable[[Bench], None]:
+    """The model fails in the first round, and in a later one."""
+
+    def plant(bench: Bench) -> None:
+        bench.run(error)
+        bench.run(ToolCall("look"), error, tools=[lambda_tool])
+        assert all("[key]" in str(run.error) for run in bench.runs)
+        assert len(bench.runs) == 2
+
+    return plant
+
+
+def final_answer_that_does_not_come(bench: Bench) -> None:
+    script = [ToolCall("look"), ModelError(f"no {KEY}")]
+    assert bench.run(*script, tools=[lambda_tool], max_rounds=1, on_limit="final_answer").warnings
+
+
+def bug(bench: Bench) -> None:
+    """The log is redacted; the exception itself is shown as it is, since it is not for the person to put right."""
+
+    def broken(*given: object, **more: object) -> None:
+        raise RuntimeError(f"a bug with {KEY}")
+
+    with bench.monkeypatch.context() as patched:
+        patched.setattr(RequestBuilder, "request", broken)
+        with pytest.raises(RuntimeError):
+            Agent(ScriptedModel(["Done."])).run_sync("go", store=bench.store)
+    bench.look_at(bench.store.load(bench.store.ids()[-1]))
+
+
+@dataclass(frozen=True)
+class Repeats(Misbehaviour):
+    """A gateway that repeats the key in all that it makes up itself, and in the reply."""
+
+    line: Any
+
+    def deliver(self, wire: Wire, asked: Asked) -> Delivery:
+        good = wire.deliver(as_answer(self.line), asked)
+        made_up = re.compile(rb'("(?:id|call_id|item_id|model|finish_reason|stop_reason)": ?")')
+        chunks = [made_up.sub(rb"\g<1>" + KEY.encode(), chunk) for chunk in good.chunks]
+        return Delivery(chunks, good.status, good.content_type, good.headers)
+
+
+def gateway(provider: str) -> Callable[[Bench], None]:
+    def plant(bench: Bench) -> None:
+        script = [Repeats([f"It is {KEY}", ToolCall("look", {"n": 1, KEY: KEY})]), Repeats(f"Well, {KEY}"), "Done."]
+        with LoopbackServer(script) as server:
+            bench.run(model=server.model(provider), tools=[lambda_tool], max_rounds=2)
+            assert bench.runs[-1].text == "Well, [key]"
+            bench.run(model=server.model(provider), continue_from=bench.runs[-1])
+            bench.see("requests", *[one.raw.decode() for one in server.requests])
+            assert [one.answered for one in server.requests] == [200, 200, 200]
+
+    return plant
+
+
+def refusal(provider: str) -> Callable[[Bench], None]:
+    """A server refuses with the key in its words, also where they are cut off."""
+
+    def plant(bench: Bench) -> None:
+        script = [Status(401, f"Wrong key {KEY}"), Status(400, "x" * 485 + KEY), Status(503, KEY), Status(400, KEY)]
+        with LoopbackServer(script) as server:
+            for _ in range(3):
+                bench.run(model=server.model(provider))
+        assert all("[key]" in str(run.error) for run in (bench.runs[0], bench.runs[2])) and bench.runs[2].rounds[0].retries
+
+    return plant
+
+
+class Summarises(ScriptedModel):
+    """Writes summaries, with a key in them or in the words of its failure."""
+
+    def __init__(self, replies: Any, summary: Any) -> None:
+        super().__init__(replies)
+        self._summary = summary
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
+
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        if request.tools:
+            async for item in super().stream(request):
+                yield item
+        elif isinstance(self._summary, Exception):
+            raise self._summary
+        else:
+            yield Reply(Message("assistant", (Text(self._summary),)))
+
+
+def summary(words: Any) -> Callable[[Bench], None]:
+    def plant(bench: Bench) -> None:
+        model = Summarises([ToolCall("look", {"n": n}) for n in range(4)] + ["Done."], words)
+        run = bench.run(model=model, tools=[lambda_tool], history=History(compact_above=6, keep_recent=2))
+        assert any(one.compactions for one in run.rounds)
+
+    return plant
+
+
+# Doors: keys that become known late
+
+
+def typed_while_it_runs(bench: Bench) -> None:
+    def look() -> str:
+        """Look."""
+        settings.keep_key("OPENROUTER_API_KEY", OTHER)
+        return OTHER
+
+    bench.run(ToolCall("look"), f"It is {OTHER}", tools=[look])
+
+
+def set_by_a_tool(bench: Bench) -> None:
+    """As one does that loads a file of variables."""
+
+    def look() -> str:
+        """Look."""
+        bench.monkeypatch.setenv("OPENAI_API_KEY", OTHER)
+        return OTHER
+
+    bench.run(ToolCall("look"), f"It is {OTHER}", tools=[look])
+
+
+def forgotten_while_it_runs(bench: Bench) -> None:
+    settings.keep_key("OPENROUTER_API_KEY", OTHER)
+
+    def look() -> str:
+        """Look."""
+        settings.forget_key("OPENROUTER_API_KEY")
+        return OTHER
+
+    bench.run(ToolCall("look"), f"It is {OTHER}", tools=[look])
+
+
+# Doors: errors, and what is printed, beside runs
+
+
+def error_of_a_magic(bench: Bench) -> None:
+    @one_line_errors
+    def magic() -> None:
+        raise SettingsError(f"no {KEY}", f"take {KEY}") from ValueError(KEY)
+
+    with pytest.raises(SettingsError) as caught:
+        magic()
+    bench.error(caught.value)
+    bench.see("printed", *caught.value._render_traceback_())  # type: ignore[attr-defined]
+
+
+def error_in_the_panel(bench: Bench) -> None:
+    class Widget:
+        error = ""
+
+    Panel._tell(Widget, f"That failed: {KEY}")
+    bench.see("errors", Widget.error)
+
+
+def todos_in_the_card(bench: Bench) -> None:
+    """The card reads the board itself."""
+    board = TodoBoard()
+    board.add(f"Log in with {KEY}")
+    view = CardView.__new__(CardView)
+    view._live, view._run = cast(Any, SimpleNamespace(board=board)), cast(Any, SimpleNamespace(should_continue=True))
+    bench.see("live card", view._todos())
+
+
+def listed_tool(bench: Bench) -> None:
+    """``%agent tools NAME``."""
+
+    def fetch(token: str = KEY) -> str:
+        """Fetch."""
+        return token
+
+    with redirect_stdout(io.StringIO()) as printed:
+        tools(cast(Any, None), cast(Any, SimpleNamespace(user_ns={"fetch": fetch})), "fetch")
+    bench.see("printed", printed.getvalue())
+
+
+DOORS: dict[str, Callable[[Bench], object]] = {
+    "result: text": gives(f"key: {KEY}"),
+    "result: plain data": gives({"key": KEY, KEY: [KEY]}),
+    "result: escaped as in JSON": gives(f'{{"key": "{ESCAPED}", "deep": "{{\\"key\\": \\"{ESCAPED}\\"}}"}}'),
+    "result: escaped as in Markdown and HTML": gives(f"sk\\-{KEY[3:]} sk&#45;{KEY[3:]}"),
+    "result: parts": outcome(parts=(Text(KEY), Image("image/png", b"1"), Text(f"and {KEY}"))),
+    "result: table for the eye": result_table,
+    "result: error code": outcome(error_code=KEY),
+    "result: exception": raises,
+    "result: read on in a long one": read_on_in_a_result,
+    "tool: default value in its schema": tool_schema,
+    "tool: description": tool_description,
+    "system prompt": lambda bench: bench.run("Done.", system=f"Use {KEY}."),
+    "name of the agent": lambda bench: bench.run("Done.", name=f"agent {KEY}"),
+    "name of the model": lambda bench: bench.run(model=ScriptedModel(["Done."], name=f"scripted:{KEY}")),
+    "instructions of the repository": repository_instructions,
+    "prompt": lambda bench: bench.run("Done.", prompt=f"Use {KEY}."),
+    "conversation of an older run": older_conversation,
+    "said while it runs": said_while_it_runs,
+    "said to the card, not yet read": said_to_the_card,
+    "guide": rules(guides=(lambda run: Guidance("own", "text", f"Use {KEY}"),)),
+    "policy": rules(policies=(once,)),
+    "policy: reason to stop": rules(policies=(lambda run: Stop(KEY, "stopped", problem=f"no {KEY}", hint=KEY, warning=KEY),)),
+    "gate": gate,
+    "line with each request": rules(note=lambda run: f"Use {KEY}"),
+    "todos: board of the person": board_of_the_person,
+    "todos: board that cannot be read": board_that_cannot_be_read,
+    "todos: of the model": todos_of_the_model,
+    "question: text and answer": question(None, f"It is {KEY}", f"It is {KEY}"),
+    "question: choices": question({"type": "string", "enum": [KEY, "none"]}, "[key]", "[key]"),
+    "question: names of fields": question({"type": "object", "properties": {KEY: {"default": KEY}}}, {KEY: KEY}, {KEY: KEY}),
+    "reply: text": reply(Text(f"It is {KEY}")),
+    "reply: text, escaped as in Markdown": reply(Text(f"It is sk\\-{KEY[3:]} or sk&#45;{KEY[3:]}")),
+    "reply: thinking": reply(Thinking(f"It is {KEY}"), Text("Hm.")),
+    "reply: arguments": arguments,
+    "reply: names of arguments, nested": reply(ToolCall("look", {"given": [{KEY: {"a": [KEY]}}]})),
+    "reply: arguments that are no object": reply(ToolCall("look", f"not JSON {KEY}")),
+    "reply: name of the tool": reply(ToolCall(KEY)),
+    "reply: id of the call": reply(ToolCall("look", {}, KEY)),
+    "reply: ids that are alike without it": ids_alike_without_the_key,
+    "reply: metadata of a part": reply(Text("Hm.", {"id": KEY})),
+    "reply: stop reason": reply(Text("Hm."), stop_reason=KEY),
+    "reply: metadata": reply(Text("Hm."), metadata={"id": KEY, "model": KEY, KEY: [KEY]}),
+    "stream: in pieces": streams(*IN_PIECES, DONE),
+    "stream: thoughts in pieces": streams(*THOUGHTS, TextDelta(KEY[:9]), DONE),
+    "stream: broken off": streams(*IN_PIECES, ModelError("gone")),
+    "stream: broken off in the key": streams(*IN_PIECES[:-2], TextDelta("abc"), ModelError("gone")),
+    "stream: tried again": streams(*IN_PIECES, Retry(1, 0.0, f"503 {KEY}"), *IN_PIECES, DONE),
+    "stream: no reply at its end": streams(*IN_PIECES),
+    "error of the model": fails(ModelError(f"no {KEY}", f"take {KEY}")),
+    "error of the model's code": fails(RuntimeError(f"illegal header {KEY}")),
+    "error: no final answer": final_answer_that_does_not_come,
+    "error: a bug": bug,
+    "gateway: Messages": gateway("anthropic"),
+    "gateway: Chat Completions": gateway("compatible"),
+    "gateway: Responses": gateway("openai-responses"),
+    "refusal: Messages": refusal("anthropic"),
+    "refusal: Chat Completions": refusal("compatible"),
+    "summary": summary(f"Call the server with {KEY}."),
+    "summary: error": summary(RuntimeError(f"illegal header {KEY}")),
+    "key: typed while it runs": typed_while_it_runs,
+    "key: set by a tool": set_by_a_tool,
+    "key: forgotten while it runs": forgotten_while_it_runs,
+    "todos: in the card": todos_in_the_card,
+    "tool: listed for the person": listed_tool,
+    "error of a magic": error_of_a_magic,
+    "error in the panel": error_in_the_panel,
+}
+
+
+@pytest.mark.req("R2.35", "R2.38")
+def test_a_key_planted_at_any_door_comes_out_nowhere(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
+    for door, plant in DOORS.items():
+        with subtests.test(door):
+            bench = new_bench()
+            plant(bench)
+            assert bench.leaks() == []
+            seen = " ".join(text for texts in bench.seen.values() for text in texts)
+            assert "[key]" in seen  # it was there
+
+
+# What stays as it is
+
+
+def test_the_rest_of_a_result_stays_as_it_is(new_bench: Callable[[], Bench]) -> None:
+    bench = new_bench()
+    outcome(ok=True, parts=(Text(f"key: {KEY}"), Image("image/png", b"1")))(bench)
+    assert bench.runs[0].rounds[0].results[0].parts == (Text("key: [key]"), Image("image/png", b"1"))
+    result_table(bench)
+    display = bench.runs[1].rounds[0].records[0].display
+    assert display is not None and display.columns == ("value", "[key]")
+    assert display.rows == (("[key]", "key: [key]", 1), ("b", "x", 2), ("c", 1.5, 3))
+
+
+def test_all_keys_that_are_known_are_left_out(new_bench: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = new_bench()
+    monkeypatch.setenv("OPENROUTER_API_KEY", OTHER)
+    settings.find_key("OPENROUTER_API_KEY")
+    settings.keep_key("openai", "kept-0123456789")
+    gives(f"{KEY} {OTHER} kept-0123456789")(bench)
+    assert bench.runs[0].rounds[0].results[0].text == "[key] [key] [key]"
+
+
+def test_without_keys_a_run_is_as_it_was(new_bench: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = new_bench()
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    streams(*IN_PIECES, DONE)(bench)
+    gives(KEY)(bench)
+    assert bench.runs[0].text == f"It is {KEY}." and bench.runs[1].rounds[0].results[0].text == KEY
+    assert [one for one in bench.seen["told to watchers"] if not one.startswith("{")][:7] == [one.text for one in IN_PIECES]
