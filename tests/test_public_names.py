@@ -102,6 +102,8 @@ def test_what_a_person_tests_with_is_in_one_place() -> None:
         "ErrorInStream",
         "LoopbackServer",
         "Misbehaviour",
+        "Miscount",
+        "NOT_COUNTED",
         "NotJson",
         "Opaque",
         "Overflow",

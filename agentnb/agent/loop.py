@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
 from agentnb.agent.resume import guidance_of, resume_verdict
+from agentnb.agent.usage_check import UsageCheck
 from agentnb.context.history import FULL, History
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core import events as e
@@ -27,6 +28,7 @@ from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies import Continue, PolicyBundle, Stop, Verdict, decide
 from agentnb.policies.ending import ASKED_FOR_TOOLS
+from agentnb.policies.limits import MaxTokens
 from agentnb.runtime.budget import Budget, current_budget
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.compactor import Compactor
@@ -66,10 +68,16 @@ class Loop:
         self._todos = todos or TodoSync(None, log)
         self._log = log
         self._inbox = inbox
-        self._calls = ModelCalls(model, log, markers=rules.markers, is_cancelled=self._is_cancelled)
+        self._budget = budget or Budget()
+        self._calls = ModelCalls(
+            model,
+            log,
+            markers=rules.markers,
+            is_cancelled=self._is_cancelled,
+            usage_check=UsageCheck(log, self._budget, counts_tokens=any(isinstance(one, MaxTokens) for one in rules.policies)),
+        )
         self._compactor = Compactor(self._calls, request_builder, history, log)
         self._clock = clock or Clock()
-        self._budget = budget or Budget()
         self._on_limit = on_limit
         self._end_tool = end_tool
         self._time_up: Stop | None = None

@@ -34,6 +34,8 @@ BY_SCHEMA = "by_schema"
 CONTEXT_TOKENS = "context_tokens"
 """The key of a reply's metadata that says how many tokens the conversation has with it, where several calls have made it: its
 usage is the sum of all."""
+TOKENS_ESTIMATED = "tokens_estimated"
+"""The key of a reply's metadata that says that the model did not count all tokens, and what is missing was estimated."""
 
 
 class CallRecord(msgspec.Struct, frozen=True, gc=False):

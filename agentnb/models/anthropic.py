@@ -230,6 +230,7 @@ class AnthropicReading:
         elif kind == "message_start":
             self._message = chunk["message"]
             self._usage.update(_known(self._message.get("usage")))
+            self._usage.pop("output_tokens", None)  # nothing of the reply was there to be counted yet
         elif kind == "message_delta":
             self._end.update(_known(chunk.get("delta")))
             self._usage.update(_known(chunk.get("usage")))

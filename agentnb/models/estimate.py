@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Image, Message, ToolResult
-from agentnb.core.request import Request
+from agentnb.core.messages import AnyPart, Image, Message, Thinking, ToolResult
+from agentnb.core.request import Request, Sent
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
 
@@ -49,6 +49,28 @@ def about(request: Request, message: Message) -> Usage:
     return Usage(tokens_of_request(request), tokens_of_message(message), estimated=True)
 
 
+def with_estimates(usage: Usage, request: Request, message: Message) -> Usage:
+    """Return the usage with an estimate for each side that was not counted; the same object if both sides were.
+
+    A count of 0 is none: no request is empty, and no reply that holds anything. A part that is larger than its whole, as some
+    servers report cached or reasoning tokens, was counted beside it and is added.
+    """
+    sent, received = usage.input, usage.output
+    cached, reasoning = (usage.cache_read or 0) + (usage.cache_write or 0), usage.reasoning or 0
+    if not sent:
+        sent = max(tokens_of_request(request), cached)
+    elif sent < cached:
+        sent += cached
+    if received is None or (not received and message.parts):
+        shown = tuple([part for part in message.parts if not (reasoning and isinstance(part, Thinking))])
+        received = tokens_of_message(Message(message.role, shown)) + reasoning
+    elif received < reasoning:
+        received += reasoning
+    if (sent, received) == (usage.input, usage.output):
+        return usage
+    return replace(usage, input=sent, output=received, estimated=True)
+
+
 class RunningEstimate:
     """About how many tokens a request is whose messages grow in number: those behind which another stands are counted once."""
 
@@ -74,6 +96,11 @@ class RunningEstimate:
 
 
 def tokens_of_request(request: Request) -> int:
-    """About how many tokens the whole request is."""
-    messages = sum(tokens_of_message(message) for message in request.messages)
-    return tokens_of_text(request.system) + tokens_of_tools(request.tools) + messages
+    """About how many tokens the whole request is. In a conversation each message is encoded once."""
+    messages = request.messages
+    last = len(messages) - 1
+    if isinstance(messages, Sent) and last >= 0:
+        counts = sum(messages.made("tokens", tokens_of_message, last)) + tokens_of_message(messages[last])
+    else:
+        counts = sum(map(tokens_of_message, messages))
+    return tokens_of_text(request.system) + tokens_of_tools(request.tools) + counts

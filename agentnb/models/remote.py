@@ -18,13 +18,13 @@ from agentnb.core.events import Delta, TextDelta
 from agentnb.core.messages import Message
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
-from agentnb.core.rounds import BY_SCHEMA, CONTEXT_TOKENS
-from agentnb.core.usage import Usage
+from agentnb.core.rounds import BY_SCHEMA, CONTEXT_TOKENS, TOKENS_ESTIMATED
+from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import BrokenReply, ProviderTrouble, RequestRefused
 from agentnb.models import prices
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.connections import Endpoint, client_of, limiter_of
-from agentnb.models.estimate import about
+from agentnb.models.estimate import about, with_estimates
 from agentnb.models.failure import Failure, Refusal, broken_connection, failure, readable, words_of
 from agentnb.models.idle_timeout import IdleTimeout, until_idle
 from agentnb.models.model import Reply, Retry, StreamItem
@@ -72,6 +72,7 @@ class RemoteModel:
         await client_of(self._endpoint, self._provider.sdk)  # whose first import takes a second, which is not the model's
         started = perf_counter()
         before: Reply | None = None
+        used = NOTHING_USED
         for turn in range(MAX_TURNS):
             body = self.body(request)
             async with aclosing(with_retries(partial(self._attempt, body), self.retries, limiter)) as items:
@@ -83,6 +84,7 @@ class RemoteModel:
                         if isinstance(item, Retry) and before is not None and (text := before.message.text):
                             yield TextDelta(text)  # hearing begins anew, but only this turn does
             before = reply if before is None else _joined(before, reply)
+            used += with_estimates(reply.usage, request, reply.message)
             # Calls must be answered before it can go on; the loop does that.
             if reply.stop_reason != PAUSED or reply.message.calls or turn == MAX_TURNS - 1:
                 break
@@ -92,7 +94,10 @@ class RemoteModel:
         if prices_ready is not None:
             await prices_ready
         metadata = {**before.metadata, BY_SCHEMA: True} if self.options.output_schema is not None else before.metadata
-        yield replace(before, usage=self._priced(before, request), seconds=seconds, metadata=metadata)
+        usage = self._priced(before, used)
+        if usage.estimated:
+            metadata = {**metadata, TOKENS_ESTIMATED: True}
+        yield replace(before, usage=usage, seconds=seconds, metadata=metadata)
 
     def capabilities(self) -> Capabilities:
         """What the price table knows of it, as far as that has been read."""
@@ -106,7 +111,7 @@ class RemoteModel:
         used = about(request, heard)
         if self.options.price is None and not prices.loaded():
             return used  # to read the table now would hold up the event loop
-        return self._priced(Reply(heard, used), request)
+        return self._priced(Reply(heard, used), used)
 
     def body(self, request: Request) -> bytes:
         """The request as JSON, as it would be sent."""
@@ -152,12 +157,13 @@ class RemoteModel:
             if not anything:
                 raise NoReply("text")
 
-    def _priced(self, reply: Reply, request: Request) -> Usage:
-        """What it cost: by the name that was asked for, or else by the one that answered, as behind a gateway's own names."""
-        at, options, used = datetime.now(UTC), self.options, reply.usage
-        if options.price is not None and used.input is None and used.output is None:
-            # Somebody counts on a cost: about how much is better than nothing.
-            used = about(request, reply.message)
+    def _priced(self, reply: Reply, used: Usage) -> Usage:
+        """What it cost: by the name that was asked for, or else by the one that answered, as behind a gateway's own names.
+
+        ``used`` has estimates for what the server did not count. They matter where there is a price, for a budget may depend
+        on it: else the server's own counts are returned.
+        """
+        at, options = datetime.now(UTC), self.options
         url, long_cache = self._endpoint.url, options.cache == "1h"
         for model in (self.model, reply.metadata.get("model")):
             if isinstance(model, str):

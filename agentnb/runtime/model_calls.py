@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from time import perf_counter
 from typing import Any
 
+from agentnb.agent.usage_check import UsageCheck
 from agentnb.core import events as e
 from agentnb.core.log import EventLog
 from agentnb.core.messages import Message, Text, encodable
@@ -30,12 +31,16 @@ class ModelCalls:
         *,
         markers: bool,
         is_cancelled: Callable[[BaseException], bool],
+        usage_check: UsageCheck,
     ) -> None:
-        """``markers``: whether marker lines are read; ``is_cancelled``: whether an exception is a cancellation of the run."""
+        """``markers``: whether marker lines are read; ``is_cancelled``: whether an exception is a cancellation of the run;
+        ``usage_check``: completes the usage of each reply.
+        """
         self.model = model
         self._log = log
         self._markers = markers
         self.is_cancelled = is_cancelled
+        self._usage_check = usage_check
 
     async def reply(self, request: Request) -> Message:
         """The model's reply, as the log has it. Of a stream that breaks off, what came is kept."""
@@ -61,7 +66,7 @@ class ModelCalls:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
         stream_buffer.end()
-        reply = self._settled(reply)
+        reply = self._usage_check.complete(request, self._settled(reply))
         message, signals = self._without_markers(reply.message)
         replied = self._log.emit(
             e.ModelReplied,
@@ -72,6 +77,7 @@ class ModelCalls:
             seconds=perf_counter() - started if reply.seconds is None else reply.seconds,
             metadata=reply.metadata,
         )
+        self._usage_check.warn(reply)
         return replied.message
 
     def _note_retry(self, retry: Retry, heard: str = "") -> None:
@@ -110,7 +116,12 @@ class ModelCalls:
         async for item in _items(self.model, request):
             if isinstance(item, Retry):
                 self._note_retry(item)
-            yield self._settled(item) if isinstance(item, Reply) else item
+            if not isinstance(item, Reply):
+                yield item
+                continue
+            reply = self._usage_check.complete(request, self._settled(item))
+            self._usage_check.warn(reply)
+            yield reply
 
 
 def _items(model: Model, request: Request) -> AsyncIterator[StreamItem]:

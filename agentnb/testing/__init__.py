@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from agentnb.testing.lines import Answer, Opaque
 from agentnb.testing.misbehaviour import (
+    NOT_COUNTED,
     BrokenJson,
     Cut,
     EmptyReply,
     EndEarly,
     ErrorInStream,
     Misbehaviour,
+    Miscount,
     NotJson,
     Overflow,
     Sloppy,
@@ -37,6 +39,8 @@ __all__ = [
     "BrokenJson",
     "UnknownEvent",
     "Sloppy",
+    "Miscount",
+    "NOT_COUNTED",
     "NotJson",
     "EmptyReply",
 ]

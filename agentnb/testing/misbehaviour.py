@@ -214,6 +214,45 @@ class Sloppy(Misbehaviour):
         return wire.at_once(sloppy_whole(answer, asked, self.index, self.ids))
 
 
+NOT_COUNTED: Any = object()
+"""Stands for a count that is not in the reply at all."""
+
+
+@dataclass(frozen=True)
+class Miscount(Misbehaviour):
+    """A good reply whose usage has these values instead of its tokens of input and output: `NOT_COUNTED`, None, a text ...
+
+    A side that is not named is counted as ever. ``more`` are other fields of the usage, replaced in the same way.
+    """
+
+    line: Any = USUAL
+    input: Any = ...
+    output: Any = ...
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def deliver(self, wire: Wire, asked: Asked) -> Delivery:
+        """The line, miscounted."""
+        answer = as_answer(self.line)
+        sent, received = ("prompt_tokens", "completion_tokens") if wire.name == "chat" else ("input_tokens", "output_tokens")
+        sides = {sent: self.input, received: self.output}
+        named = {name: value for name, value in sides.items() if value is not ...}
+        changes = {**named, "total_tokens": NOT_COUNTED, **self.more}
+        if not asked.streams:
+            return wire.at_once(_miscounted(wire.whole(answer, asked), changes))
+        events = wire.events(answer, asked)
+        return wire.stream([replace(one, data=_miscounted(one.data, changes)) for one in events])
+
+
+def _miscounted(data: Any, changes: Mapping[str, Any]) -> Any:
+    """The data with these changes in each of its usages."""
+    if not isinstance(data, dict):
+        return data
+    made = {name: _miscounted(value, changes) for name, value in data.items()}
+    if isinstance(usage := made.get("usage"), dict):
+        made["usage"] = {name: value for name, value in {**usage, **changes}.items() if value is not NOT_COUNTED}
+    return made
+
+
 @dataclass(frozen=True)
 class NotJson(Misbehaviour):
     """A page of a gateway instead of a reply."""

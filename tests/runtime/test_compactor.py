@@ -347,7 +347,7 @@ def test_a_summary_that_was_cut_off_by_its_limit_of_tokens_says_so() -> None:
 def test_a_budget_counts_what_summaries_cost() -> None:
     run, model = running(9, summaries=[priced("What was done.", cost=0.6)], budget=1.0)
     assert (run.stop_reason, run.spent, len(model.asked)) == ("budget", 1.2, 2)
-    run, model = running(9, summaries=[priced("What was done.", cost=0.0, tokens=(600, 0))], max_tokens=1_000)
+    run, model = running(9, summaries=[priced("What was done.", cost=0.0, tokens=(60_000, 1))], max_tokens=100_000)
     assert (run.stop_reason, len(model.asked)) == ("max_tokens", 2)
 
 

@@ -1,0 +1,57 @@
+"""Keeps limits on tokens and money in force where a model does not report all that it uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core.events import Warned
+from agentnb.core.log import EventLog
+from agentnb.core.request import Request
+from agentnb.core.rounds import TOKENS_ESTIMATED
+from agentnb.core.usage import checked
+from agentnb.models.estimate import with_estimates
+from agentnb.models.model import Reply
+from agentnb.runtime.budget import Budget
+
+
+class UsageCheck:
+    """Completes the usage of replies that a limit depends on, and warns once in a run that it had to."""
+
+    def __init__(self, log: EventLog, budget: Budget, *, counts_tokens: bool) -> None:
+        """``budget``: where a limit on money stands, if there is one; ``counts_tokens``: whether ``max_tokens`` is set."""
+        self._log = log
+        self._budget = budget
+        self._counts_tokens = counts_tokens
+
+    def complete(self, request: Request, reply: Reply) -> Reply:
+        """Return the reply with an estimate for each side that the model did not count, if tokens are limited."""
+        if not self._counts_tokens or (_is_count(reply.usage.input) and _is_count(reply.usage.output)):
+            return reply
+        usage = with_estimates(checked(reply.usage), request, reply.message)
+        if usage.estimated:
+            return replace(reply, usage=usage, metadata={**reply.metadata, TOKENS_ESTIMATED: True})
+        return replace(reply, usage=usage)
+
+    def warn(self, reply: Reply) -> None:
+        """Warn, once in a run, that a limit depends on estimates, or that a budget cannot count the call."""
+        cost, has_budget, run = reply.usage.cost, self._budget.has_limit(), self._log.run
+        if reply.metadata and (self._counts_tokens or (has_budget and cost)) and reply.metadata.get(TOKENS_ESTIMATED) is True:
+            self._warn_once(
+                f"{run.model} does not report all the tokens it uses. agentnb estimates what is missing, so limits on tokens "
+                "and money may be off by a fifth: leave room for that in what you set."
+            )
+        if has_budget and cost is None and not run.settings.get("unpriced"):
+            self._warn_once(
+                f"{run.model} does not report what its calls cost, so the budget does not count all of them. Name a price "
+                "(-m NAME?price=3/15), let a model object report Usage(cost=...), or set max_tokens or max_rounds too."
+            )
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._log.run.warnings:  # it may stand there from a process that died
+            self._log.emit(Warned, message=message)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value > 0

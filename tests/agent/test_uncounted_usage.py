@@ -1,0 +1,155 @@
+"""Limits on tokens and money hold also where a model does not count what it uses, or only one side of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from runs_by_hand import bare
+from summarising import Summarising, do, work
+
+from agentnb import History, Store, load_trace, tables
+from agentnb.core.messages import Message, Text, ToolCall
+from agentnb.core.rounds import TOKENS_ESTIMATED
+from agentnb.core.run import Run
+from agentnb.core.usage import Usage
+from agentnb.models.model import Reply
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.budget import Budget
+from agentnb.testing import NOT_COUNTED, LoopbackServer, Miscount
+
+WIRES = ("anthropic", "openai", "openai-responses", "compatible")
+NO_COUNTS: dict[str, Any] = {
+    "null": None,
+    "left out": NOT_COUNTED,
+    "negative": -5,
+    "a text": "12",
+    "endless": 10**30,
+}
+WORDS = "word " * 400
+ROUNDS = 30
+
+
+def run_against(wire: str, stream: str = "yes", price: str | None = "3/15", budget: Budget | None = None, **how: Any) -> Run:
+    """A run of which every reply is miscounted like this and calls a tool; it would go on for 30 rounds."""
+    limits = {name: how.pop(name) for name in ("budget", "max_tokens", "unpriced") if name in how}
+
+    def line(body: Any) -> Miscount:
+        return Miscount([WORDS, ToolCall("work", {"n": len(str(body))})], **how)
+
+    with LoopbackServer(line) as server:
+        options = {"stream": stream} | ({"price": price} if price else {})
+        agent = bare(server.model(wire, **options), [work], max_rounds=ROUNDS, **limits)
+        run = agent.start("Go.", budget=budget).result(60)
+        assert len(server.requests) == len(run.rounds)
+    assert Run.from_events(run.events) == run
+    return run
+
+
+def estimate_warnings(run: Run) -> list[str]:
+    return [warning for warning in run.warnings if "does not report all the tokens" in warning]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("stream", ["yes", "no"])
+@pytest.mark.parametrize("side", ["input", "output", "both"])
+@pytest.mark.req("KX.2", "KX.9")
+def test_a_budget_holds_where_a_side_is_not_counted(wire: str, stream: str, side: str) -> None:
+    how = dict.fromkeys(["input", "output"] if side == "both" else [side])
+    run = run_against(wire, stream, budget=0.02, **how)
+    assert (run.status, run.stop_reason) == ("limited", "budget")
+    assert 1 < len(run.rounds) < 6 and run.cost is not None and 0.02 <= run.cost < 0.04
+    assert all(one.usage is not None and one.usage.estimated for one in run.rounds)
+    assert run.rounds[0].metadata[TOKENS_ESTIMATED] is True
+    assert len(estimate_warnings(run)) == 1 and len(run.warnings) == 1
+    assert tables.usage(run).estimated.all()
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "compatible"])
+@pytest.mark.parametrize("kind", NO_COUNTS)
+@pytest.mark.parametrize("side", ["input", "output"])
+@pytest.mark.req("KX.2")
+def test_whatever_stands_in_the_place_of_a_count_a_budget_holds(wire: str, kind: str, side: str) -> None:
+    run = run_against(wire, budget=0.02, **{side: NO_COUNTS[kind]})
+    assert run.stop_reason == "budget" and len(run.rounds) < 6 and len(estimate_warnings(run)) == 1
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.req("KX.2")
+def test_no_reply_is_sent_for_nothing_and_none_with_words_has_no_tokens(wire: str) -> None:
+    no_cache = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0} if wire == "anthropic" else {}
+    run = run_against(wire, budget=0.02, input=0, output=0, more=no_cache)
+    assert run.stop_reason == "budget" and len(run.rounds) < 6 and len(estimate_warnings(run)) == 1
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.req("KX.2")
+def test_what_the_server_did_count_is_kept(wire: str) -> None:
+    run = run_against(wire, budget=0.02, input=None, output=900)
+    assert {one.usage.output for one in run.rounds if one.usage} == {900}
+    assert all(one.usage.input for one in run.rounds if one.usage)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.req("KX.2")
+def test_the_budget_of_a_session_holds_too(wire: str) -> None:
+    budget = Budget(0.02, name="session_budget")
+    run = run_against(wire, budget=budget, input=None)
+    assert (run.stop_reason, len(estimate_warnings(run))) == ("session_budget", 1)
+    assert run.cost == pytest.approx(budget.spent)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("stream", ["yes", "no"])
+@pytest.mark.parametrize("side", ["input", "output", "both"])
+@pytest.mark.req("KX.2")
+def test_max_tokens_holds_where_a_side_is_not_counted_and_there_is_no_price(wire: str, stream: str, side: str) -> None:
+    how = dict.fromkeys(["input", "output"] if side == "both" else [side])
+    run = run_against(wire, stream, None, max_tokens=2_000, **how)
+    assert (run.status, run.stop_reason) == ("limited", "max_tokens") and 1 < len(run.rounds) < 6
+    assert run.usage.estimated and run.cost is None and len(estimate_warnings(run)) == 1
+
+
+@pytest.mark.req("KX.2")
+def test_cached_tokens_that_were_counted_beside_the_input_do_not_take_the_cost_away() -> None:
+    run = run_against("compatible", budget=0.02, input=10, more={"prompt_tokens_details": {"cached_tokens": 2_000}})
+    assert run.stop_reason == "budget" and run.rounds[0].usage is not None and run.rounds[0].usage.input == 2_010
+
+
+def test_without_a_limit_nothing_is_warned_of() -> None:
+    run = run_against("compatible", input=None)
+    assert (run.stop_reason, run.warnings) == ("max_rounds", ()) and run.cost
+
+
+def test_a_budget_without_a_price_was_said_not_to_count_and_is_not_warned_of() -> None:
+    run = run_against("compatible", price=None, budget=0.02, unpriced=True, input=None)
+    assert (run.stop_reason, run.warnings, run.usage.input) == ("max_rounds", (), None)
+
+
+@pytest.mark.req("KX.2")
+def test_max_tokens_holds_for_a_model_object_that_counts_nothing_or_nonsense(tmp_path: Any) -> None:
+    for usage in (Usage(), Usage(-5, 3), Usage("many", 3), Usage(7, None)):  # type: ignore[arg-type]
+        replies = [Reply(Message("assistant", (Text(WORDS), do(number))), usage) for number in range(ROUNDS)]
+        store = Store(tmp_path)
+        run = bare(ScriptedModel(replies), [work], max_tokens=2_000).run_sync("go", store=store)
+        assert run.stop_reason == "max_tokens" and len(run.rounds) < 6 and len(estimate_warnings(run)) == 1
+        assert load_trace(store.path(run.id)) == run
+
+
+@pytest.mark.req("KX.2", "KX.9")
+def test_summaries_count_for_max_tokens_too() -> None:
+    model = Summarising([do(number) for number in range(9)], [WORDS * 20])
+    run = bare(model, [work], max_tokens=10_000, history=History(compact_above=5, keep_recent=2)).run_sync("go")
+    assert run.stop_reason == "max_tokens" and any(one.compactions for one in run.rounds)
+
+
+@pytest.mark.req("KX.2")
+def test_a_model_object_with_a_price_that_says_no_cost_is_warned_of_once() -> None:
+    replies = [Reply(Message("assistant", (do(number),)), Usage(10, 10)) for number in range(3)]
+    run = bare(Summarising([*replies, "Done."]), [work], budget=1.0).run_sync("go")
+    assert len(run.warnings) == 1 and "does not report what its calls cost" in run.warnings[0]
+
+
+def test_what_is_counted_in_full_is_not_estimated() -> None:
+    run = run_against("compatible", budget=0.02, max_tokens=10**6)
+    assert run.stop_reason == "budget" and not run.usage.estimated and run.warnings == ()
