@@ -98,3 +98,14 @@ def encodable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def encodable_data(value: Any) -> Any:
+    """Plain data without half characters in its texts and keys."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, list | tuple):
+        return [encodable_data(item) for item in value]
+    if isinstance(value, dict):
+        return {encodable_data(key): encodable_data(item) for key, item in value.items()}
+    return value

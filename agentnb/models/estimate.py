@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Image, Message, Thinking, ToolResult
+from agentnb.core.messages import AnyPart, Image, Message, Thinking, ToolResult, encodable_data
 from agentnb.core.request import Request, Sent
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
@@ -29,7 +29,11 @@ def tokens_of_message(message: Message) -> int:
     parts = [part for one in message.parts for part in (one.parts if isinstance(one, ToolResult) else (one,))]
     images = sum(isinstance(part, Image) for part in parts)
     words = [_without_images(part) for part in message.parts if not isinstance(part, Image)]
-    return round(len(_encode(words)) / CHARACTERS_A_TOKEN) + images * TOKENS_AN_IMAGE
+    try:
+        length = len(_encode(words))
+    except UnicodeEncodeError:  # half a character: of a stream that broke off, say
+        length = len(_encode(encodable_data(msgspec.to_builtins(words))))
+    return round(length / CHARACTERS_A_TOKEN) + images * TOKENS_AN_IMAGE
 
 
 def _without_images(part: AnyPart) -> AnyPart:

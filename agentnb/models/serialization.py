@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall
+from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, encodable_data
 from agentnb.core.request import Sent
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.models.model import Reply
@@ -78,8 +78,16 @@ def read_arguments(text: str) -> Any:
 
 
 def checked(reply: Reply) -> Reply:
-    """The reply; ValueError if a server sent something else where a name, a text or a number should be."""
-    return msgspec.convert(msgspec.to_builtins(reply), Reply)
+    """Return the reply without half characters, which some servers send; the next request, or an estimate, could not hold them.
+
+    ValueError if a server sent something else where a name, a text or a number should be.
+    """
+    plain = msgspec.to_builtins(reply)
+    try:
+        encode(plain)
+    except UnicodeEncodeError:
+        plain = encodable_data(plain)
+    return msgspec.convert(plain, Reply)
 
 
 def count(value: Any) -> int | None:

@@ -130,4 +130,4 @@ class Compactor:
     def _used_until_cut(self, request: Request, heard: Sequence[str]) -> Usage:
         if not heard:
             return NOTHING_USED  # it was refused, as far as anybody can say
-        return used_until_cut(self._calls.model, request, Message("assistant", (Text("".join(heard)),)))
+        return used_until_cut(self._calls.model, request, Message("assistant", (Text(encodable("".join(heard))),)))

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import Message, Text, ToolCall, encodable
+from agentnb.core.messages import Message, Text, ToolCall, encodable_data
 from agentnb.core.redaction import redact
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
@@ -73,18 +73,7 @@ def _through_json(kept: _Kept) -> _Kept:
     try:
         return _decode(_encode(kept))
     except UnicodeEncodeError:
-        return _decode(_encode(_encodable(msgspec.to_builtins(kept))))
-
-
-def _encodable(value: Any) -> Any:
-    """Plain data without half characters."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, list | tuple):
-        return [_encodable(item) for item in value]
-    if isinstance(value, dict):
-        return {_encodable(key): _encodable(item) for key, item in value.items()}
-    return value
+        return _decode(_encode(encodable_data(msgspec.to_builtins(kept))))
 
 
 def _with_ids(message: Message, run: Run) -> Message:

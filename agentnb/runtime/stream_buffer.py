@@ -38,7 +38,7 @@ class StreamBuffer:
 
     def all_that_came(self) -> Message | None:
         """As one message, thoughts too; None if nothing did."""
-        thoughts, words = "".join(self._thoughts), "".join(self._heard)
+        thoughts, words = encodable("".join(self._thoughts)), encodable("".join(self._heard))
         parts: tuple[AnyPart, ...] = (Thinking(thoughts),) if thoughts else ()
         parts = (*parts, Text(words)) if words else parts
         return Message("assistant", parts) if parts else None

@@ -1,0 +1,100 @@
+"""Half characters (lone surrogates) in a reply that is estimated: an emoji cut in two, or a half alone."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from runs_by_hand import bare
+from summarising import Summarising, do, work
+
+from agentnb import History
+from agentnb.core.events import TextDelta
+from agentnb.core.messages import Message, Text, Thinking, user
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.core.wire import encode
+from agentnb.models.estimate import about
+from agentnb.runtime.live import LiveRun
+from agentnb.testing import NOT_COUNTED, Answer, LoopbackServer, Misbehaviour, Miscount, Stall
+from agentnb.testing.wire import Asked, Delivery, Wire
+
+WIRES = ("anthropic", "openai", "openai-responses", "compatible")
+FIRST, SECOND = b"AAA ", b"BBB"
+SPLIT, LONE = (rb"\ud83d", rb"\ude00"), (rb"x ", rb"\ud83d")
+UNCOUNTED = Miscount(["AAA BBB"], NOT_COUNTED, NOT_COUNTED)
+
+
+@dataclass(frozen=True)
+class Halves(Misbehaviour):
+    """The reply, with these bytes of JSON in the place of its two words."""
+
+    good: Misbehaviour
+    halves: tuple[bytes, bytes]
+
+    def deliver(self, wire: Wire, asked: Asked) -> Delivery:
+        found = self.good.deliver(wire, asked)
+        first, second = self.halves
+        return replace(found, chunks=[one.replace(FIRST, first).replace(SECOND, second) for one in found.chunks])
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("stream", ["yes", "no"])
+@pytest.mark.parametrize(("halves", "text"), [(SPLIT, "😀"), (LONE, "x \ufffd")])
+@pytest.mark.req("KX.9")
+def test_a_reply_with_half_a_character_is_read_and_estimated(
+    wire: str, stream: str, halves: tuple[bytes, bytes], text: str
+) -> None:
+    with LoopbackServer([Halves(UNCOUNTED, halves)]) as server:
+        run = bare(server.model(wire, stream=stream, price="3/15"), budget=1.0).run_sync("go")
+    assert (run.status, run.text) == ("completed", text)
+    assert run.usage.estimated and run.usage.output and run.cost
+    assert Run.from_events(run.events) == run and all(map(encode, run.events))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("halves", [SPLIT, LONE])
+@pytest.mark.req("KX.9")
+def test_a_stop_in_such_a_stream_leaves_an_estimate(wire: str, halves: tuple[bytes, bytes]) -> None:
+    heard = threading.Event()
+
+    def listen(item: Any) -> None:
+        if isinstance(item, TextDelta) and "\ud83d" in item.text:
+            heard.set()
+
+    after = {"anthropic": 5, "openai-responses": 7}.get(wire, 3)
+    stalling = Stall(60, after=after, line=Answer("AAA BBB CCC DDD EEE FFF GGG"))
+    with LoopbackServer([Halves(stalling, halves)]) as server:
+        live: LiveRun = bare(server.model(wire, price="3/15")).start("go", watch=listen)
+        assert heard.wait(30)
+        live.stop("enough")
+        run = live.result(30)
+    assert (run.status, run.rounds[0].stop_reason) == ("cancelled", "broken_off")
+    assert run.usage.estimated and run.usage.input and run.usage.output and run.cost
+
+
+def test_halves_of_a_summary_that_is_broken_off_are_estimated() -> None:
+    class Breaks(Summarising):
+        async def stream(self, request: Request) -> Any:
+            if request.system == "":
+                async for item in super().stream(request):
+                    yield item
+                return
+            yield TextDelta("\ud83d")
+            raise OSError("gone")
+
+        def used_until_cut(self, request: Request, heard: Message) -> Any:
+            return about(request, heard)
+
+    model = Breaks([do(1), do(2), do(3), "Done."])
+    run = bare(model, [work], system="", instructions=False, history=History(compact_above=5, keep_recent=2)).run_sync("go")
+    (usage,) = [one.usage for each in run.rounds for one in each.compactions]
+    assert usage.estimated and usage.output
+
+
+def test_an_estimate_of_halves_is_that_of_the_whole_character() -> None:
+    request = Request("", [user("Go.")])
+    whole, halves = (Message("assistant", (Thinking(text), Text(text))) for text in ("😀", "\ud83d\ude00"))
+    assert about(request, halves) == about(request, whole)
