@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
 from agentnb.agent.resume import guidance_of, resume_verdict
-from agentnb.agent.usage_check import UsageCheck
 from agentnb.context.history import FULL, History
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core import events as e
@@ -37,6 +36,7 @@ from agentnb.runtime.model_calls import ModelCalls
 from agentnb.runtime.run_end import check_within_limits, described, log_stop
 from agentnb.runtime.threads import running_loop
 from agentnb.runtime.todo_sync import TodoSync
+from agentnb.runtime.usage_check import UsageCheck
 
 OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]
 """What happens at a limit: the run ends, the model answers once more without tools, or a `RunLimited` is raised."""

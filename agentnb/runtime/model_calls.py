@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from time import perf_counter
 from typing import Any
 
-from agentnb.agent.usage_check import UsageCheck
 from agentnb.core import events as e
 from agentnb.core.log import EventLog
 from agentnb.core.messages import Message, Text, encodable
@@ -19,6 +18,7 @@ from agentnb.models.model import Model, Reply, Retry, StreamItem
 from agentnb.policies.marker_text import without_markers
 from agentnb.runtime.normalize_reply import normalize_reply
 from agentnb.runtime.stream_buffer import StreamBuffer
+from agentnb.runtime.usage_check import UsageCheck
 
 
 class ModelCalls:
