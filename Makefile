@@ -1,11 +1,12 @@
 # agentnb: two commands do all the set-up. They need Python 3.11 or newer, git and make, and nothing else.
 #   make demo   executes the quickstart notebook without a key and prints what the run did
-#   make test   runs every test: units, architecture, notebooks, and the browser where there is one
+#   make test   runs every check and every test: units, architecture, notebooks, and the browser where there is one
 
 # The first Python on the PATH that is new enough and can make environments; or: make PYTHON=/path/to/python
 PYTHON := $(shell for python in python3 python3.13 python3.12 python3.14 python3.11 python; do \
 	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 BIN := .venv/bin
+WORKERS := -n 2 --dist loadfile
 QUICKSTART := notebooks/01_quickstart.ipynb
 EXECUTED := notebooks/01_quickstart.executed.ipynb
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint requirements.lock
@@ -13,10 +14,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constr
 # Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
 LAB := $(shell test "$$(id -u 2>/dev/null)" = 0 && echo --allow-root)
 
-.PHONY: help demo lab outputs pictures test nightly bench lock clean
+.PHONY: help demo lab outputs pictures check test nightly bench lock clean
 help:
 	@grep '^#   make' Makefile; echo '    make lab    opens the executed quickstart in JupyterLab'; \
-	echo '    make bench  measures speed; make nightly runs the tests on every Python there is'; \
+	echo '    make check  runs the linter, the type checker and the import contracts alone'; \
+	echo '    make bench  measures speed; make nightly runs more examples, and the tests on every Python there is'; \
 	echo '    make outputs, make pictures  renew what the stored quickstart and the README show'
 
 .venv/made:
@@ -49,12 +51,20 @@ outputs: .venv/lab
 pictures: .venv/test
 	@$(BIN)/python tests/browser/pictures.py docs/images
 
-test: .venv/test
-	@$(BIN)/python -m pytest --browser
+# Seconds when little has changed: all three keep what they know of unchanged files in folders that git ignores.
+check: .venv/test
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
 
-# Ten times as many generated conversations as in every test run; then every Python of the range that this machine has, each in
-# an environment of its own.
-nightly: .venv/test
+# Two workers, each with whole files: a file's tests share what is slow to start.
+test: check
+	@$(BIN)/python -m pytest --browser $(WORKERS)
+
+# More examples of every property than in each test run, and new ones; then every Python of the range that this machine has,
+# each in an environment of its own.
+nightly: check
 	@AGENTNB_CONVERSATIONS=5000 $(BIN)/python -m pytest -q tests/agent/test_conversations_never_break.py
 	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
 
@@ -69,4 +79,4 @@ lock:
 	  --no-annotate pyproject.toml --output-file requirements.lock
 
 clean:
-	@rm -rf .venv .venvs build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venvs build .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis

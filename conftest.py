@@ -1,4 +1,4 @@
-"""For everything pytest runs here, notebooks included: no home directory, no keys, and browser tests only when asked for."""
+"""For everything pytest runs here, notebooks included: no home directory, no keys, browser tests only with ``--browser``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as property_settings
 
 from agentnb import settings
 
@@ -25,6 +27,14 @@ HOMES = (
     "MPLCONFIGDIR",
 )
 _home = pytest.StashKey[str]()
+
+PROFILE = {"deadline": None, "database": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
+property_settings.register_profile("quick", max_examples=20, derandomize=True, **PROFILE)
+property_settings.register_profile("nightly", max_examples=100, **PROFILE)
+property_settings.load_profile("quick")
+"""Property tests: the same 20 examples in every run, so that a change lands or not for what it is; ``make nightly`` draws new
+and more ones, with ``--hypothesis-profile nightly``. See `tests/property_settings.py`.
+"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,9 +23,9 @@ LIMITS = (
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-@pytest.fixture(autouse=True)
-def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No way out of this machine."""
+@pytest.fixture(scope="session", autouse=True)
+def only_loopback() -> Iterator[None]:
+    """Close the ways out of this machine, and forget the limits that its environment sets."""
 
     def checked(original):  # type: ignore[no-untyped-def]
         def call(self: socket.socket, address: object) -> object:
@@ -33,14 +35,39 @@ def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return call
 
-    monkeypatch.setattr(socket.socket, "connect", checked(socket.socket.connect))
-    monkeypatch.setattr(socket.socket, "connect_ex", checked(socket.socket.connect_ex))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", checked(socket.socket.connect))
+        patch.setattr(socket.socket, "connect_ex", checked(socket.socket.connect_ex))
+        for variable in LIMITS:
+            patch.delenv(variable, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def empty_folder(tmp_path_factory: pytest.TempPathFactory) -> EmptyFolder:
+    """The folder of tests that ask for none."""
+    return EmptyFolder(tmp_path_factory)
+
+
+class EmptyFolder:
+    """A folder that is replaced as soon as a test has left something in it: most tests leave nothing."""
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        self._factory = factory
+        self._made: Path | None = None
+
+    def path(self) -> Path:
+        """The folder, empty."""
+        if self._made is None or any(self._made.iterdir()):
+            self._made = self._factory.mktemp("folder")
+        return self._made
 
 
 @pytest.fixture(autouse=True)
-def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each test works in a folder of its own, without keys that another has kept."""
-    monkeypatch.chdir(tmp_path)
-    for variable in LIMITS:
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(settings, "_held", settings._Held())
+def own_folder(request: pytest.FixtureRequest, empty_folder: EmptyFolder) -> Iterator[None]:
+    """Each test works in a folder of its own, which is ``tmp_path`` if it asks for that, and without the keys of another."""
+    before = settings._held
+    settings._held = settings._Held()
+    os.chdir(request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else empty_folder.path())
+    yield
+    settings._held = before

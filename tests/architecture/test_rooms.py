@@ -1,11 +1,12 @@
-"""The house: who may look at whom, how large a room is, and what may not be in it."""
+"""The house: how large a room is, and what may not be in it.
+
+The linter, the formatter, the types and the import contracts are no tests: ``make check`` runs them, before ``make test``.
+"""
 
 from __future__ import annotations
 
 import ast
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -37,36 +38,12 @@ MATRIX = {
 """The parts of the built-in guidance set."""
 
 
-def run(*command: str) -> None:
-    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def names_in(tree: ast.Module) -> set[str]:
     """All names and attributes that the code uses."""
     nodes = list(ast.walk(tree))
     return {node.attr for node in nodes if isinstance(node, ast.Attribute)} | {
         node.id for node in nodes if isinstance(node, ast.Name)
     }
-
-
-def test_imports_point_downward_only() -> None:
-    # Not ``-m``: the linter has no module to run by name.
-    code = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
-    done = subprocess.run([sys.executable, "-c", code, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_linter_finds_nothing() -> None:
-    run("ruff", "check", "--no-cache", ".")
-
-
-def test_the_code_is_formatted() -> None:
-    run("ruff", "format", "--no-cache", "--check", ".")
-
-
-def test_the_types_hold(tmp_path: Path) -> None:
-    run("mypy", "--cache-dir", str(tmp_path))
 
 
 def test_rooms_are_small() -> None:

@@ -93,7 +93,7 @@ def test_gaps_are_counted_only_where_that_is_quick(monkeypatch: pytest.MonkeyPat
     assert lines(pd.Series([None, 1.0]))[0] == "Series, 2, float64"
 
 
-@pytest.mark.parametrize("value", ["DataFrame", 1, None, [1], np.zeros(3), object()], ids=repr)
+@pytest.mark.parametrize("value", ["DataFrame", 1, None, [1], np.zeros(3), object()], ids=lambda value: type(value).__name__)
 def test_anything_else_is_no_frame(value: Any) -> None:
     assert frame_text(value) is None
 
@@ -257,6 +257,6 @@ def test_a_polars_frame_is_a_table_without_an_index() -> None:
     assert [long.rows[14][0], long.rows[15][0]] == [14, 485]
 
 
-@pytest.mark.parametrize("value", ["DataFrame", 1, None, [1], np.zeros(3), object()], ids=repr)
+@pytest.mark.parametrize("value", ["DataFrame", 1, None, [1], np.zeros(3), object()], ids=lambda value: type(value).__name__)
 def test_anything_else_is_no_table(value: Any) -> None:
     assert frame_table(value) is None

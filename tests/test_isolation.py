@@ -1,0 +1,61 @@
+"""What every test is kept from: other machines, the folder and the keys of another test, the settings of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from agentnb import settings
+
+ELSEWHERE = ("192.0.2.1", 80)
+"""An address that is kept for documents: nobody has it."""
+seen: list[Path] = []
+
+
+def open_socket() -> None:
+    with socket.socket() as one:
+        one.connect(ELSEWHERE)
+
+
+def ask_for_its_status() -> None:
+    with socket.socket() as one:
+        one.connect_ex(ELSEWHERE)
+
+
+def open_in_a_loop() -> None:
+    async def connect() -> None:
+        await asyncio.open_connection(*ELSEWHERE)
+
+    asyncio.run(connect())
+
+
+@pytest.mark.parametrize("reach", [open_socket, ask_for_its_status, open_in_a_loop])
+def test_a_test_that_reaches_another_machine_fails(reach: object) -> None:
+    with pytest.raises(AssertionError, match=r"A test tried to reach 192\.0\.2\.1: only loopback is allowed"):
+        reach()  # type: ignore[operator]
+
+
+def test_loopback_can_be_reached() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        pass
+
+
+@pytest.mark.parametrize("left", ["a file", "another"])
+def test_what_a_test_leaves_in_its_folder_and_kernel_no_other_sees(left: str) -> None:
+    assert list(Path().iterdir()) == [] and not settings.has_key("anthropic")
+    Path(left).touch()
+    settings.keep_key("anthropic", "sk-test-0123456789")
+    assert Path.cwd() not in seen
+    seen.append(Path.cwd())
+
+
+def test_the_folder_that_a_test_asks_for_is_the_one_it_works_in(tmp_path: Path) -> None:
+    assert Path.cwd() == tmp_path.resolve()
+
+
+def test_no_limits_and_no_keys_come_from_this_machine() -> None:
+    assert [name for name in os.environ if name.startswith(("AGENT_MAX", "COMPACT_", "TOOLS_")) or name.endswith("_KEY")] == []
