@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -62,10 +63,27 @@ HEAVY = (
 )
 
 
-def python(code: str) -> str:
+ONE_BY_ONE = """
+import json, sys, traceback
+found = []
+for code in json.load(sys.stdin):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "agentnb"]:
+        del sys.modules[name]
+    names = {}
+    try:
+        exec(code, names)
+        found.append(names["told"])
+    except Exception:
+        found.append(traceback.format_exc())
+print(json.dumps(found))
+"""
+"""Runs several pieces of code in one Python, each as the first that imports agentnb; what each has put into ``told``."""
+
+
+def python(code: str, given: str = "") -> str:
     """What a fresh Python prints for this code."""
     command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout
@@ -118,40 +136,40 @@ def test_what_a_person_tests_with_is_in_one_place() -> None:
         assert all(getattr(package, name).__doc__ for name in package.__all__)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_public_name_can_be_imported(name: str) -> None:
-    code = f"from agentnb import {name}; import sys; import agentnb; assert {name} is agentnb.{name}; print({name}.__name__)"
-    assert python(code).strip().rpartition(".")[2] == name
+def imports() -> dict[str, tuple[str, object]]:
+    """Ways to import public names: what each is called, the code, and what it is to tell."""
+    ways: dict[str, tuple[str, object]] = {}
+    for name, module in NAMES.items():
+        code = f"from agentnb import {name}; import agentnb; told = [{name} is agentnb.{name}, {name}.__name__.split('.')[-1]]"
+        ways[f"{name} alone"] = code, [True, name]
+        code = f"import {module} as module; from agentnb import {name}; told = {name} is getattr(module, {name!r}, module)"
+        ways[f"{name} after its module"] = code, True
+    for name, package, kind in (("tool", "agentnb.tools.tool", "function"), ("tables", "agentnb.traces.tables.runs", "module")):
+        code = f"import {package}; import agentnb; from agentnb import {name} as it; "
+        code += f"told = [it is agentnb.{name}, type(it).__name__]"
+        ways[f"{name} is not hidden by a module of that name"] = code, [True, kind]
+    ways["all at once"] = "from agentnb import *; told = len({Agent, tool, Run, Store, ToolCall, errors, tables})", 7
+    ways["offered for completion"] = "import agentnb; told = set(agentnb.__all__) <= set(dir(agentnb))", True
+    return ways
 
 
-@pytest.mark.parametrize(("name", "module"), NAMES.items())
-def test_a_public_name_is_the_same_after_its_module_was_imported(name: str, module: str) -> None:
-    code = f"import {module} as module; from agentnb import {name}; print({name} is getattr(module, {name!r}, module))"
-    assert python(code) == "True\n"
+def test_each_public_name_can_be_imported_in_each_way_as_the_first_thing(subtests: pytest.Subtests) -> None:
+    ways = imports()
+    told = json.loads(python(ONE_BY_ONE, json.dumps([code for code, _ in ways.values()])))
+    for (way, (_, wanted)), found in zip(ways.items(), told, strict=True):
+        with subtests.test(way):
+            assert found == wanted
 
 
-@pytest.mark.parametrize(("name", "package"), [("tool", "agentnb.tools.tool"), ("tables", "agentnb.traces.tables.runs")])
-def test_a_public_name_is_not_hidden_by_a_module_of_the_same_name(name: str, package: str) -> None:
-    code = f"import {package}; import agentnb; from agentnb import {name} as it; print(it is agentnb.{name}, type(it).__name__)"
-    assert python(code) == f"True {'function' if name == 'tool' else 'module'}\n"
-
-
-def test_all_names_can_be_imported_at_once() -> None:
-    assert python("from agentnb import *; print(len({Agent, tool, Run, Store, ToolCall, errors, tables}))") == "7\n"
-
-
-def test_all_names_are_offered_for_completion() -> None:
-    assert python("import agentnb; print(set(agentnb.__all__) <= set(dir(agentnb)))") == "True\n"
-
-
-@pytest.mark.parametrize("name", LATER)
-def test_a_name_of_a_later_version_is_refused_clearly(name: str) -> None:
-    with pytest.raises(ImportError) as caught:
-        exec(f"from agentnb import {name}")
-    assert isinstance(caught.value, NotAvailable)
-    sentence = f"agentnb.{name} is not in agentnb {agentnb.__version__} yet. The CHANGELOG says what is"
-    assert str(caught.value) == sentence
-    assert name not in dir(agentnb)
+def test_a_name_of_a_later_version_is_refused_clearly(subtests: pytest.Subtests) -> None:
+    for name in LATER:
+        with subtests.test(name):
+            with pytest.raises(ImportError) as caught:
+                exec(f"from agentnb import {name}")
+            assert isinstance(caught.value, NotAvailable)
+            sentence = f"agentnb.{name} is not in agentnb {agentnb.__version__} yet. The CHANGELOG says what is"
+            assert str(caught.value) == sentence
+            assert name not in dir(agentnb)
 
 
 def test_a_name_that_nobody_promised_is_none() -> None:
@@ -161,25 +179,28 @@ def test_a_name_that_nobody_promised_is_none() -> None:
         exec("from agentnb import nonsense")
 
 
-def test_importing_agentnb_loads_nothing_and_prints_nothing() -> None:
-    names = ("msgspec", "IPython", *HEAVY)
-    code = f"import agentnb, sys; loaded = [n for n in {names} if n in sys.modules]; assert not loaded, loaded"
-    assert python(code) == ""
-    code = "import agentnb, sys; print(sorted(name for name in sys.modules if name.startswith('agentnb')))"
-    assert python(code) == "['agentnb']\n"
+STEPS = {
+    "importing agentnb": "import agentnb",
+    "making an agent": "from agentnb import Agent, Run, Store, tables, tool, load_trace; Agent('simulated:disciplined')",
+    **{
+        f"making a model of {name}": f"from agentnb.models import make_model; make_model('{name}:m?url=http://localhost:1/v1')"
+        for name in ("anthropic", "openai", "openai-responses", "ollama", "compatible")
+    },
+}
+"""What a person does first, one after the other in one Python."""
 
 
-def test_making_an_agent_and_tables_loads_no_heavy_library() -> None:
-    code = "from agentnb import Agent, Run, Store, tables, tool, load_trace; Agent('simulated:disciplined'); import sys; "
-    code += f"print([name for name in {('IPython', *HEAVY)} if name in sys.modules])"
-    assert python(code) == "[]\n"
-
-
-@pytest.mark.parametrize("name", ["anthropic:m", "openai:m", "openai-responses:m", "ollama:m", "compatible:m"])
-def test_making_a_model_of_a_provider_loads_no_library_of_it(name: str) -> None:
-    code = f"from agentnb.models import make_model; model = make_model('{name}?url=http://localhost:1/v1'); import sys; "
-    code += f"print([name for name in {HEAVY} if name in sys.modules])"
-    assert python(code) == "[]\n"
+def test_importing_agentnb_loads_nothing_and_the_first_steps_no_heavy_library(subtests: pytest.Subtests) -> None:
+    lines = ["import sys, json", "seen = {}"]
+    for step, code in STEPS.items():
+        lines += [code, f"seen[{step!r}] = sorted(sys.modules)"]
+    seen = json.loads(python("\n".join([*lines, "print(json.dumps(seen))"])))
+    first = seen["importing agentnb"]
+    with subtests.test("importing agentnb loads nothing else of it"):
+        assert [name for name in first if name.startswith(("agentnb", "msgspec"))] == ["agentnb"]
+    for step, names in seen.items():
+        with subtests.test(step):
+            assert {"IPython", *HEAVY} & set(names) == set()
 
 
 def test_loading_the_extension_loads_no_heavy_library_and_prints_nothing() -> None:
