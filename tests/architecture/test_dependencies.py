@@ -1,0 +1,52 @@
+"""What everybody installs with agentnb is what agentnb uses."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def distribution(requirement: str) -> str:
+    """The name in a requirement such as ``ruamel.yaml>=0.19``, as the index writes it."""
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert found is not None, requirement
+    return re.sub(r"[-_.]+", "-", found[0]).lower()
+
+
+def used() -> set[str]:
+    """The distributions that the package imports, or asks for their version."""
+    made = {module: {distribution(name) for name in names} for module, names in packages_distributions().items()}
+    found: set[str] = set()
+    for path in (ROOT / "agentnb").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            found |= set().union(*(made.get(module, set()) for module in _imported(node)))
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("version") and node.args:
+                found |= {distribution(str(one.value)) for one in node.args if isinstance(one, ast.Constant)}
+    return found
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield node.module.partition(".")[0]
+
+
+def test_every_dependency_of_the_core_is_used() -> None:
+    """What no line uses yet stands in an extra, until the code comes that needs it."""
+    needed = used()
+    assert len(needed) > 10
+    assert [one for one in PROJECT["dependencies"] if distribution(one) not in needed] == []
+
+
+def test_the_extra_all_holds_every_extra() -> None:
+    (everything,) = PROJECT["optional-dependencies"]["all"]
+    named = everything.partition("[")[2].rstrip("]").split(",")
+    assert sorted(named) == sorted(set(PROJECT["optional-dependencies"]) - {"all"})
