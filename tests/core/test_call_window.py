@@ -50,9 +50,8 @@ def test_a_whole_number_is_the_same_with_and_without_a_point(number: int) -> Non
 
 
 @pytest.mark.req("R1.33")
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_whatever_json_tells_apart_is_another_call(subtests: pytest.Subtests) -> None:
+    cases = [
         ({"a": 1}, {"a": 2}),
         ({"a": 1}, {"b": 1}),
         ({"a": 1}, {}),
@@ -68,10 +67,10 @@ def test_a_whole_number_is_the_same_with_and_without_a_point(number: int) -> Non
         ({"a": "1.0,"}, {"a": "1,"}),
         ({"a": "1.0]", "b": 2.0}, {"a": "1]", "b": 2}),
         ({"a": {"b": 1}}, {"a": {"b": 1, "c": None}}),
-    ],
-)
-def test_whatever_json_tells_apart_is_another_call(one: Any, other: Any) -> None:
-    assert key(one) != key(other)
+    ]
+    for one, other in cases:
+        with subtests.test(one=one, other=other):
+            assert key(one) != key(other)
 
 
 @pytest.mark.req("R1.33")
@@ -80,9 +79,10 @@ def test_another_tool_is_another_call_and_the_id_does_not_count() -> None:
     assert call_key(ToolCall("look", {"a": 1}, "1")) == call_key(ToolCall("look", {"a": 1}, "2"))
 
 
-@pytest.mark.parametrize("careless", ["text", 5, [1, {"b": 2.0, "a": 1}], True])
-def test_arguments_that_are_no_object_have_a_key_too(careless: Any) -> None:
-    assert key(careless) == key(careless) != key({})
+def test_arguments_that_are_no_object_have_a_key_too(subtests: pytest.Subtests) -> None:
+    for careless in ["text", 5, [1, {"b": 2.0, "a": 1}], True]:
+        with subtests.test(careless=careless):
+            assert key(careless) == key(careless) != key({})
 
 
 class Calls:

@@ -29,17 +29,19 @@ def test_a_run_begins_with_nothing_counted() -> None:
 
 
 @pytest.mark.req("R0.64", "R0.66")
-@pytest.mark.parametrize("names", [("think",), (TODO_TOOL,), ("think", TODO_TOOL), (TODO_TOOL, TODO_TOOL)])
-def test_rounds_of_planning_alone_are_counted(names: tuple[str, ...]) -> None:
-    tale = Tale()
-    for count in range(1, 6):
-        assert tallied(tale.called(*names)).planning_only == count
+def test_rounds_of_planning_alone_are_counted(subtests: pytest.Subtests) -> None:
+    for names in [("think",), (TODO_TOOL,), ("think", TODO_TOOL), (TODO_TOOL, TODO_TOOL)]:
+        with subtests.test(names=names):
+            tale = Tale()
+            for count in range(1, 6):
+                assert tallied(tale.called(*names)).planning_only == count
 
 
 @pytest.mark.req("R0.64", "R0.66")
-@pytest.mark.parametrize("names", [("look",), ("think", "look"), (TODO_TOOL, "look"), ("thinking",)])
-def test_any_work_call_sets_the_count_back(names: tuple[str, ...]) -> None:
-    assert tallied(Tale().called("think").called("think").called(*names)).planning_only == 0
+def test_any_work_call_sets_the_count_back(subtests: pytest.Subtests) -> None:
+    for names in [("look",), ("think", "look"), (TODO_TOOL, "look"), ("thinking",)]:
+        with subtests.test(names=names):
+            assert tallied(Tale().called("think").called("think").called(*names)).planning_only == 0
 
 
 @pytest.mark.req("R0.66")
@@ -152,9 +154,10 @@ def test_nudges_are_counted_over_the_whole_run() -> None:
     assert (tallied(tale).nudges, tallied(tale).attempts) == (2, 0)
 
 
-@pytest.mark.parametrize("reason", ["prompt", "tool_results", "said", "a policy of somebody else"])
-def test_other_reasons_of_a_round_count_for_nothing(reason: str) -> None:
-    assert tallied(Tale().said(reason=reason)) == Counters()
+def test_other_reasons_of_a_round_count_for_nothing(subtests: pytest.Subtests) -> None:
+    for reason in ["prompt", "tool_results", "said", "a policy of somebody else"]:
+        with subtests.test(reason=reason):
+            assert tallied(Tale().said(reason=reason)) == Counters()
 
 
 # Guidance

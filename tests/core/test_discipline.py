@@ -38,9 +38,8 @@ def test_marking_working_and_completing_is_no_breach() -> None:
 
 
 @pytest.mark.req("R0.63")
-@pytest.mark.parametrize(
-    ("todos", "breached"),
-    [
+def test_work_is_a_breach_if_todos_are_open_and_none_is_in_progress(subtests: pytest.Subtests) -> None:
+    cases = [
         ([], False),
         ([todo(1)], True),
         ([todo(1, DOING)], False),
@@ -48,11 +47,11 @@ def test_marking_working_and_completing_is_no_breach() -> None:
         ([todo(1, STUCK)], True),
         ([todo(1, DONE), todo(2)], True),
         ([todo(1, DONE), todo(2, DOING)], False),
-    ],
-)
-def test_work_is_a_breach_if_todos_are_open_and_none_is_in_progress(todos: list, breached: bool) -> None:  # type: ignore[type-arg]
-    tale = Tale(*todos).called("look")
-    assert todo_violations(tale) == ([TodoViolation(UNTRACKED_WORK, "c1")] if breached else [])
+    ]
+    for todos, breached in cases:
+        with subtests.test(statuses=[one.status for one in todos]):
+            tale = Tale(*todos).called("look")
+            assert todo_violations(tale) == ([TodoViolation(UNTRACKED_WORK, "c1")] if breached else [])
 
 
 @pytest.mark.req("R0.63")
@@ -166,18 +165,19 @@ def test_a_stored_run_is_the_same_and_says_what_its_list_was(tmp_path: Path) -> 
     assert store.load(run.id).todos == (todo(2),)
 
 
-@pytest.mark.parametrize("without", ["tallies", "calls", "todos", "breaches"])
-def test_runs_that_differ_in_what_is_counted_are_not_equal(without: str) -> None:
-    base, other = Tale(todo(1)), Tale(todo(1))
-    if without == "tallies":
-        base.said(reason="open_todos"), other.said(reason="prompt")
-    elif without == "calls":
-        base.called("look"), other.called("see")
-    elif without == "todos":
-        base.listed(todo(2)), other.listed(todo(3))
-    else:
-        base.called("look"), other.called("look", error_code="unknown_tool")
-    assert base.run != other.run
+def test_runs_that_differ_in_what_is_counted_are_not_equal(subtests: pytest.Subtests) -> None:
+    for without in ["tallies", "calls", "todos", "breaches"]:
+        with subtests.test(without=without):
+            base, other = Tale(todo(1)), Tale(todo(1))
+            if without == "tallies":
+                base.said(reason="open_todos"), other.said(reason="prompt")
+            elif without == "calls":
+                base.called("look"), other.called("see")
+            elif without == "todos":
+                base.listed(todo(2)), other.listed(todo(3))
+            else:
+                base.called("look"), other.called("look", error_code="unknown_tool")
+            assert base.run != other.run
 
 
 def test_a_call_of_a_round_has_one_answer_blocked_or_not() -> None:

@@ -62,8 +62,7 @@ def test_cells_that_are_no_plain_data_become_text() -> None:
     assert decode(encode(finished(display=table))).display == table  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("value", "cell"), [(1, 1), (-0.5, -0.5), (2**53, str(2**53)), (float("nan"), None), (float("-inf"), "-inf")]
-)
-def test_numbers_are_kept_as_json_has_them(value: float, cell: object) -> None:
-    assert plain_number(value) == cell
+def test_numbers_are_kept_as_json_has_them(subtests: pytest.Subtests) -> None:
+    for value, cell in [(1, 1), (-0.5, -0.5), (2**53, str(2**53)), (float("nan"), None), (float("-inf"), "-inf")]:
+        with subtests.test(value=value):
+            assert plain_number(value) == cell

@@ -30,24 +30,27 @@ RULES = {
 """All others want a tool call."""
 
 
-@pytest.mark.parametrize("cell", ALL)
-def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(cell: str) -> None:
-    rule = RULES.get(cell, lambda it: it.called)
-    for facts in product([False, True], repeat=len(FACTS) - 1):
-        facts = RoundFacts(True, *facts)
-        assert judged(cell, facts).followed is rule(facts), facts
+def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(subtests: pytest.Subtests) -> None:
+    for cell in ALL:
+        with subtests.test(cell=cell):
+            rule = RULES.get(cell, lambda it: it.called)
+            for facts in product([False, True], repeat=len(FACTS) - 1):
+                facts = RoundFacts(True, *facts)
+                assert judged(cell, facts).followed is rule(facts), facts
 
 
-@pytest.mark.parametrize("cell", ALL)
-def test_without_a_reply_nothing_is_known(cell: str) -> None:
-    verdict = judged(cell, RoundFacts(False, *[True] * (len(FACTS) - 1)))
-    assert verdict == Followed(None, "no reply came")
+def test_without_a_reply_nothing_is_known(subtests: pytest.Subtests) -> None:
+    for cell in ALL:
+        with subtests.test(cell=cell):
+            verdict = judged(cell, RoundFacts(False, *[True] * (len(FACTS) - 1)))
+            assert verdict == Followed(None, "no reply came")
 
 
-@pytest.mark.parametrize("cell", ALL)
-def test_every_verdict_has_its_reason(cell: str) -> None:
-    for facts in product([False, True], repeat=len(FACTS)):
-        assert judged(cell, RoundFacts(*facts)).why
+def test_every_verdict_has_its_reason(subtests: pytest.Subtests) -> None:
+    for cell in ALL:
+        with subtests.test(cell=cell):
+            for facts in product([False, True], repeat=len(FACTS)):
+                assert judged(cell, RoundFacts(*facts)).why
 
 
 def test_the_reason_names_the_fault() -> None:

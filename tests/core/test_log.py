@@ -135,42 +135,47 @@ def test_the_other_watchers_are_told_all_the_same_when_one_fails() -> None:
     assert [event.seq for event in before] == [event.seq for event in after] == [0, 1]
 
 
-@pytest.mark.parametrize("fails_at", range(len(KINDS)))
-def test_a_store_that_fails_at_any_event_stops_the_run_and_who_watches_misses_nothing_of_its_end(fails_at: int) -> None:
-    store, told, agent = Memory(fails_at), [], an_agent()
-    with pytest.raises(StoreError, match=r"could not be written: .*No space left on device") as caught:
-        do(agent, store, told.append)
-    run = caught.value.run
-    assert run is not None
-    numbers = [item.seq for item in told if isinstance(item, e.Event)]
-    assert numbers == list(range(len(numbers)))  # without a gap, so that a view can fold them
-    assert len(numbers) == len(run.events)
-    assert [event.seq for event in store.kept] == list(range(fails_at))
-    assert store.closed == 1
-    assert len(agent.model.requests) <= 2  # type: ignore[union-attr]
+def test_a_store_that_fails_at_any_event_stops_the_run_and_who_watches_misses_nothing_of_its_end(
+    subtests: pytest.Subtests,
+) -> None:
+    for fails_at in range(len(KINDS)):
+        with subtests.test(fails_at=fails_at):
+            store, told, agent = Memory(fails_at), [], an_agent()
+            with pytest.raises(StoreError, match=r"could not be written: .*No space left on device") as caught:
+                do(agent, store, told.append)
+            run = caught.value.run
+            assert run is not None
+            numbers = [item.seq for item in told if isinstance(item, e.Event)]
+            assert numbers == list(range(len(numbers)))  # without a gap, so that a view can fold them
+            assert len(numbers) == len(run.events)
+            assert [event.seq for event in store.kept] == list(range(fails_at))
+            assert store.closed == 1
+            assert len(agent.model.requests) <= 2  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("fails_at", range(len(KINDS)))
-def test_the_run_in_memory_stays_usable_when_the_store_failed(fails_at: int) -> None:
-    with pytest.raises(StoreError) as caught:
-        do(an_agent(), Memory(fails_at))
-    run = caught.value.run
-    assert run is not None
-    assert [type(event) for event in run.events[: fails_at + 1]] == KINDS[: fails_at + 1]
-    assert Run.from_events(run.events) == run
-    assert not run.should_continue
-    if fails_at < len(KINDS) - 1:  # with the last event the work was done
-        assert (run.status, run.stop_reason) == ("failed", "error")
-        assert run.error is not None and run.error.type == "StoreError"
-    assert all(len(one.results) == len(one.calls) for one in run.rounds)
+def test_the_run_in_memory_stays_usable_when_the_store_failed(subtests: pytest.Subtests) -> None:
+    for fails_at in range(len(KINDS)):
+        with subtests.test(fails_at=fails_at):
+            with pytest.raises(StoreError) as caught:
+                do(an_agent(), Memory(fails_at))
+            run = caught.value.run
+            assert run is not None
+            assert [type(event) for event in run.events[: fails_at + 1]] == KINDS[: fails_at + 1]
+            assert Run.from_events(run.events) == run
+            assert not run.should_continue
+            if fails_at < len(KINDS) - 1:  # with the last event the work was done
+                assert (run.status, run.stop_reason) == ("failed", "error")
+                assert run.error is not None and run.error.type == "StoreError"
+            assert all(len(one.results) == len(one.calls) for one in run.rounds)
 
 
-@pytest.mark.parametrize("fails_at", range(len(KINDS)))
-def test_a_run_ends_once_also_when_the_store_failed(fails_at: int) -> None:
-    with pytest.raises(StoreError) as caught:
-        do(an_agent(), Memory(fails_at))
-    assert caught.value.run is not None
-    assert [type(event) for event in caught.value.run.events].count(e.RunFinished) == 1
+def test_a_run_ends_once_also_when_the_store_failed(subtests: pytest.Subtests) -> None:
+    for fails_at in range(len(KINDS)):
+        with subtests.test(fails_at=fails_at):
+            with pytest.raises(StoreError) as caught:
+                do(an_agent(), Memory(fails_at))
+            assert caught.value.run is not None
+            assert [type(event) for event in caught.value.run.events].count(e.RunFinished) == 1
 
 
 def test_the_conversation_can_go_on_after_the_store_failed() -> None:

@@ -22,9 +22,8 @@ def test_a_message_survives_json(message: Message) -> None:
 
 
 @pytest.mark.req("R2.2")
-@pytest.mark.parametrize(
-    ("part", "expected"),
-    [
+def test_empty_fields_are_left_out_of_json(subtests: pytest.Subtests) -> None:
+    cases = [
         (Text("hi"), '{"type":"text","text":"hi"}'),
         (Thinking("hm"), '{"type":"thinking","text":"hm"}'),
         (Image("image/png", b"\x00\x01"), '{"type":"image","media_type":"image/png","data":"AAE="}'),
@@ -36,17 +35,18 @@ def test_a_message_survives_json(message: Message) -> None:
             '{"type":"tool_result","call_id":"1","name":"add","parts":[{"type":"text","text":"no"}],'
             '"is_error":true,"error_code":"tool_error"}',
         ),
-    ],
-)
-def test_empty_fields_are_left_out_of_json(part: object, expected: str) -> None:
-    assert to_json(part) == expected
+    ]
+    for part, expected in cases:
+        with subtests.test(part=part):
+            assert to_json(part) == expected
 
 
 @pytest.mark.req("R2.1")
-@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
-def test_a_message_has_one_of_four_roles_and_parts(role: str) -> None:
-    message = msgspec.json.decode(f'{{"role":"{role}","parts":[{{"type":"text","text":"hi"}}]}}', type=Message)
-    assert (message.role, message.parts) == (role, (Text("hi"),))
+def test_a_message_has_one_of_four_roles_and_parts(subtests: pytest.Subtests) -> None:
+    for role in ["system", "user", "assistant", "tool"]:
+        with subtests.test(role=role):
+            message = msgspec.json.decode(f'{{"role":"{role}","parts":[{{"type":"text","text":"hi"}}]}}', type=Message)
+            assert (message.role, message.parts) == (role, (Text("hi"),))
 
 
 @pytest.mark.req("R2.1")
@@ -69,10 +69,11 @@ def test_the_text_of_a_result_leaves_pictures_out() -> None:
     assert ToolResult("1", "f", (Text("a"), Image("image/png", b""), Text("b"))).text == "a\nb"
 
 
-@pytest.mark.parametrize("value", [Text("a"), ToolCall("f"), ToolResult("1", "f"), Message("user")])
-def test_messages_and_parts_cannot_be_changed(value: msgspec.Struct) -> None:
-    with pytest.raises(AttributeError):
-        setattr(value, value.__struct_fields__[0], "other")
+def test_messages_and_parts_cannot_be_changed(subtests: pytest.Subtests) -> None:
+    for value in [Text("a"), ToolCall("f"), ToolResult("1", "f"), Message("user")]:
+        with subtests.test(value=value):
+            with pytest.raises(AttributeError):
+                setattr(value, value.__struct_fields__[0], "other")
 
 
 def test_what_a_person_says_is_a_message_of_the_user() -> None:

@@ -45,13 +45,14 @@ def test_there_are_four_kinds_of_questions() -> None:
 
 
 @pytest.mark.req("KX.5")
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_question_of_any_kind_survives_its_line(kind: Any) -> None:
-    question = WaitingOnUser(kind, "Grüße?", ADDRESS, "q1", "c1")
-    event = asking(question).events[-1]
-    assert decode(encode(event)).question == question  # type: ignore[union-attr]
-    with pytest.raises(AttributeError):
-        question.message = "Other?"  # type: ignore[misc]
+def test_a_question_of_any_kind_survives_its_line(subtests: pytest.Subtests) -> None:
+    for kind in KINDS:
+        with subtests.test(kind=kind):
+            question = WaitingOnUser(kind, "Grüße?", ADDRESS, "q1", "c1")
+            event = asking(question).events[-1]
+            assert decode(encode(event)).question == question  # type: ignore[union-attr]
+            with pytest.raises(AttributeError):
+                question.message = "Other?"  # type: ignore[misc]
 
 
 @pytest.mark.req("KX.5", "R3.13")
@@ -104,9 +105,8 @@ def test_an_answer_wakes_who_listens_and_does_not_lie_in_the_inbox() -> None:
 # Answers
 
 
-@pytest.mark.parametrize(
-    ("schema", "value"),
-    [
+def test_an_answer_that_fits_is_taken_as_it_is(subtests: pytest.Subtests) -> None:
+    cases = [
         (TEXT, "anything"),
         (TEXT, ""),
         ({"enum": ["red", "blue"]}, "blue"),
@@ -114,34 +114,34 @@ def test_an_answer_wakes_who_listens_and_does_not_lie_in_the_inbox() -> None:
         ({"type": "integer", "minimum": 1}, 3),
         (ADDRESS, {"city": "Köln"}),
         ({}, None),
-    ],
-)
-def test_an_answer_that_fits_is_taken_as_it_is(schema: dict[str, Any], value: Any) -> None:
-    assert checked_answer(schema, value) == value
+    ]
+    for schema, value in cases:
+        with subtests.test(schema=schema, value=value):
+            assert checked_answer(schema, value) == value
 
 
 @pytest.mark.req("KX.5")
-@pytest.mark.parametrize(
-    ("schema", "value", "said"),
-    [
+def test_an_answer_that_does_not_fit_is_refused_with_what_would(subtests: pytest.Subtests) -> None:
+    cases = [
         (TEXT, 3, "3 is not a text. Answer with a text"),
         ({"enum": ["red", 1]}, "green", "'green' is not one of ['red', 1]. Answer with one of: red, 1"),
         ({"type": "boolean"}, "red", "'red' is not of type 'boolean'. Answer with one of: yes, no"),
         ({"type": ["integer", "null"]}, "x", "'x' is not of type 'integer', 'null'. Answer with a whole number or null"),
         (ADDRESS, {"city": 3}, "city: 3 is not of type 'string'. Answer with a JSON object with city"),
         ({"not": {}}, 3, "3 should not be valid under {}. Answer with JSON"),
-    ],
-)
-def test_an_answer_that_does_not_fit_is_refused_with_what_would(schema: dict[str, Any], value: Any, said: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        checked_answer(schema, value)
-    assert str(caught.value) == f"That is no answer to the question: {said}"
+    ]
+    for schema, value, said in cases:
+        with subtests.test(schema=schema, value=value):
+            with pytest.raises(SettingsError) as caught:
+                checked_answer(schema, value)
+            assert str(caught.value) == f"That is no answer to the question: {said}"
 
 
-@pytest.mark.parametrize("value", [object(), {1: object()}, {"a": float}, {1, object()}])
-def test_an_answer_that_is_no_plain_data_is_refused(value: Any) -> None:
-    with pytest.raises(SettingsError, match="cannot be written as JSON"):
-        checked_answer({}, value)
+def test_an_answer_that_is_no_plain_data_is_refused(subtests: pytest.Subtests) -> None:
+    for value in [object(), {1: object()}, {"a": float}, {1, object()}]:
+        with subtests.test(value=value):
+            with pytest.raises(SettingsError, match="cannot be written as JSON"):
+                checked_answer({}, value)
 
 
 def test_an_answer_with_half_a_character_can_be_stored() -> None:
@@ -160,9 +160,8 @@ def test_a_schema_that_refers_elsewhere_fetches_nothing() -> None:
         checked_answer({"$ref": "http://localhost:1/x"}, "red")
 
 
-@pytest.mark.parametrize(
-    ("schema", "text", "value"),
-    [
+def test_typed_words_are_read_as_what_was_asked_for(subtests: pytest.Subtests) -> None:
+    cases = [
         (TEXT, "  any words ", "any words"),
         (TEXT, "42", "42"),
         (TEXT, '{"a": 1}', '{"a": 1}'),
@@ -179,27 +178,26 @@ def test_a_schema_that_refers_elsewhere_fetches_nothing() -> None:
         (ADDRESS, '{"city": "Bonn"}', {"city": "Bonn"}),
         ({"type": "array", "items": {"type": "integer"}}, "[1, 2]", [1, 2]),
         ({}, "words", "words"),
-    ],
-)
-def test_typed_words_are_read_as_what_was_asked_for(schema: dict[str, Any], text: str, value: Any) -> None:
-    read = answer_in_words(schema, text)
-    assert (read, type(read)) == (value, type(value))
+    ]
+    for schema, text, value in cases:
+        with subtests.test(schema=schema, text=text):
+            read = answer_in_words(schema, text)
+            assert (read, type(read)) == (value, type(value))
 
 
-@pytest.mark.parametrize(
-    ("schema", "text", "hint"),
-    [
+def test_typed_words_that_fit_in_no_way_are_refused(subtests: pytest.Subtests) -> None:
+    cases = [
         ({"enum": ["red", "blue"]}, "green", "Answer with one of: red, blue"),
         ({"type": "boolean"}, "perhaps", "Answer with one of: yes, no"),
         ({"type": "number"}, "many", "Answer with a number"),
         (ADDRESS, "Bonn", "Answer with a JSON object with city"),
         ({"type": "boolean"}, "[" * 5_000, "Answer with one of: yes, no"),
-    ],
-)
-def test_typed_words_that_fit_in_no_way_are_refused(schema: dict[str, Any], text: str, hint: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        answer_in_words(schema, text)
-    assert caught.value.hint == hint
+    ]
+    for schema, text, hint in cases:
+        with subtests.test(schema=schema, text=text):
+            with pytest.raises(SettingsError) as caught:
+                answer_in_words(schema, text)
+            assert caught.value.hint == hint
 
 
 @given(json_values)
@@ -228,10 +226,11 @@ def test_a_schema_is_kept_as_plain_data() -> None:
     assert schema == {"enum": ["a", "b"]}
 
 
-@pytest.mark.parametrize("schema", ["a text", 3, {"type": "nonsense"}, {"enum": object()}])
-def test_what_is_no_schema_is_refused(schema: Any) -> None:
-    with pytest.raises(SettingsError):
-        checked_schema(schema)
+def test_what_is_no_schema_is_refused(subtests: pytest.Subtests) -> None:
+    for schema in ["a text", 3, {"type": "nonsense"}, {"enum": object()}]:
+        with subtests.test(schema=schema):
+            with pytest.raises(SettingsError):
+                checked_schema(schema)
 
 
 def test_a_finished_story_with_a_question_folds_and_goes_on() -> None:

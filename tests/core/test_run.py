@@ -65,11 +65,12 @@ def test_all_state_of_a_run_is_read_off_one_object() -> None:
 
 
 @pytest.mark.req("R0.2")
-@pytest.mark.parametrize("name", [name for name in dir(Run) if not name.startswith("_")])
-def test_nothing_of_a_run_can_be_set_from_outside(name: str) -> None:
+def test_nothing_of_a_run_can_be_set_from_outside(subtests: pytest.Subtests) -> None:
     run = folded(guided_rounds())
-    with pytest.raises(AttributeError):
-        setattr(run, name, None)
+    for name in dir(run):
+        if not name.startswith("_"):
+            with subtests.test(name), pytest.raises(AttributeError):
+                setattr(run, name, None)
 
 
 def test_settings_are_handed_out_as_a_copy() -> None:
@@ -164,10 +165,11 @@ def test_the_last_round_of_a_natural_end_is_its_completion() -> None:
 
 
 @pytest.mark.req("R0.70")
-@pytest.mark.parametrize("reason", ["max_rounds", "cancelled", "error", "refusal"])
-def test_the_last_round_of_another_end_keeps_its_status(reason: str) -> None:
-    run = folded(Story().round(0, Text("x")).round_over(0, "error").over("failed", reason))
-    assert run.rounds[-1].status == "error"
+def test_the_last_round_of_another_end_keeps_its_status(subtests: pytest.Subtests) -> None:
+    for reason in ["max_rounds", "cancelled", "error", "refusal"]:
+        with subtests.test(reason=reason):
+            run = folded(Story().round(0, Text("x")).round_over(0, "error").over("failed", reason))
+            assert run.rounds[-1].status == "error"
 
 
 def test_what_the_person_says_waits_for_the_next_round() -> None:
@@ -291,20 +293,21 @@ def test_a_run_is_answered_by_words_alone_at_its_end_or_when_they_were_asked_for
 
 
 @pytest.mark.req("K2.2")
-@pytest.mark.parametrize(
-    "story",
-    [
-        lambda: at_a_limit(Text("I go on."), reason="tool_results"),
-        lambda: at_a_limit(Text(" \n ")),
-        lambda: at_a_limit(),
-        with_a_call_at_last,
-        lambda: Story().round(0, Text("Let me see."), ONE).answered(ONE).round_over(0).over("limited", "max_rounds"),
-        lambda: Story().round(0, Text("Half an ans")).round_over(0).over("cancelled", "cancelled"),
-        lambda: Story().round(0, Text("Half an ans")).round_over(0, "error").over("failed", "error"),
-        lambda: Story().round(0, Text("Again.")).round_over(0).over("stopped", "loop_detected"),
-        lambda: Story().round(0, Text("So far.")),
-        Story,
-    ],
-)
-def test_a_run_that_was_cut_short_is_not_answered(story: Callable[[], Story]) -> None:
-    assert not folded(story()).is_answered
+def test_a_run_that_was_cut_short_is_not_answered(subtests: pytest.Subtests) -> None:
+    called = Story().round(0, Text("Let me see."), ONE).answered(ONE).round_over(0)
+    half = Text("Half an ans")
+    cases = {
+        "nobody asked for last words": at_a_limit(Text("I go on."), reason="tool_results"),
+        "blank last words": at_a_limit(Text(" \n ")),
+        "no last words": at_a_limit(),
+        "a call instead of last words": with_a_call_at_last(),
+        "a limit after a call": called.over("limited", "max_rounds"),
+        "cancelled": Story().round(0, half).round_over(0).over("cancelled", "cancelled"),
+        "failed": Story().round(0, half).round_over(0, "error").over("failed", "error"),
+        "a loop": Story().round(0, Text("Again.")).round_over(0).over("stopped", "loop_detected"),
+        "not over": Story().round(0, Text("So far.")),
+        "not begun": Story(),
+    }
+    for name, story in cases.items():
+        with subtests.test(name):
+            assert not folded(story).is_answered

@@ -49,21 +49,23 @@ def test_blanks_around_an_answer_do_not_make_it_longer_or_another() -> None:
 
 
 @pytest.mark.req("R0.81")
-@pytest.mark.parametrize(("count", "found"), [(0, 0), (9, 0), (10, 0), (11, None), (100, None)])
-def test_answers_that_are_at_least_ninety_per_cent_alike_are_the_same(count: int, found: int | None) -> None:
-    answers = Answers()
-    answers.add(0, ANSWER)
-    assert answers.add(1, changed(ANSWER, count)) == found
+def test_answers_that_are_at_least_ninety_per_cent_alike_are_the_same(subtests: pytest.Subtests) -> None:
+    for count, found in [(0, 0), (9, 0), (10, 0), (11, None), (100, None)]:
+        with subtests.test(count=count):
+            answers = Answers()
+            answers.add(0, ANSWER)
+            assert answers.add(1, changed(ANSWER, count)) == found
 
 
 @pytest.mark.req("R0.81")
-@pytest.mark.parametrize(("between", "found"), [(0, 0), (3, 0), (4, 0), (5, None)])
-def test_an_answer_is_compared_with_the_last_five(between: int, found: int | None) -> None:
-    answers = Answers()
-    answers.add(0, ANSWER)
-    for number in range(between):
-        assert answers.add(number + 1, unlike(number)) is None
-    assert answers.add(between + 1, ANSWER) == found
+def test_an_answer_is_compared_with_the_last_five(subtests: pytest.Subtests) -> None:
+    for between, found in [(0, 0), (3, 0), (4, 0), (5, None)]:
+        with subtests.test(between=between):
+            answers = Answers()
+            answers.add(0, ANSWER)
+            for number in range(between):
+                assert answers.add(number + 1, unlike(number)) is None
+            assert answers.add(between + 1, ANSWER) == found
 
 
 @pytest.mark.req("R0.81")

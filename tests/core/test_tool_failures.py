@@ -31,20 +31,18 @@ def both(tale: Tale, name: str, *codes: str | None) -> Tale:
 
 
 @pytest.mark.req("R0.75")
-@pytest.mark.parametrize(
-    "code", ["tool_error", "timeout", "invalid_arguments", "unknown_tool", "nobody_to_ask", "its_own", None]
-)
-def test_an_error_result_of_a_call_is_a_failure_whatever_its_code(code: str | None) -> None:
-    tale = Tale().called("look", is_error=True, error_code=code)
-    assert (counted(tale).rounds, counted(tale).tools, counted(tale).in_a_row) == (1, ("look",), {"look": 1})
+def test_an_error_result_of_a_call_is_a_failure_whatever_its_code(subtests: pytest.Subtests) -> None:
+    for code in ["tool_error", "timeout", "invalid_arguments", "unknown_tool", "nobody_to_ask", "its_own", None]:
+        with subtests.test(code=code):
+            tale = Tale().called("look", is_error=True, error_code=code)
+            assert (counted(tale).rounds, counted(tale).tools, counted(tale).in_a_row) == (1, ("look",), {"look": 1})
 
 
 @pytest.mark.req("R0.75")
-@pytest.mark.parametrize(
-    "code", ["cancelled", "interrupted", "declined", DUPLICATE, "max_tool_calls", "max_tool_calls_per_turn"]
-)
-def test_a_call_that_was_cut_off_held_back_or_declined_by_the_person_is_none(code: str) -> None:
-    assert counted(Tale().called("look", is_error=True, error_code=code)) == ToolFailures()
+def test_a_call_that_was_cut_off_held_back_or_declined_by_the_person_is_none(subtests: pytest.Subtests) -> None:
+    for code in ["cancelled", "interrupted", "declined", DUPLICATE, "max_tool_calls", "max_tool_calls_per_turn"]:
+        with subtests.test(code=code):
+            assert counted(Tale().called("look", is_error=True, error_code=code)) == ToolFailures()
 
 
 @pytest.mark.req("R0.75")

@@ -35,38 +35,36 @@ DIED = e.RunRecovered, {"schema": e.SCHEMA}
 ENDED = e.RunFinished, {"status": "cancelled", "stop_reason": "cancelled", "seconds": 1.0}
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        [asked()],
-        [commanded("pause")],
-        [asked(), asked("q2"), answered()],
-        [commanded("pause"), asked(), answered()],
-        [asked(), commanded("pause"), commanded("resume")],
-        [asked(), commanded("stop")],  # the question is withdrawn by an event of its own
-        [answered("q0"), asked()],
-        [DIED, asked()],
-        [commanded("pause"), commanded("pause")],
-    ],
-)
-def test_it_waits_for_answers_and_for_the_end_of_a_pause(steps: list[Any]) -> None:
-    assert waits_after(*steps)
+def test_it_waits_for_answers_and_for_the_end_of_a_pause(subtests: pytest.Subtests) -> None:
+    cases = {
+        "a question": [asked()],
+        "a pause": [commanded("pause")],
+        "two questions, one answered": [asked(), asked("q2"), answered()],
+        "a pause, and a question that was answered": [commanded("pause"), asked(), answered()],
+        "a question, and a pause that is over": [asked(), commanded("pause"), commanded("resume")],
+        "a question, and a stop": [asked(), commanded("stop")],  # an event of its own withdraws the question
+        "a question after the answer to another": [answered("q0"), asked()],
+        "a question after the process died": [DIED, asked()],
+        "two pauses": [commanded("pause"), commanded("pause")],
+    }
+    for name, steps in cases.items():
+        with subtests.test(name):
+            assert waits_after(*steps)
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        [],
-        [asked(), answered()],
-        [commanded("pause"), commanded("resume")],
-        [commanded("pause"), commanded("pause"), commanded("resume")],
-        [commanded("pause"), commanded("stop")],
-        [commanded("resume")],
-        [commanded("say")],
-        [asked(), asked("q2"), answered("q2"), answered()],
-        [asked(), commanded("pause"), DIED],
-        [asked(), commanded("pause"), ENDED],
-    ],
-)
-def test_it_waits_no_more_when_all_of_them_have_come_or_whoever_waited_is_gone(steps: list[Any]) -> None:
-    assert not waits_after(*steps)
+def test_it_waits_no_more_when_all_of_them_have_come_or_whoever_waited_is_gone(subtests: pytest.Subtests) -> None:
+    cases = {
+        "nothing": [],
+        "a question and its answer": [asked(), answered()],
+        "a pause that is over": [commanded("pause"), commanded("resume")],
+        "two pauses, one resume": [commanded("pause"), commanded("pause"), commanded("resume")],
+        "a pause, and a stop": [commanded("pause"), commanded("stop")],
+        "a resume alone": [commanded("resume")],
+        "a message": [commanded("say")],
+        "two questions, both answered": [asked(), asked("q2"), answered("q2"), answered()],
+        "the process died": [asked(), commanded("pause"), DIED],
+        "the run ended": [asked(), commanded("pause"), ENDED],
+    }
+    for name, steps in cases.items():
+        with subtests.test(name):
+            assert not waits_after(*steps)

@@ -123,25 +123,28 @@ def test_an_empty_log_holds_no_event() -> None:
 JUNK = [b"junk\n", b"\n", b"{}\n", b'{"kind":"party_held","seq":2}\n', b"\xff\xfe\n", b"[1]\n", WHOLE[2][:-9] + b"\n"]
 
 
-@pytest.mark.parametrize("junk", JUNK)
-@pytest.mark.parametrize("before", [1, 3, len(WHOLE) - 1])
-def test_junk_between_events_is_an_error_with_the_number_of_its_line(junk: bytes, before: int) -> None:
-    data = b"".join([*WHOLE[:before], junk, *WHOLE[before:]])
-    with pytest.raises(TraceError, match=rf"^run\.jsonl, line {before + 1}: Not an event of agentnb"):
-        decode_lines(lines_of(data), "run.jsonl")
+def test_junk_between_events_is_an_error_with_the_number_of_its_line(subtests: pytest.Subtests) -> None:
+    for junk in JUNK:
+        for before in [1, 3, len(WHOLE) - 1]:
+            with subtests.test(junk=junk, before=before):
+                data = b"".join([*WHOLE[:before], junk, *WHOLE[before:]])
+                with pytest.raises(TraceError, match=rf"^run\.jsonl, line {before + 1}: Not an event of agentnb"):
+                    decode_lines(lines_of(data), "run.jsonl")
 
 
-@pytest.mark.parametrize("where", range(1, len(WHOLE) - 1))
-def test_an_event_cut_short_in_the_middle_of_a_log_is_an_error(where: int) -> None:
-    data = b"".join([*WHOLE[:where], WHOLE[where][:10], b"\n", *WHOLE[where + 1 :]])
-    with pytest.raises(TraceError, match=rf"line {where + 1}:"):
-        decode_lines(lines_of(data), "run.jsonl")
+def test_an_event_cut_short_in_the_middle_of_a_log_is_an_error(subtests: pytest.Subtests) -> None:
+    for where in range(1, len(WHOLE) - 1):
+        with subtests.test(where=where):
+            data = b"".join([*WHOLE[:where], WHOLE[where][:10], b"\n", *WHOLE[where + 1 :]])
+            with pytest.raises(TraceError, match=rf"line {where + 1}:"):
+                decode_lines(lines_of(data), "run.jsonl")
 
 
-@pytest.mark.parametrize("first", [b"hello\n", b"a,b\n1,2\n", b"\x89PNG\r\n\x1a\n", b"{}\n", b'{"kind":"run_started"}\n'])
-def test_another_file_is_no_run_log(first: bytes) -> None:
-    with pytest.raises(TraceError, match=r"run\.jsonl is not a run log of agentnb"):
-        decode_lines(lines_of(first), "run.jsonl")
+def test_another_file_is_no_run_log(subtests: pytest.Subtests) -> None:
+    for first in [b"hello\n", b"a,b\n1,2\n", b"\x89PNG\r\n\x1a\n", b"{}\n", b'{"kind":"run_started"}\n']:
+        with subtests.test(first=first):
+            with pytest.raises(TraceError, match=r"run\.jsonl is not a run log of agentnb"):
+                decode_lines(lines_of(first), "run.jsonl")
 
 
 def test_a_first_line_that_is_whole_and_no_event_is_an_error_with_its_number() -> None:
@@ -186,15 +189,17 @@ UNKNOWN = b'{"kind":"weather_turned","seq":4,"sky":"clear"}\n'
 
 
 @pytest.mark.req("KX.10")
-@pytest.mark.parametrize("rest", [b"", UNKNOWN, UNKNOWN + WHOLE[-1], UNKNOWN[:-9], WHOLE[3]], ids=repr)
-@pytest.mark.parametrize("before", [1, 3])
-def test_a_log_on_which_a_newer_version_wrote_on_is_refused_with_what_to_do(before: int, rest: bytes) -> None:
-    with pytest.raises(TraceError) as caught:
-        decode_lines(lines_of(b"".join(WHOLE[:before]) + GONE_ON + rest), "run.jsonl")
-    assert str(caught.value) == NEWER
+def test_a_log_on_which_a_newer_version_wrote_on_is_refused_with_what_to_do(subtests: pytest.Subtests) -> None:
+    for rest in [b"", UNKNOWN, UNKNOWN + WHOLE[-1], UNKNOWN[:-9], WHOLE[3]]:
+        for before in [1, 3]:
+            with subtests.test(rest=rest, before=before):
+                with pytest.raises(TraceError) as caught:
+                    decode_lines(lines_of(b"".join(WHOLE[:before]) + GONE_ON + rest), "run.jsonl")
+                assert str(caught.value) == NEWER
 
 
-@pytest.mark.parametrize("schema", range(1, e.SCHEMA + 1))
-def test_a_log_on_which_this_or_an_older_version_wrote_on_is_read(schema: int) -> None:
-    events = [*a_run()[:3], e.RunRecovered(seq=3, at=a_run()[0].at, run_id="run-1", schema=schema)]
-    assert decode_lines(lines_of(b"".join(map(encode, events))), "run.jsonl") == events
+def test_a_log_on_which_this_or_an_older_version_wrote_on_is_read(subtests: pytest.Subtests) -> None:
+    for schema in range(1, e.SCHEMA + 1):
+        with subtests.test(schema=schema):
+            events = [*a_run()[:3], e.RunRecovered(seq=3, at=a_run()[0].at, run_id="run-1", schema=schema)]
+            assert decode_lines(lines_of(b"".join(map(encode, events))), "run.jsonl") == events
