@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from generated_conversations import Answer, Conversation, Turn, Way
 from playing_model import TOOLS, PlayingModel
-from quick_loop import Here, QuickLoop
+from virtual_time import OnThisLoop, VirtualTimeLoop
 
 from agentnb import Agent, Run, Store
 from agentnb.core.events import CommandReceived, ModelReplied, RetryScheduled, ToolFinished
@@ -48,7 +48,7 @@ class Player:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._loop = QuickLoop()
+        self._loop = VirtualTimeLoop()
 
     @property
     def forgotten(self) -> list[BaseException]:
@@ -149,13 +149,13 @@ async def _turn(one: Played, store: Store, loop: asyncio.AbstractEventLoop) -> R
     live: Any = None
     if (act := ACTS.get(turn.way)) is not None:
         watch = _at(one, lambda: act(live, loop))
-    live = agent.start(turn.prompt, store=kept, continue_from=one.before, watch=watch, thread=Here(loop))
+    live = agent.start(turn.prompt, store=kept, continue_from=one.before, watch=watch, thread=OnThisLoop(loop))
     return await live
 
 
 async def _recovery(one: Played, run: Run, writer: Writer, loop: asyncio.AbstractEventLoop) -> Run:
     assert one.recovering is not None
-    return await _agent(one.turn, one.recovering).resume(run, writer, thread=Here(loop))
+    return await _agent(one.turn, one.recovering).resume(run, writer, thread=OnThisLoop(loop))
 
 
 def _agent(turn: Turn, model: PlayingModel) -> Agent:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_by_hand import bare, results
+from run_checks import results
+from scripted_runs import add, bare
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, ModelReplied, RunStarted, TextDelta, ToolFinished, ToolStarted
@@ -23,11 +24,6 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.tool import ToolContext
 
 LONG = 30
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 ADD = ToolCall("add", {"a": 1, "b": 2})

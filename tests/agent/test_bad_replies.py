@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, codes, reply, results
+from run_checks import assert_closed, assert_every_call_has_one_result, codes, reasons, results, round_statuses
+from scripted_runs import add, bare, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Image, Text, Thinking, ToolCall
@@ -35,19 +36,6 @@ ADD = ToolCall("add", {"a": 1, "b": 2})
 OPEN = ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "One"}]})
 
 
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-def reasons(run: Run) -> list[str]:
-    return [one.reason for one in run.rounds]
-
-
-def statuses(run: Run) -> list[str]:
-    return [one.status for one in run.rounds]
-
-
 def ran(*replies: Line, prompt: str = "go", **settings: Any) -> tuple[Run, ScriptedModel]:
     """The run of this script, which must be asked for to its end; equal to the one folded from its events."""
     model = ScriptedModel(replies)
@@ -69,7 +57,7 @@ def test_after_an_empty_answer_the_model_is_told_so_and_goes_on(kind: str, polic
     run, model = ran(EMPTY[kind], "It is done.", policy=policy)
     assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "It is done.")
     assert reasons(run) == ["prompt", "empty_answer"]
-    assert statuses(run) == ["premature_stop_nudge", "natural_completion"]
+    assert round_statuses(run) == ["premature_stop_nudge", "natural_completion"]
     assert "Your last message was empty" in model.requests[1].messages[-1].text
     assert not run.warnings
 
@@ -81,7 +69,7 @@ def test_a_second_empty_answer_in_a_row_fails_the_run(kind: str, policy: Matrix)
     run, _ = ran(EMPTY[kind], EMPTY[kind], policy=policy)
     assert (run.status, run.stop_reason) == ("failed", "error")
     assert run.error is not None and run.error.message == "The model gave two empty answers in a row" and run.error.hint
-    assert statuses(run) == ["premature_stop_nudge", "success"]
+    assert round_statuses(run) == ["premature_stop_nudge", "success"]
 
 
 @pytest.mark.req("K2.1")
@@ -201,7 +189,7 @@ def test_a_model_that_writes_a_call_as_text_is_told_that_nothing_was_run(policy:
     run, model = ran(CLAIM, ADD, "It is 3.", policy=policy)
     assert (run.status, run.text) == ("completed", "It is 3.")
     assert reasons(run) == ["prompt", "claimed_call", "tool_results"]
-    assert statuses(run) == ["narration_without_tool_call", "success", "natural_completion"]
+    assert round_statuses(run) == ["narration_without_tool_call", "success", "natural_completion"]
     told = model.requests[1].messages[-1].text
     assert "a call of add" in told and "Call add through the tool interface" in told and "{{" not in told
     assert not run.warnings

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes, kinds, loop_alone, reply
+from run_checks import assert_closed, assert_every_call_has_one_result, codes, kinds
+from scripted_runs import loop_alone, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, Event, TextDelta

@@ -6,7 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from runs_by_hand import assert_every_call_has_one_result, bare
+from run_checks import assert_every_call_has_one_result
+from scripted_runs import bare
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import CommandReceived

@@ -11,14 +11,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from generated_conversations import WAYS, Conversation, Way, conversations
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis import strategies as st
 from played_conversations import Played, Player, was_left
 from playing_model import PlayingModel
-from runs_by_hand import assert_closed, assert_every_call_has_one_result
+from run_checks import assert_closed, assert_every_call_has_one_result
+from sent_requests import as_bytes, made_again
 from wire_checker import complaints
 
 from agentnb import Run, Store
@@ -63,14 +63,6 @@ def assert_valid(model: PlayingModel) -> None:
             if wrong:
                 note(f"request {number} on the wire {wire}:\n{json.dumps(body, indent=1)[:6000]}")
             assert wrong == [], (wire, number)
-
-
-def as_bytes(request: Request) -> bytes:
-    return msgspec.json.encode((request.system, list(request.messages), request.tools, request.settings))
-
-
-def made_again(run: Run) -> list[bytes]:
-    return [as_bytes(seen.request) for _, seen in sent_requests(run)]
 
 
 def assert_made_again(run: Run, sent: list[Request]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from runs_by_hand import assert_closed, kinds, reply, results
+from run_checks import assert_closed, kinds, reasons, results
+from scripted_runs import add, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Text, Thinking, ToolCall
@@ -16,20 +17,11 @@ CUT = ["max_tokens", "length", "max_output_tokens"]
 BOTH = pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])
 
 
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
 ADD = ToolCall("add", {"a": 1, "b": 2})
 
 
 def cut(text: str, stop_reason: str = "max_tokens") -> Line:
     return reply(Text(text), stop_reason=stop_reason)
-
-
-def reasons(run: Run) -> list[str]:
-    return [one.reason for one in run.rounds]
 
 
 # Cut off

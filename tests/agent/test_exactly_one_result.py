@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes, reply, results
+from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from scripted_runs import FullDisk, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
@@ -325,23 +326,6 @@ def test_a_disk_that_is_full_when_a_failure_is_written_leaves_a_closed_run_in_me
     run = caught.value.run
     assert run is not None
     assert_closed(run)
-
-
-class FullDisk:
-    """A store that has no room for the first event of this kind and all that follow."""
-
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
-
-    async def open(self, run_id: str, *, nested: bool = False) -> FullDisk:
-        return self
-
-    def append(self, event: Any) -> None:
-        if type(event).__name__ == self._kind:
-            raise OSError(28, "No space left on device")
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.mark.req("KX.11")

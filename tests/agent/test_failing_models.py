@@ -7,7 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from runs_by_hand import Breaking, assert_closed, assert_every_call_has_one_result, bare, kinds, reply, results
+from run_checks import assert_closed, assert_every_call_has_one_result, kinds, results
+from scripted_runs import Breaking, add, bare, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, ErrorRaised, TextDelta
@@ -21,12 +22,6 @@ from agentnb.runtime.budget import Budget
 from agentnb.runtime.live import LiveRun
 from agentnb.testing import ErrorInStream, LoopbackServer
 from agentnb.traces.store import Store
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
 
 ADD = ToolCall("add", {"a": 1, "b": 2})
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_made import Counting, OthersBoard, changes, update, working
+from run_checks import todo_changes
+from scripted_runs import Counting
+from todo_calls import ForeignBoard, mark, run_with_board
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, ToolFinished
@@ -31,9 +33,9 @@ def test_a_todo_that_the_person_completes_while_the_model_only_talks_is_seen_bef
         board.complete(1)
         return "I think it is done."
 
-    run = working(board, [talks])
+    run = run_with_board(board, [talks])
     assert (run.status, run.stop_reason, len(run.rounds)) == ("completed", "natural", 1)
-    assert [(event.by, event.todos[0].status) for event in changes(run)] == [("outside", DONE)]
+    assert [(event.by, event.todos[0].status) for event in todo_changes(run)] == [("outside", DONE)]
 
 
 @pytest.mark.req("R0.44")
@@ -44,7 +46,7 @@ def test_a_todo_that_the_person_opens_again_keeps_the_run_going() -> None:
         board.reopen(1)
         return "All is done."
 
-    run = working(board, [talks, ToolCall("look"), [update(1, DOING)], [update(1, DONE)], "Now it is."])
+    run = run_with_board(board, [talks, ToolCall("look"), [mark(1, DOING)], [mark(1, DONE)], "Now it is."])
     assert run.rounds[1].reason == "open_todos"
     assert (run.stop_reason, board.read()[0].status) == ("natural", DONE)
 
@@ -62,19 +64,19 @@ def test_a_list_that_was_empty_and_that_the_person_fills_keeps_the_run_going(pol
         board.complete(1)
         return "Done now."
 
-    run = working(board, [talks, ends], policy=policy)
+    run = run_with_board(board, [talks, ends], policy=policy)
     assert (len(run.rounds), run.stop_reason) == (2, "natural")
 
 
 @pytest.mark.req("R0.43")
 def test_the_board_is_read_before_every_decision() -> None:
-    board = OthersBoard(Todo(1, "Look", DONE))
+    board = ForeignBoard(Todo(1, "Look", DONE))
     seen: list[int] = []
 
     def look(n: int) -> None:
         seen.append(board.read_times)
 
-    working(board, [ToolCall("look", {"n": n}) for n in range(4)] + ["Done."], look)
+    run_with_board(board, [ToolCall("look", {"n": n}) for n in range(4)] + ["Done."], look)
     assert len(set(seen)) == 4 and seen == sorted(seen)
     assert board.read_times > seen[-1] + 1  # after the last tool, and after the last words
 
@@ -86,8 +88,8 @@ def test_the_runs_own_reading_is_no_call_of_the_model() -> None:
     def look(n: int) -> None:
         board.edit(1, description=f"look {n}")
 
-    run = working(board, [ToolCall("look", {"n": n}) for n in range(6)] + [update(1, DONE), "Done."], look)
-    assert len(changes(run)) == 7
+    run = run_with_board(board, [ToolCall("look", {"n": n}) for n in range(6)] + [mark(1, DONE), "Done."], look)
+    assert len(todo_changes(run)) == 7
     assert [call.name for one in run.rounds for call in one.calls] == ["look"] * 6 + [TODO_TOOL]
     assert len(run.calls.executed) == 7
     assert sum(isinstance(event, ToolFinished) for event in run.events) == 7
@@ -97,7 +99,7 @@ def test_the_runs_own_reading_is_no_call_of_the_model() -> None:
 
 @pytest.mark.req("R0.45")
 def test_a_run_goes_on_with_the_list_as_last_known_while_the_board_cannot_be_read() -> None:
-    board = OthersBoard(Todo(1, "Look"))
+    board = ForeignBoard(Todo(1, "Look"))
 
     def breaks() -> None:
         board.error = OSError("no net")
@@ -105,7 +107,7 @@ def test_a_run_goes_on_with_the_list_as_last_known_while_the_board_cannot_be_rea
     def mends(x: int = 0) -> None:
         board.error, board.todos = None, (Todo(1, "Look", DONE),)
 
-    run = working(board, [ToolCall("breaks"), "Done.", ToolCall("mends"), "Done."], breaks, mends)
+    run = run_with_board(board, [ToolCall("breaks"), "Done.", ToolCall("mends"), "Done."], breaks, mends)
     assert (run.stop_reason, len(run.warnings)) == ("natural", 1)
     assert run.rounds[2].reason == "open_todos"
     assert run.todos == (Todo(1, "Look", DONE),)
@@ -113,29 +115,29 @@ def test_a_run_goes_on_with_the_list_as_last_known_while_the_board_cannot_be_rea
 
 @pytest.mark.req("R0.45")
 def test_a_board_that_cannot_be_read_from_the_beginning_is_an_empty_list_and_a_warning() -> None:
-    board = OthersBoard()
+    board = ForeignBoard()
     board.error = OSError("no net")
-    run = working(board, [ToolCall("look"), "Done."])
+    run = run_with_board(board, [ToolCall("look"), "Done."])
     assert (run.status, run.todos, len(run.warnings)) == ("completed", (), 1)
 
 
 @pytest.mark.req("R0.45")
 @pytest.mark.parametrize("held", [None, 5, ["a title"], [{"id": 1, "title": "Look"}]])
 def test_a_board_that_holds_no_todos_from_the_beginning_is_an_empty_list_and_a_warning(held: Any) -> None:
-    board = OthersBoard()
+    board = ForeignBoard()
     board.todos = held
-    run = working(board, [ToolCall("look"), "Done."])
+    run = run_with_board(board, [ToolCall("look"), "Done."])
     assert (run.status, run.todos, len(run.warnings)) == ("completed", (), 1)
 
 
 @pytest.mark.req("R0.45")
 def test_a_board_that_can_only_be_read_answers_the_model_with_an_error() -> None:
-    class ReadOnly(OthersBoard):
+    class ReadOnly(ForeignBoard):
         def change(self, update: Callable[[Todos], Todos]) -> Todos:
             raise PermissionError("look, but do not touch")
 
     board = ReadOnly(Todo(1, "Look", DOING))
-    run = working(board, [update(1, DONE), "So be it."], policy=Matrix(intervention_cap=1))
+    run = run_with_board(board, [mark(1, DONE), "So be it."], policy=Matrix(intervention_cap=1))
     (result,) = run.rounds[0].results
     assert result.is_error and "do not touch" in result.text
     assert run.rounds[0].completed == () and run.todos == (Todo(1, "Look", DOING),)
@@ -147,8 +149,8 @@ def test_a_board_that_can_only_be_read_answers_the_model_with_an_error() -> None
 @pytest.mark.req("R0.63")
 def test_a_change_by_the_models_call_is_the_models_and_names_the_call() -> None:
     board = TodoBoard(["Look"])
-    run = working(board, [update(1, DOING), ToolCall("look"), update(1, DONE), "Done."])
-    assert [(event.by, event.call_id) for event in changes(run)] == [
+    run = run_with_board(board, [mark(1, DOING), ToolCall("look"), mark(1, DONE), "Done."])
+    assert [(event.by, event.call_id) for event in todo_changes(run)] == [
         ("model", run.rounds[0].calls[0].id),
         ("model", run.rounds[2].calls[0].id),
     ]
@@ -162,10 +164,10 @@ def test_what_the_person_changed_before_the_models_call_is_the_persons() -> None
 
     def meanwhile(request: Any) -> ToolCall:
         board.complete(2)
-        return update(1, DOING)
+        return mark(1, DOING)
 
-    run = working(board, [meanwhile, update(1, DONE), "Done."])
-    assert [(event.by, [todo.status for todo in event.todos]) for event in changes(run)] == [
+    run = run_with_board(board, [meanwhile, mark(1, DONE), "Done."])
+    assert [(event.by, [todo.status for todo in event.todos]) for event in todo_changes(run)] == [
         ("outside", ["not-started", DONE]),
         ("model", [DOING, DONE]),
         ("model", [DONE, DONE]),
@@ -175,7 +177,7 @@ def test_what_the_person_changed_before_the_models_call_is_the_persons() -> None
 
 @pytest.mark.req("R0.63")
 def test_work_beside_the_list_is_written_down_in_a_real_run() -> None:
-    run = working(TodoBoard(["Look"]), [ToolCall("look"), update(1, DONE), "Done."])
+    run = run_with_board(TodoBoard(["Look"]), [ToolCall("look"), mark(1, DONE), "Done."])
     assert [[violation.rule for violation in one.todo_violations] for one in run.rounds] == [
         ["work_without_todo_in_progress"],
         ["completed_without_in_progress"],
@@ -189,8 +191,8 @@ def test_marking_working_and_marking_again_is_never_taken_for_planning_or_a_loop
     count = 12
     replies: list[Any] = []
     for number in range(1, count + 1):
-        replies += [update(number, DOING), ToolCall("look", {"x": number}), update(number, DONE)]
-    run = working(TodoBoard([f"Look at {n}" for n in range(count)]), [*replies, "Done."], policy=policy)
+        replies += [mark(number, DOING), ToolCall("look", {"x": number}), mark(number, DONE)]
+    run = run_with_board(TodoBoard([f"Look at {n}" for n in range(count)]), [*replies, "Done."], policy=policy)
     assert (run.stop_reason, len(run.rounds), list(run.loops)) == ("natural", 3 * count + 1, [])
     assert not any(one.is_continuation or one.todo_violations for one in run.rounds)
     assert not any(said.cell == "intervention" for one in run.rounds for said in one.guidance)
@@ -204,7 +206,7 @@ def test_calls_that_change_the_list_run_one_by_one_before_those_that_run_side_by
     board, order = TodoBoard(["One", "Two"]), []
     both = threading.Barrier(2)
 
-    class Watched(OthersBoard):
+    class Watched(ForeignBoard):
         def change(self, update: Callable[[Todos], Todos]) -> Todos:
             order.append("begun")
             after = board.change(update)
@@ -217,11 +219,11 @@ def test_calls_that_change_the_list_run_one_by_one_before_those_that_run_side_by
         both.wait(30)
         order.append("read")
 
-    reply = [ToolCall("read", {"n": 1}), update(1, DOING), ToolCall("read", {"n": 2}), update(2, DOING), update(1, DONE)]
-    run = working(Watched(*board.read()), [reply, "Well.", update(2, DONE), "Done."], read)
+    reply = [ToolCall("read", {"n": 1}), mark(1, DOING), ToolCall("read", {"n": 2}), mark(2, DOING), mark(1, DONE)]
+    run = run_with_board(Watched(*board.read()), [reply, "Well.", mark(2, DONE), "Done."], read)
     assert order[:8] == ["begun", "over"] * 3 + ["read"] * 2
     assert [result.name for result in run.rounds[0].results] == ["read", TODO_TOOL, "read", TODO_TOOL, TODO_TOOL]
-    assert [event.call_id for event in changes(run)][:3] == [run.rounds[0].calls[place].id for place in (1, 3, 4)]
+    assert [event.call_id for event in todo_changes(run)][:3] == [run.rounds[0].calls[place].id for place in (1, 3, 4)]
 
 
 @pytest.mark.req("R0.62")
@@ -232,7 +234,7 @@ def test_a_list_goes_on_with_its_conversation_and_survives_the_log(tmp_path: Pat
     first = agent.run_sync("go", store=store)
     loaded = store.load(first.id)
     assert loaded == first and [todo.title for todo in loaded.todos] == ["Look"]
-    again = Agent(ScriptedModel([update(1, DOING), update(1, DONE), "Done."]), tools=[Counting().tool("look")])
+    again = Agent(ScriptedModel([mark(1, DOING), mark(1, DONE), "Done."]), tools=[Counting().tool("look")])
     second = again.run_sync("and on", continue_from=loaded, store=store)
     assert second.stop_reason == "natural"
     assert second.events[0].todos == first.todos  # type: ignore[union-attr]
@@ -245,7 +247,7 @@ def test_the_order_of_events_around_a_change_is_the_one_in_which_things_happened
     def watch(event: AnyEvent) -> None:
         kinds.append(type(event).__name__)
 
-    agent = Agent(ScriptedModel([update(1, DONE), "Done."]), tools=[Counting().tool("look")], todos=TodoBoard(["Look"]))
+    agent = Agent(ScriptedModel([mark(1, DONE), "Done."]), tools=[Counting().tool("look")], todos=TodoBoard(["Look"]))
     agent.run_sync("go", watch=watch)  # type: ignore[arg-type]
     place = kinds.index("TodosChanged")
     assert kinds[place - 1 : place + 3] == ["ToolStarted", "TodosChanged", "ToolFinished", "RoundFinished"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from scripted_runs import add
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.start import Task, first_request
@@ -13,11 +14,6 @@ from agentnb.guidance.prompts import prompt
 from agentnb.models.scripted import ScriptedModel
 
 SECTION = "## Repository Instructions\n\nBe kind."
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 @pytest.fixture

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from quick_loop import Here, QuickLoop
-from runs_by_hand import bare, checked, codes, told_of
-from summarising import Summarising, assert_made_again, do, priced, work
+from run_checks import checked, codes, limits_reached
+from scripted_runs import bare, do, work
+from sent_requests import assert_made_again
+from summarising import Summarising, priced
+from virtual_time import OnThisLoop, VirtualTimeLoop
 
 from agentnb import Agent, Store, ToolCall, tool
 from agentnb.core.events import TextDelta
@@ -62,7 +64,7 @@ def test_each_limit_has_its_setting_its_event_and_its_stop_reason_of_one_name(na
     store, (value, rounds) = Store(tmp_path / "runs"), LIMITS[name]
     model = ScriptedModel(script(9))
     run = checked(bare(model, [work], **{name: value}).run_sync("go", store=store))
-    assert (run.status, run.stop_reason, told_of(run)) == ("limited", name, [(name, value)])
+    assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", name, [(name, value)])
     assert run.settings[name] == value and run.limit is not None
     assert len(run.rounds) == rounds == len(model.requests)
     done = [result.text for one in run.rounds for result in one.results if not result.is_error]
@@ -78,7 +80,7 @@ def test_from_each_limit_the_conversation_can_be_gone_on_with_and_its_counts_beg
     first = bare(ScriptedModel(script(9)), [work], **{name: value}).run_sync("go", store=store)
     model = ScriptedModel([priced(do(7), cost=0.3, tokens=(100, 20)), priced("Done.", cost=0.3, tokens=(100, 20))])
     run = bare(model, [work], **{name: value}).run_sync("On.", continue_from=store.load(first.id))
-    assert (checked(run).status, run.text, told_of(run)) == ("completed", "Done.", [])
+    assert (checked(run).status, run.text, limits_reached(run)) == ("completed", "Done.", [])
     again = bare(ScriptedModel(script(9)), [work], **{name: value}).run_sync("On.", continue_from=first)
     assert len(checked(again).rounds) == rounds and again.stop_reason == name
 
@@ -101,7 +103,7 @@ def test_at_a_limit_the_model_can_answer_once_more_without_tools(name: str) -> N
     value, rounds = LIMITS[name]
     model = ScriptedModel([*script(rounds), priced("This is what I have.", cost=0.3, tokens=(100, 20)), "Too many."])
     run = checked(bare(model, [work], **{name: value}, on_limit="final_answer").run_sync("go"))
-    assert (run.status, run.stop_reason, told_of(run)) == ("limited", name, [(name, value)])
+    assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", name, [(name, value)])
     assert run.text == "This is what I have." and run.rounds[-1].reason == "final_answer"
     assert len(run.rounds) == len(model.requests) == rounds + 1
     last, before = model.requests[-1], model.requests[-2]
@@ -118,7 +120,7 @@ def test_a_limit_that_is_not_reached_changes_nothing() -> None:
         model = ScriptedModel([*script(3), "Done."])
         agent = bare(model, [work], **limits, max_seconds=60, on_limit=on_limit)
         run = checked(agent.run_sync("go"))
-        assert (run.status, run.text, told_of(run), len(model.requests)) == ("completed", "Done.", [], 4)
+        assert (run.status, run.text, limits_reached(run), len(model.requests)) == ("completed", "Done.", [], 4)
 
 
 @pytest.mark.req("K2.2", "KX.11")
@@ -163,7 +165,7 @@ def test_a_stop_while_the_last_answer_is_given_ends_the_run() -> None:
     assert entered.wait(PATIENCE)
     live.stop()
     run = checked(live.result(PATIENCE))
-    assert (run.status, run.text, told_of(run)) == ("cancelled", "Half of ", [("max_rounds", 1)])
+    assert (run.status, run.text, limits_reached(run)) == ("cancelled", "Half of ", [("max_rounds", 1)])
 
 
 def test_words_said_at_the_limit_are_kept_for_the_next_run() -> None:
@@ -303,7 +305,7 @@ def in_time(made: Any, on_limit: Any = "stop", way: str = "run_sync") -> tuple[R
 @pytest.mark.req("KX.2", "KX.11")
 def test_when_the_time_is_up_in_a_tool_the_run_ends_and_keeps_what_it_has(kind: str, way: str) -> None:
     run, model = in_time(TOOLS[kind](), way=way)
-    assert (run.status, run.stop_reason, told_of(run)) == ("limited", "max_seconds", [("max_seconds", SOON)])
+    assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "max_seconds", [("max_seconds", SOON)])
     assert len(model.requests) == 1, "nothing is asked of the model when the time is up"
     assert {result.text for result in run.rounds[0].results if not result.is_error} <= {"made 1", "made 2", "cut short"}
     assert run.seconds < 60
@@ -352,9 +354,9 @@ def test_on_a_loop_of_ones_own_the_time_ends_the_run_and_not_the_task_around_it(
     assert checked(asyncio.run(around())).stop_reason == "max_seconds"
 
 
-def on_quick_loop(steps: Callable[[QuickLoop], Coroutine[Any, Any, Run]]) -> Run:
+def on_quick_loop(steps: Callable[[VirtualTimeLoop], Coroutine[Any, Any, Run]]) -> Run:
     """On a loop whose time passes when nothing else is to be done, so that nobody waits for it."""
-    loop = QuickLoop()
+    loop = VirtualTimeLoop()
     try:
         return checked(loop.run_until_complete(steps(loop)))
     finally:
@@ -364,7 +366,7 @@ def on_quick_loop(steps: Callable[[QuickLoop], Coroutine[Any, Any, Run]]) -> Run
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize("paused", [True, False])
 def test_while_a_run_is_paused_its_time_stands_still(paused: bool) -> None:
-    async def steps(loop: QuickLoop) -> Run:
+    async def steps(loop: VirtualTimeLoop) -> Run:
         entered, go = asyncio.Event(), asyncio.Event()
 
         async def wait() -> str:
@@ -373,7 +375,7 @@ def test_while_a_run_is_paused_its_time_stands_still(paused: bool) -> None:
             await go.wait()
             return "waited"
 
-        live = bare(ScriptedModel([ToolCall("wait"), "Done."]), [wait], max_seconds=5).start("go", thread=Here(loop))
+        live = bare(ScriptedModel([ToolCall("wait"), "Done."]), [wait], max_seconds=5).start("go", thread=OnThisLoop(loop))
         await entered.wait()
         if paused:
             live.pause()
@@ -391,7 +393,7 @@ def test_while_a_run_is_paused_its_time_stands_still(paused: bool) -> None:
 @pytest.mark.req("KX.2", "KX.5")
 @pytest.mark.parametrize("answered", [True, False])
 def test_while_a_question_is_open_the_time_stands_still_and_goes_on_with_its_answer(answered: bool) -> None:
-    async def steps(loop: QuickLoop) -> Run:
+    async def steps(loop: VirtualTimeLoop) -> Run:
         asked = asyncio.Event()
 
         async def asks(context: ToolContext) -> str:
@@ -402,7 +404,7 @@ def test_while_a_question_is_open_the_time_stands_still_and_goes_on_with_its_ans
             return answer
 
         model = ScriptedModel([ToolCall("asks"), "Done."])
-        live = bare(model, [asks], max_seconds=5).start("go", thread=Here(loop))
+        live = bare(model, [asks], max_seconds=5).start("go", thread=OnThisLoop(loop))
         await asked.wait()
         await asyncio.sleep(1_000)
         assert live.run.waiting

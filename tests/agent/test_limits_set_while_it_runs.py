@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from quick_loop import Here, QuickLoop
-from runs_by_hand import bare, checked, codes, told_of
+from run_checks import checked, codes, limits_reached
+from scripted_runs import bare
 from summarising import priced
+from virtual_time import OnThisLoop, VirtualTimeLoop
 
 from agentnb import ToolCall
 from agentnb.core.run import Run
@@ -28,7 +29,7 @@ def test_a_budget_that_the_session_is_given_while_a_run_goes_on_ends_that_run() 
 
     model = ScriptedModel([*[priced(ToolCall("limit", {"n": n}), cost=0.3) for n in range(5)], "Done."])
     run = checked(bare(model, [limit]).start("go", budget=budget).result(PATIENCE))
-    assert (run.status, run.stop_reason, told_of(run)) == ("limited", "session_budget", [("session_budget", 0.5)])
+    assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "session_budget", [("session_budget", 0.5)])
     assert [result.text for one in run.rounds for result in one.results] == ["limited 0", "limited 1"]
     assert len(model.requests) == 2 and budget.spent == pytest.approx(0.6)
 
@@ -37,7 +38,7 @@ def test_a_budget_that_the_session_is_given_while_a_run_goes_on_ends_that_run() 
 @pytest.mark.parametrize("on_limit", ["stop", "final_answer"])
 def test_who_waits_for_a_last_answer_that_a_tool_holds_up_is_told_that_there_is_none(on_limit: str) -> None:
     model = ScriptedModel([ToolCall("stubborn"), "This is what I have."])
-    loop = QuickLoop()
+    loop = VirtualTimeLoop()
 
     async def steps() -> Run:
         release = asyncio.Event()
@@ -52,7 +53,7 @@ def test_who_waits_for_a_last_answer_that_a_tool_holds_up_is_told_that_there_is_
             return "late"
 
         agent = bare(model, [stubborn], max_seconds=5, on_limit=on_limit)
-        run = await agent.start("go", thread=Here(loop))
+        run = await agent.start("go", thread=OnThisLoop(loop))
         release.set()
         await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})  # what was left behind
         return run
@@ -61,7 +62,7 @@ def test_who_waits_for_a_last_answer_that_a_tool_holds_up_is_told_that_there_is_
         run = checked(loop.run_until_complete(steps()))
     finally:
         loop.close()
-    assert (run.status, run.stop_reason, told_of(run)) == ("limited", "max_seconds", [("max_seconds", 5)])
+    assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "max_seconds", [("max_seconds", 5)])
     assert (codes(run), len(model.requests)) == (["cancelled"], 1)
     words = ["There is no final answer: a tool could not be stopped"] if on_limit == "final_answer" else []
     assert list(run.warnings) == words

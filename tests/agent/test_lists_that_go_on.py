@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from todo_runs import complete, work, write
+from scripted_runs import work
+from todo_calls import complete, write
 
 from agentnb import Agent, Run, Todo, TodoBoard, ToolCall
 from agentnb.core.events import GuidanceGiven

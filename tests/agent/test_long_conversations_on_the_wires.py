@@ -6,27 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare
-from summarising import SUMMARY, compactions, do, work
+from run_checks import assert_closed, assert_every_call_has_one_result
+from scripted_runs import bare, do, work
+from summarising import SUMMARY, compactions
 from wire_checker import complaints
 
 from agentnb import History
 from agentnb.core.events import RetryScheduled
 from agentnb.core.run import Run
 from agentnb.errors import ContextOverflow
-from agentnb.models import RemoteModel, connections, make_model
+from agentnb.models import RemoteModel, make_model
 from agentnb.models.retry import RetryPolicy
 from agentnb.testing import Answer, Cut, EmptyReply, ErrorInStream, LoopbackServer, Received, Status, overflow
 
 QUICK = RetryPolicy(rate_limit_first=0.001, trouble_first=0.001, trouble_retries=1, rate_limit_retries=1)
 each_wire = pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-responses"])
+pytestmark = pytest.mark.usefixtures("own_limiters")
 each_format = pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-responses", "compatible"])
 SMALL = History(compact_above=6, keep_recent=2)
-
-
-@pytest.fixture(autouse=True)
-def limiters_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_limiters", {})
 
 
 def is_for_a_summary(body: dict[str, Any]) -> bool:

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes, kinds, loop_alone, reply, results
+from run_checks import assert_closed, assert_every_call_has_one_result, codes, kinds, results
+from scripted_runs import add, loop_alone, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Text, ToolCall
@@ -14,12 +15,6 @@ from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import Continue, MaxRounds, Stop, natural_stop
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
 
 ADD = ToolCall("add", {"a": 1, "b": 2})
 

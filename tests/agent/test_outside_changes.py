@@ -6,7 +6,8 @@ import threading
 from typing import Any
 
 import pytest
-from todo_runs import work, write
+from scripted_runs import work
+from todo_calls import write
 
 from agentnb import Agent, Run, Todo, TodoBoard, ToolCall, tables
 from agentnb.core.events import TodosChanged

@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hand_made import REMINDER, Counting, guided, reminders, results_seen
+from ephemeral_text import TAG, reminders
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runs_by_hand import a_round, called, run_of, said
+from made_histories import StoredMessages
+from run_builder import a_round, called, guidance_of, run_of, said
+from scripted_runs import Counting, last_results
 
 from agentnb import load_trace, save_trace
 from agentnb.agent.agent import Agent
@@ -31,7 +33,7 @@ def opened(*guidance: str, note: str = "", before: tuple[Any, ...] = ()) -> Run:
     """A run with an open round in which these things are said in passing."""
     count = sum(kind is RoundStarted for kind, _ in before)
     facts = [*before, (RoundStarted, {"index": count, "reason": "tool_results", "note": note})]
-    return run_of(*facts, *[(GuidanceGiven, {"guidance": guided(text=text)}) for text in guidance])
+    return run_of(*facts, *[(GuidanceGiven, {"guidance": guidance_of(text=text)}) for text in guidance])
 
 
 # The text
@@ -90,7 +92,7 @@ def test_what_was_said_in_passing_is_in_no_later_request() -> None:
     requests = [conversation.request(run_of(*facts[:end], *a_round(9)[:1]), f"Number {end}.") for end in range(len(facts) + 1)]
     for number, request in enumerate(requests):
         assert reminders(request) == [system_reminder(f"Number {number}.")]
-        assert REMINDER in request.messages[-1].parts[-1].text  # type: ignore[union-attr]
+        assert TAG in request.messages[-1].parts[-1].text  # type: ignore[union-attr]
 
 
 @pytest.mark.req("R0.20")
@@ -104,16 +106,6 @@ def test_a_message_that_joins_the_last_one_later_joins_it_without_the_reminder()
 
 PARTS = st.sampled_from(["", " ", "a", "b\n"]).map(Text) | st.just(Image("image/png", b"x")) | st.just(ToolResult("1", "f"))
 MESSAGES = st.builds(Message, st.sampled_from(["user", "tool", "assistant"]), st.lists(PARTS, max_size=3).map(tuple))
-
-
-class Stored:
-    """As much of a run as a conversation looks at."""
-
-    open_round = None
-    compacted = None
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
 
 
 def seen(request: Request) -> bytes:
@@ -131,7 +123,7 @@ def ended_by_the_person(batches: list[list[Message]]) -> Iterator[list[Message]]
 def test_for_any_conversation_what_is_said_in_passing_changes_no_stored_message(
     batches: list[list[Message]], texts: list[str]
 ) -> None:
-    run, with_it, without = Stored(), RequestBuilder("", (), {}), RequestBuilder("", (), {})
+    run, with_it, without = StoredMessages(), RequestBuilder("", (), {}), RequestBuilder("", (), {})
     sent: list[tuple[Request, bytes]] = []
     for batch, text in zip(ended_by_the_person(batches), texts, strict=False):
         run.messages.extend(batch)
@@ -188,7 +180,7 @@ def test_what_was_said_in_passing_is_nowhere_in_the_conversation_and_its_export(
     loaded = load_trace(save_trace(run, tmp_path / "run.jsonl"))
     assert loaded == run
     conversation = msgspec.json.encode(list(loaded.messages)).decode()
-    assert REMINDER not in conversation
+    assert TAG not in conversation
     for one in run.rounds:
         assert one.note and one.note not in conversation
         assert not any(msgspec.json.encode(said.text).decode()[1:-1] in conversation for said in one.guidance)
@@ -236,5 +228,5 @@ def test_whether_tools_were_used_is_still_known_when_guidance_was_given_and_unti
 def test_a_round_of_which_all_calls_were_blocked_had_tool_results_too() -> None:
     model = ScriptedModel([ToolCall("look")] * 3 + ["Done."])
     run = Agent(model, tools=[Counting().tool("look")], todos=False).run_sync("go")
-    assert results_seen(model.requests[3])[0].error_code == "duplicate_call_blocked"
+    assert last_results(model.requests[3])[0].error_code == "duplicate_call_blocked"
     assert [said.cell for said in run.rounds[3].guidance] == ["tools"]

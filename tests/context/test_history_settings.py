@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from runs_by_hand import a_round, bare, called, run_of
-from summarising import Summarising, assert_made_again, compactions, do, priced, work
-from todo_runs import complete, start, write
+from run_builder import a_round, called, run_of
+from scripted_runs import bare, do, work
+from sent_requests import assert_made_again
+from summarising import Summarising, compactions, priced
+from todo_calls import complete, start, write
 from wire_checker import complaints
 
 from agentnb import Agent, History, Matrix, ToolCall

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs_by_hand import a_round, called, opening, run_of, said
+from made_histories import StoredMessages
+from run_builder import a_round, called, opening, run_of, said
 
 from agentnb.agent.agent import Agent
 from agentnb.context.request_builder import RequestBuilder, merged
@@ -108,15 +109,6 @@ MESSAGES = st.sampled_from(sorted(PARTS)).flatmap(
 )
 
 
-class Stored:
-    """As much of a run as a conversation looks at."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.compacted = None
-        self.conversation_todos = ()
-
-
 def units(messages: Any) -> list[tuple[bool, Any]]:
     """Whose part it is and what it says, with texts that are joined taken apart again."""
     found: list[tuple[bool, Any]] = []
@@ -134,7 +126,7 @@ def units(messages: Any) -> list[tuple[bool, Any]]:
 def test_for_any_messages_the_prepared_ones_alternate_hold_every_part_in_order_and_nothing_empty(
     batches: list[list[Message]],
 ) -> None:
-    run, conversation = Stored(), RequestBuilder("", (), {})
+    run, conversation = StoredMessages(), RequestBuilder("", (), {})
     sent: list[tuple[Request, bytes]] = []
     for batch in batches:
         run.messages.extend(batch)

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runs_by_hand import Breaking, a_round, bare, called, guidance_of, reply, run_of, said
-from todo_runs import LONG_ANSWER, complete, do, start, think, work, write
+from run_builder import a_round, called, guidance_of, run_of, said
+from scripted_runs import LONG_ANSWER, Breaking, bare, do, reply, think, work
+from sent_requests import as_bytes
+from todo_calls import complete, start, write
 
 from agentnb import Agent, Matrix, Minimal
 from agentnb.context.request_builder import RequestBuilder
@@ -53,10 +54,6 @@ class Recording:
 
 def sights(run: Run) -> list[SentRequest]:
     return [seen for _, seen in sent_requests(run)]
-
-
-def as_bytes(request: Request) -> bytes:
-    return msgspec.json.encode((request.system, list(request.messages), request.tools, request.settings))
 
 
 def assert_same(run: Run, sent: list[Request]) -> list[SentRequest]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from runs_by_hand import bare
+from scripted_runs import bare
 
 from agentnb import Agent, Store, ToolCall
 from agentnb.context.history import RESULT_CHARACTERS

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from made_histories import ANY_HISTORY, asks, orphans, results, results_in, words
-from runs_by_hand import run_of
+from run_builder import run_of
 
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.context.tool_pairing import LOST, answers, are_whole

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_histories import ANY_HISTORY, asks, orphans, results, rounds, whole_histories, words
-from runs_by_hand import a_round, called, run_of
+from run_builder import a_round, called, run_of
 
 from agentnb import Agent, TodoBoard
 from agentnb.context import request_builder as conversation_module

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, kinds
-from summarising import SUMMARY, Summarising, as_bytes, assert_made_again, compactions, do, last_compaction, work
-from todo_runs import complete, start, write
+from run_checks import assert_closed, assert_every_call_has_one_result, kinds
+from scripted_runs import bare, do, work
+from sent_requests import as_bytes, assert_made_again
+from summarising import SUMMARY, Summarising, compactions, last_compaction
+from todo_calls import complete, start, write
 
 from agentnb import Agent, History, Store
 from agentnb.core.events import ModelReplied, TextDelta

@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from runs_by_hand import said
-from todo_runs import (
-    LONG_ANSWER,
-    MATRIX,
-    OFF,
-    TAG,
-    begun,
-    cells,
-    complete,
-    do,
-    ended,
-    in_passing,
-    made,
-    mark,
-    own_set,
-    reasons,
-    scripted,
-    start,
-    stored_text,
-    todos_of,
-    told,
-    turn,
-    work,
-    write,
-)
+from ephemeral_text import MATRIX, OFF, TAG, own_set, reminder, stored_text
+from run_builder import a_round, begun, guidance_of, said, todos_of
+from run_checks import cells, ended, reasons
+from scripted_runs import LONG_ANSWER, do, scripted, tool_run, work
+from todo_calls import complete, mark, start, write
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import TodosChanged
@@ -50,8 +30,8 @@ SIX = [f"Story {number} is about the sea." for number in range(6)]
 
 def ignored(times: int, cell: str = "todos_text") -> Run:
     """A run in a new round, in which guidance of this cell was not followed so many times in a row."""
-    facts = [*turn(0, "A."), *(fact for n in range(1, times + 1) for fact in turn(n, "B.", guidance=[told(cell)]))]
-    return made(*facts, *begun(times + 1, "open_todos"), todos=OPEN)
+    facts = [*a_round(0, "A."), *(fact for n in range(1, times + 1) for fact in a_round(n, "B.", guidance=[guidance_of(cell)]))]
+    return tool_run(*facts, *begun(times + 1, "open_todos"), todos=OPEN)
 
 
 # The cell
@@ -69,7 +49,7 @@ def ignored(times: int, cell: str = "todos_text") -> Run:
     ],
 )
 def test_the_cell_is_chosen_by_open_todos_and_the_tools_of_the_round_before(todos, calls, cell) -> None:  # type: ignore[no-untyped-def]
-    run = made(*turn(0, *(["I look.", LOOK] if calls else ["Hm."])), *begun(1), todos=todos)
+    run = tool_run(*a_round(0, *(["I look.", LOOK] if calls else ["Hm."])), *begun(1), todos=todos)
     assert cell_of(run) == cell
     said = FourCells(MATRIX)(run)
     assert said == Guidance("matrix", cell, MATRIX.parts[cell], 1, "tool_results", MATRIX.version)
@@ -77,22 +57,22 @@ def test_the_cell_is_chosen_by_open_todos_and_the_tools_of_the_round_before(todo
 
 @pytest.mark.req("R0.23")
 def test_only_the_round_before_counts_for_the_cell() -> None:
-    assert cell_of(made(*turn(0, LOOK), *turn(1, "Hm."), *begun(2))) == "text"
-    assert cell_of(made(*turn(0, "Hm."), *turn(1, LOOK), *begun(2))) == "tools"
+    assert cell_of(tool_run(*a_round(0, LOOK), *a_round(1, "Hm."), *begun(2))) == "text"
+    assert cell_of(tool_run(*a_round(0, "Hm."), *a_round(1, LOOK), *begun(2))) == "tools"
 
 
 @pytest.mark.req("R0.19", "K0.8")
 def test_blocked_todos_are_open_and_an_odd_spelling_of_completed_is_not() -> None:
-    assert cell_of(made(*turn(0, "Hm."), *begun(1), todos=todos_of("blocked"))) == "todos_text"
-    assert cell_of(made(*turn(0, "Hm."), *begun(1), todos=todos_of("Completed"))) == "text"  # type: ignore[arg-type]
+    assert cell_of(tool_run(*a_round(0, "Hm."), *begun(1), todos=todos_of("blocked"))) == "todos_text"
+    assert cell_of(tool_run(*a_round(0, "Hm."), *begun(1), todos=todos_of("Completed"))) == "text"  # type: ignore[arg-type]
 
 
 @pytest.mark.req("K0.4", "R0.22")
 def test_nothing_is_said_in_the_first_round() -> None:
-    assert FourCells(MATRIX)(made(*begun(0), todos=OPEN)) is None
+    assert FourCells(MATRIX)(tool_run(*begun(0), todos=OPEN)) is None
     run, model = scripted(write("Write a story"), start(1), do(1), complete(1), "Done.")
     assert run.rounds[0].guidance == ()
-    assert in_passing(model.requests[0]) == "Round 1 of 50."
+    assert reminder(model.requests[0]) == "Round 1 of 50."
 
 
 @pytest.mark.req("R0.22")
@@ -112,20 +92,22 @@ def test_something_is_said_in_every_later_round_while_todos_are_open() -> None:
 
 
 def test_a_model_without_tools_is_not_told_to_use_them() -> None:
-    assert FourCells(MATRIX)(made(*turn(0, "Hm."), *begun(1), tools=())) is None
+    assert FourCells(MATRIX)(tool_run(*a_round(0, "Hm."), *begun(1), tools=())) is None
     run, _ = scripted("[CONTINUE]", "Done.", tools=[])
     assert cells(run) == [[], []]
 
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_cell_without_words_says_nothing(cell: str) -> None:
-    run = made(*turn(0, *(["x", LOOK] if "tools" in cell else ["Hm."])), *begun(1), todos=OPEN if "todos" in cell else ())
+    run = tool_run(
+        *a_round(0, *(["x", LOOK] if "tools" in cell else ["Hm."])), *begun(1), todos=OPEN if "todos" in cell else ()
+    )
     assert cell_of(run) == cell
     assert FourCells(own_set(**{cell: ""}))(run) is None
 
 
 def test_the_trigger_is_why_the_round_was_begun() -> None:
-    said = FourCells(MATRIX)(made(*turn(0, "Hm."), *begun(1, "open_todos"), todos=OPEN))
+    said = FourCells(MATRIX)(tool_run(*a_round(0, "Hm."), *begun(1, "open_todos"), todos=OPEN))
     assert said is not None and said.trigger == "open_todos"
 
 
@@ -146,24 +128,32 @@ def test_two_in_a_row_not_followed_make_it_stronger_to_three_at_most(times: int,
 
 @pytest.mark.req("R0.79")
 def test_followed_guidance_makes_it_weak_again() -> None:
-    facts = [*turn(0, "A."), *turn(1, "B.", guidance=[told("text")]), *turn(2, "C.", guidance=[told("text")])]
-    facts += turn(3, LOOK, guidance=[told("text")])
-    said = FourCells(MATRIX)(made(*facts, *begun(4)))
+    facts = [
+        *a_round(0, "A."),
+        *a_round(1, "B.", guidance=[guidance_of("text")]),
+        *a_round(2, "C.", guidance=[guidance_of("text")]),
+    ]
+    facts += a_round(3, LOOK, guidance=[guidance_of("text")])
+    said = FourCells(MATRIX)(tool_run(*facts, *begun(4)))
     assert said is not None and (said.cell, said.level) == ("tools", 1)
 
 
 @pytest.mark.req("R0.79")
 def test_guidance_of_other_kinds_and_what_was_not_judged_leave_the_strength_as_it_is() -> None:
-    facts = [*turn(0, "A."), *turn(1, "B.", guidance=[told("text")])]
-    facts += turn(2, "C.", guidance=[told("intervention"), told("workflow"), told("already_said")])
-    assert FourCells(MATRIX)(made(*facts, *begun(3))).level == 1  # type: ignore[union-attr]
-    assert FourCells(MATRIX)(made(*facts, *turn(3, "D.", guidance=[told("text")]), *begun(4))).level == 2  # type: ignore[union-attr]
+    facts = [*a_round(0, "A."), *a_round(1, "B.", guidance=[guidance_of("text")])]
+    facts += a_round(2, "C.", guidance=[guidance_of("intervention"), guidance_of("workflow"), guidance_of("already_said")])
+    assert FourCells(MATRIX)(tool_run(*facts, *begun(3))).level == 1  # type: ignore[union-attr]
+    assert FourCells(MATRIX)(tool_run(*facts, *a_round(3, "D.", guidance=[guidance_of("text")]), *begun(4))).level == 2  # type: ignore[union-attr]
 
 
 @pytest.mark.req("R0.79")
 def test_a_word_of_the_person_makes_it_weak_again() -> None:
-    facts = [*turn(0, "A."), *turn(1, "B.", guidance=[told("text")]), *turn(2, "C.", guidance=[told("text")])]
-    assert FourCells(MATRIX)(made(*facts, said("Well?"), *begun(3))).level == 1  # type: ignore[union-attr]
+    facts = [
+        *a_round(0, "A."),
+        *a_round(1, "B.", guidance=[guidance_of("text")]),
+        *a_round(2, "C.", guidance=[guidance_of("text")]),
+    ]
+    assert FourCells(MATRIX)(tool_run(*facts, said("Well?"), *begun(3))).level == 1  # type: ignore[union-attr]
 
 
 @pytest.mark.req("R0.79")
@@ -179,9 +169,9 @@ def test_the_strength_rises_and_falls_in_a_whole_run() -> None:
         *["[CONTINUE]"] * 7, do(1), "[CONTINUE]", "Done.", policy=Matrix(workflow_cap=9), guidance=own_set(tools="")
     )
     assert [[level for _, level in said] for said in cells(run)] == [[], [1], [1], [2], [2], [3], [3], [3], [], [1]]
-    assert MATRIX.parts["stronger"].replace("{{ ignored }}", "2") in in_passing(model.requests[3])
-    assert MATRIX.parts["strongest"].replace("{{ ignored }}", "4") in in_passing(model.requests[5])
-    assert "in a row" not in in_passing(model.requests[9])
+    assert MATRIX.parts["stronger"].replace("{{ ignored }}", "2") in reminder(model.requests[3])
+    assert MATRIX.parts["strongest"].replace("{{ ignored }}", "4") in reminder(model.requests[5])
+    assert "in a row" not in reminder(model.requests[9])
 
 
 # Already said
@@ -189,7 +179,7 @@ def test_the_strength_rises_and_falls_in_a_whole_run() -> None:
 
 @pytest.mark.req("R0.81")
 def test_a_repeated_answer_is_told_where_it_was_said_first() -> None:
-    run = made(*turn(0, LONG_ANSWER), *turn(1, LONG_ANSWER.replace("three", "four")), *begun(2))
+    run = tool_run(*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER.replace("three", "four")), *begun(2))
     said = AlreadySaid(MATRIX)(run)
     assert said == Guidance("matrix", "already_said", MATRIX.parts["already_said"], 1, "repeats rounds[0]", MATRIX.version)
 
@@ -197,24 +187,26 @@ def test_a_repeated_answer_is_told_where_it_was_said_first() -> None:
 @pytest.mark.req("R0.81")
 @pytest.mark.parametrize("second", ["Another answer, about something else, that nobody gave before.", LONG_ANSWER[:39]])
 def test_a_new_or_a_short_answer_is_not(second: str) -> None:
-    assert AlreadySaid(MATRIX)(made(*turn(0, second[:39]), *turn(1, second), *begun(2))) is None
-    assert AlreadySaid(MATRIX)(made(*turn(0, LONG_ANSWER), *turn(1, second), *begun(2))) is None
+    assert AlreadySaid(MATRIX)(tool_run(*a_round(0, second[:39]), *a_round(1, second), *begun(2))) is None
+    assert AlreadySaid(MATRIX)(tool_run(*a_round(0, LONG_ANSWER), *a_round(1, second), *begun(2))) is None
 
 
 @pytest.mark.req("R0.81")
 def test_it_is_said_once_for_a_repeat_and_not_with_the_first_round() -> None:
-    assert AlreadySaid(MATRIX)(made(*begun(0))) is None
-    facts = [*turn(0, LONG_ANSWER), *turn(1, LONG_ANSWER), *turn(2, LOOK)]
-    assert AlreadySaid(MATRIX)(made(*facts, *begun(3))) is None
+    assert AlreadySaid(MATRIX)(tool_run(*begun(0))) is None
+    facts = [*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER), *a_round(2, LOOK)]
+    assert AlreadySaid(MATRIX)(tool_run(*facts, *begun(3))) is None
 
 
 @pytest.mark.req("R0.81")
 def test_the_same_words_beside_a_call_are_no_repeated_answer() -> None:
-    assert AlreadySaid(MATRIX)(made(*turn(0, LONG_ANSWER, LOOK), *turn(1, LONG_ANSWER, LOOK), *begun(2))) is None
+    assert AlreadySaid(MATRIX)(tool_run(*a_round(0, LONG_ANSWER, LOOK), *a_round(1, LONG_ANSWER, LOOK), *begun(2))) is None
 
 
 def test_without_words_for_it_nothing_is_said_of_a_repeat() -> None:
-    assert AlreadySaid(own_set(already_said=""))(made(*turn(0, LONG_ANSWER), *turn(1, LONG_ANSWER), *begun(2))) is None
+    assert (
+        AlreadySaid(own_set(already_said=""))(tool_run(*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER), *begun(2))) is None
+    )
 
 
 # The list, where others have changed it
@@ -224,21 +216,21 @@ def test_without_words_for_it_nothing_is_said_of_a_repeat() -> None:
 def test_a_list_that_others_hung_or_changed_is_shown_until_the_model_has_been_sent_it() -> None:
     changed = (TodosChanged, {"todos": todos_of("completed"), "by": "outside"})
     news = TodoNews(MATRIX)
-    hung = made(*begun(0), todos=OPEN)
+    hung = tool_run(*begun(0), todos=OPEN)
     said = news(hung)
     assert said is not None
     assert (said.cell, said.level, said.trigger) == ("todo_list", 1, "there at the start")
     assert "2. [in-progress] Write story 2" in said.text
-    assert news(made(*begun(0))) is None
-    assert news(made(*turn(0, "Hm."), *begun(1), todos=OPEN)) is None
-    assert news(made(*turn(0, "Hm."), changed, *begun(1))) is not None
-    assert news(made(*turn(0, "Hm."), changed, *turn(1, "Hm."), *begun(2))) is None
+    assert news(tool_run(*begun(0))) is None
+    assert news(tool_run(*a_round(0, "Hm."), *begun(1), todos=OPEN)) is None
+    assert news(tool_run(*a_round(0, "Hm."), changed, *begun(1))) is not None
+    assert news(tool_run(*a_round(0, "Hm."), changed, *a_round(1, "Hm."), *begun(2))) is None
     assert TodoNews(own_set(todo_list=""))(hung) is None
 
 
 @pytest.mark.req("R0.44")
 def test_what_the_model_changes_itself_is_no_news_to_it() -> None:
-    assert TodoNews(MATRIX)(made(*turn(0, start(1), after=OPEN), *begun(1))) is None
+    assert TodoNews(MATRIX)(tool_run(*a_round(0, start(1), after=OPEN), *begun(1))) is None
     run, _ = scripted(write("One"), start(1), complete(1), "Done.")
     assert not any(cell == "todo_list" for said in cells(run) for cell, _ in said)
 
@@ -254,7 +246,7 @@ def test_news_of_the_list_come_with_the_next_request_and_ask_for_nothing(policy:
 
     run, model = scripted(adding, [start(1), complete(1), start(2), complete(2)], "Done.", todos=board, policy=policy)
     assert ["todo_list" in [cell for cell, _ in said] for said in cells(run)] == [True, True, False]
-    assert "1. [not-started] One\n2. [not-started] Two" in in_passing(model.requests[1])
+    assert "1. [not-started] One\n2. [not-started] Two" in reminder(model.requests[1])
     assert [one.followed[0].followed for one in run.rounds[:2]] == [None, None]
     assert run.rounds[0].guidance[0].cell == run.rounds[1].guidance[0].cell == "todo_list"
 
@@ -265,7 +257,7 @@ def test_news_of_the_list_come_with_the_next_request_and_ask_for_nothing(policy:
 @pytest.mark.req("R0.47", "K0.10")
 @pytest.mark.parametrize(("level", "part"), [(1, "reminder"), (2, "warning"), (3, "final_warning"), (4, "final_warning")])
 def test_an_intervention_of_a_level_says_the_words_of_that_level(level: int, part: str) -> None:
-    (said,) = intervention(MATRIX, made(*turn(0, "Hm."), todos=OPEN), "open_todos", level)
+    (said,) = intervention(MATRIX, tool_run(*a_round(0, "Hm."), todos=OPEN), "open_todos", level)
     assert (said.cell, said.level, said.trigger, said.set) == ("intervention", min(level, 3), "open_todos", "matrix")
     assert said.text.startswith(MATRIX.parts[part].split("{{")[0])
     assert 'todo 2, "Write story 2"' in said.text
@@ -273,12 +265,12 @@ def test_an_intervention_of_a_level_says_the_words_of_that_level(level: int, par
 
 @pytest.mark.req("R0.37")
 def test_workflow_mode_is_said_in_the_words_of_the_set() -> None:
-    (said,) = workflow_reminder(MATRIX, made(*turn(0, "Hm.")))
+    (said,) = workflow_reminder(MATRIX, tool_run(*a_round(0, "Hm.")))
     assert (said.cell, said.text, said.trigger) == ("workflow", MATRIX.parts["workflow"], "workflow_mode")
 
 
 def test_a_set_without_words_intervenes_in_silence() -> None:
-    run = made(*turn(0, "Hm."), todos=OPEN)
+    run = tool_run(*a_round(0, "Hm."), todos=OPEN)
     assert intervention(own_set(warning=""), run, "open_todos", 2) == ()
     assert workflow_reminder(OFF, run) == ()
     assert where_it_stands(OFF, run) == ""
@@ -292,7 +284,7 @@ def test_each_request_holds_one_reminder_the_messages_none_and_the_order_is_fixe
     run, model = scripted(
         write("One"), LONG_ANSWER, LONG_ANSWER, start(1), do(1), complete(1), "That is all.", policy=Matrix(workflow_mode=False)
     )
-    said = [in_passing(request) for request in model.requests]
+    said = [reminder(request) for request in model.requests]
     assert [text.splitlines()[-1] for text in said] == [f"Round {number} of 50." for number in range(1, 8)]
     assert cells(run)[3] == [("intervention", 2), ("already_said", 1), ("todos_text", 2)]
     in_order = [said[3].index(one.text) for one in run.rounds[3].guidance]
@@ -356,7 +348,7 @@ def test_the_first_request_shown_beforehand_is_the_one_that_is_sent() -> None:
     agent = Agent(model, tools=[work], max_rounds=7)
     shown = agent.first_request("go")
     agent.run_sync("go")
-    assert in_passing(shown) == in_passing(model.requests[0]) == "Round 1 of 7."
+    assert reminder(shown) == reminder(model.requests[0]) == "Round 1 of 7."
     assert shown == model.requests[0]
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from importlib.resources import files
 
 import pytest
-from todo_runs import MATRIX, made, todos_of
+from ephemeral_text import MATRIX
+from run_builder import todos_of
+from scripted_runs import tool_run
 
 from agentnb.core.guidance import CELLS
 from agentnb.guidance.parts import LEVELS, PARTS
 from agentnb.guidance.template import rendered
 
-SAID = {name: rendered(text, made(todos=todos_of("completed", "in-progress"))) for name, text in MATRIX.parts.items()}
+SAID = {name: rendered(text, tool_run(todos=todos_of("completed", "in-progress"))) for name, text in MATRIX.parts.items()}
 HEADINGS = {
     "todos_tools": "WORKFLOW GUIDANCE (TODO MODE):",
     "todos_text": "CRITICAL WORKFLOW GUIDANCE (TODO MODE):",

@@ -7,7 +7,8 @@ import pickle
 from typing import Any
 
 import pytest
-from todo_runs import MATRIX, OFF, own_set, scripted
+from ephemeral_text import MATRIX, OFF, own_set
+from scripted_runs import scripted
 
 from agentnb.core.guidance import CELLS
 from agentnb.errors import SettingsError

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from todo_runs import begun, complete, in_passing, made, own_set, scripted, start, todo, todos_of, told, turn
+from ephemeral_text import own_set, reminder
+from run_builder import a_round, begun, guidance_of, todo, todos_of
+from scripted_runs import scripted, tool_run
+from todo_calls import complete, start
 
 from agentnb.core.messages import ToolCall
 from agentnb.core.todos import TODO_TOOL, Todo
@@ -19,20 +22,20 @@ HOSTILE = "Read {{ max_rounds }} and {{ no_such }} and {x}"
 
 @pytest.mark.req("R0.24")
 def test_rounds_are_counted_from_one_before_and_while_they_go_on() -> None:
-    assert rendered("{{ round }} of {{ max_rounds }}", made()) == "1 of 9"
-    assert rendered("{{ round }} of {{ max_rounds }}", made(*begun(0))) == "1 of 9"
-    assert rendered("{{ round }} of {{ max_rounds }}", made(*turn(0, "A."))) == "2 of 9"
-    assert rendered("{{ round }} of {{ max_rounds }}", made(*turn(0, "A."), *begun(1))) == "2 of 9"
+    assert rendered("{{ round }} of {{ max_rounds }}", tool_run()) == "1 of 9"
+    assert rendered("{{ round }} of {{ max_rounds }}", tool_run(*begun(0))) == "1 of 9"
+    assert rendered("{{ round }} of {{ max_rounds }}", tool_run(*a_round(0, "A."))) == "2 of 9"
+    assert rendered("{{ round }} of {{ max_rounds }}", tool_run(*a_round(0, "A."), *begun(1))) == "2 of 9"
 
 
 def test_a_limit_that_is_not_known_is_a_question_mark() -> None:
-    assert rendered("{{ max_rounds }}", made(settings={})) == "?"
+    assert rendered("{{ max_rounds }}", tool_run(settings={})) == "?"
 
 
 @pytest.mark.req("R0.51")
 def test_next_is_the_first_in_progress_else_the_first_not_started() -> None:
     def next_of(*todos: Todo) -> str:
-        return rendered("{{ next_todo }}", made(todos=todos))
+        return rendered("{{ next_todo }}", tool_run(todos=todos))
 
     assert next_of(todo(1, "completed"), todo(2), todo(3, "in-progress", "Draw it")) == 'todo 3, "Draw it"'
     assert next_of(todo(1, "completed"), todo(2, "blocked"), todo(3), todo(4)) == 'todo 3, "Write story 3"'
@@ -43,7 +46,7 @@ def test_next_is_the_first_in_progress_else_the_first_not_started() -> None:
 @pytest.mark.req("R0.51", "K0.11")
 def test_the_completing_call_closes_that_todo_when_it_is_made() -> None:
     board = TodoBoard([todo(4, "completed"), todo(6, "in-progress"), todo(7)])
-    name, _, arguments = rendered("{{ completing_call }}", made(todos=tuple(board))).partition(" ")
+    name, _, arguments = rendered("{{ completing_call }}", tool_run(todos=tuple(board))).partition(" ")
     assert name == TODO_TOOL
     run, _ = scripted(ToolCall(name, json.loads(arguments)), start(7), complete(7), "Done.", todos=board, guidance="off")
     assert run.rounds[0].completed == (6,)
@@ -52,35 +55,39 @@ def test_the_completing_call_closes_that_todo_when_it_is_made() -> None:
 
 def test_open_todos_are_all_that_are_not_completed_with_their_status_one_a_line() -> None:
     todos = (todo(1, "completed"), todo(2, "in-progress"), todo(3), todo(4, "blocked", blocked_reason="no key"))
-    assert rendered("{{ open_todos }}", made(todos=todos)).splitlines() == [
+    assert rendered("{{ open_todos }}", tool_run(todos=todos)).splitlines() == [
         "2. [in-progress] Write story 2",
         "3. [not-started] Write story 3",
         "4. [blocked] Write story 4 (blocked: no key)",
     ]
-    assert rendered("{{ open_todos }}", made(todos=todos_of("completed"))) == NO_TODO
+    assert rendered("{{ open_todos }}", tool_run(todos=todos_of("completed"))) == NO_TODO
 
 
 def test_todos_are_all_of_them_under_a_heading_with_their_count() -> None:
     todos = (todo(1, "completed"), todo(2, "in-progress"))
-    assert rendered("{{ todos }}", made(todos=todos)).splitlines() == [
+    assert rendered("{{ todos }}", tool_run(todos=todos)).splitlines() == [
         "Todos (1 of 2 completed):",
         "1. [completed] Write story 1",
         "2. [in-progress] Write story 2",
     ]
-    assert rendered("{{ todos }}", made()) == NO_TODO
+    assert rendered("{{ todos }}", tool_run()) == NO_TODO
 
 
 @pytest.mark.req("R0.79")
 def test_ignored_counts_what_was_not_followed_in_a_row() -> None:
-    facts = [*turn(0, "A."), *turn(1, "B.", guidance=[told("text")]), *turn(2, "C.", guidance=[told("text")])]
-    assert rendered("{{ ignored }}", made(*facts)) == "2"
+    facts = [
+        *a_round(0, "A."),
+        *a_round(1, "B.", guidance=[guidance_of("text")]),
+        *a_round(2, "C.", guidance=[guidance_of("text")]),
+    ]
+    assert rendered("{{ ignored }}", tool_run(*facts)) == "2"
 
 
 @pytest.mark.parametrize("name", VARIABLES)
 def test_every_variable_may_stand_in_a_set(name: str) -> None:
     field = f"{{{{ {name} }}}}"
     check_variables(field)
-    assert rendered(f"<{field}>", made()) not in (f"<{field}>", "<>")
+    assert rendered(f"<{field}>", tool_run()) not in (f"<{field}>", "<>")
 
 
 def test_one_there_is_not_is_refused_with_those_most_like_it() -> None:
@@ -93,19 +100,19 @@ def test_one_there_is_not_is_refused_with_those_most_like_it() -> None:
 @pytest.mark.parametrize("text", ["", "{x}", "{ round }", '{"a": {"b": 1}}', "{{ 3 }}", "{{ a.b }}", "$x$ {{}}", "100 %s {0}"])
 def test_everything_else_stays_as_it_is(text: str) -> None:
     check_variables(text)
-    assert rendered(text, made()) == text
+    assert rendered(text, tool_run()) == text
 
 
 def test_what_was_put_in_is_not_looked_at_again() -> None:
     todos = (todo(1, title=HOSTILE, description="{{ round }}"),)
-    assert rendered("{{ next_todo }}|{{ round }}", made(todos=todos)) == f'todo 1, "{HOSTILE}": {{{{ round }}}}|1'
-    assert rendered("{{ open_todos }}", made(todos=todos)) == f"1. [not-started] {HOSTILE}: {{{{ round }}}}"
+    assert rendered("{{ next_todo }}|{{ round }}", tool_run(todos=todos)) == f'todo 1, "{HOSTILE}": {{{{ round }}}}|1'
+    assert rendered("{{ open_todos }}", tool_run(todos=todos)) == f"1. [not-started] {HOSTILE}: {{{{ round }}}}"
 
 
 def test_a_title_with_braces_reaches_the_model_as_the_person_wrote_it() -> None:
     replies: list[Line] = ["A.", "B.", start(1), complete(1), "C."]
     _, model = scripted(*replies, todos=TodoBoard([HOSTILE]), guidance=own_set(stronger="{{ next_todo }}"))
-    said = "\n".join(in_passing(request) for request in model.requests)
+    said = "\n".join(reminder(request) for request in model.requests)
     assert HOSTILE in said
     assert said.count("{{") == said.count(HOSTILE) * 2
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from todo_runs import complete, mark, scripted, think, work, write
+from scripted_runs import scripted, think, work
+from todo_calls import complete, mark, write
 
 from agentnb import Matrix, ToolCall
 from agentnb.guidance import built_in

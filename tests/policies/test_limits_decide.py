@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from runs_by_hand import Fact, a_round, called, run_of, said
+from run_builder import Fact, a_round, called, run_of, said
 
 from agentnb.core.compaction import Compacted
 from agentnb.core.events import CallBlocked, ContextCompacted, ModelReplied

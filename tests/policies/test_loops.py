@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from runs_by_hand import said
-from todo_runs import LONG_ANSWER, cells, do, ended, in_passing, made, reasons, scripted, start, statuses, turn, write
+from ephemeral_text import reminder
+from run_builder import a_round, said
+from run_checks import cells, ended, reasons, todo_statuses
+from scripted_runs import LONG_ANSWER, do, scripted, tool_run
+from todo_calls import start, write
 
 from agentnb.core.events import LoopDetected
 from agentnb.core.messages import ToolCall
@@ -28,11 +31,11 @@ OTHERS = [
 
 @pytest.mark.req("R0.81")
 def test_the_third_answer_that_repeats_an_earlier_one_is_a_loop() -> None:
-    facts = turn(0, LONG_ANSWER)
+    facts = a_round(0, LONG_ANSWER)
     for index in (1, 2):
-        facts += turn(index, LONG_ANSWER)
-        assert SaidTooOften()(made(*facts)) is None
-    verdict = SaidTooOften()(made(*facts, *turn(3, LONG_ANSWER)))
+        facts += a_round(index, LONG_ANSWER)
+        assert SaidTooOften()(tool_run(*facts)) is None
+    verdict = SaidTooOften()(tool_run(*facts, *a_round(3, LONG_ANSWER)))
     assert isinstance(verdict, Stop)
     assert (verdict.stop_reason, verdict.status) == ("loop_detected", "stopped")
     assert verdict.loop is not None
@@ -41,40 +44,49 @@ def test_the_third_answer_that_repeats_an_earlier_one_is_a_loop() -> None:
 
 @pytest.mark.req("R0.81")
 def test_repeats_count_also_with_other_rounds_between_them() -> None:
-    facts = [*turn(0, LONG_ANSWER), *turn(1, OTHERS[0]), *turn(2, LONG_ANSWER), *turn(3, CALL), *turn(4, OTHERS[0])]
-    assert SaidTooOften()(made(*facts)) is None
-    assert SaidTooOften()(made(*facts, *turn(5, OTHERS[1]))) is None
-    assert SaidTooOften()(made(*facts, *turn(5, LONG_ANSWER))) is not None
+    facts = [
+        *a_round(0, LONG_ANSWER),
+        *a_round(1, OTHERS[0]),
+        *a_round(2, LONG_ANSWER),
+        *a_round(3, CALL),
+        *a_round(4, OTHERS[0]),
+    ]
+    assert SaidTooOften()(tool_run(*facts)) is None
+    assert SaidTooOften()(tool_run(*facts, *a_round(5, OTHERS[1]))) is None
+    assert SaidTooOften()(tool_run(*facts, *a_round(5, LONG_ANSWER))) is not None
 
 
 @pytest.mark.req("R0.81")
 def test_only_an_answer_that_is_itself_a_repeat_ends_the_run() -> None:
-    facts = [fact for index in range(4) for fact in turn(index, LONG_ANSWER)]
-    assert SaidTooOften()(made(*facts, *turn(4, OTHERS[0]))) is None
+    facts = [fact for index in range(4) for fact in a_round(index, LONG_ANSWER)]
+    assert SaidTooOften()(tool_run(*facts, *a_round(4, OTHERS[0]))) is None
 
 
 @pytest.mark.req("R0.81")
 def test_an_answer_is_compared_with_the_last_five_only() -> None:
-    five = [fact for index, text in enumerate(OTHERS, start=1) for fact in turn(index, text)]
-    assert SaidTooOften(1)(made(*turn(0, LONG_ANSWER), *five[: -len(turn(5, OTHERS[4]))], *turn(5, LONG_ANSWER))) is not None
-    assert SaidTooOften(1)(made(*turn(0, LONG_ANSWER), *five, *turn(6, LONG_ANSWER))) is None
+    five = [fact for index, text in enumerate(OTHERS, start=1) for fact in a_round(index, text)]
+    assert (
+        SaidTooOften(1)(tool_run(*a_round(0, LONG_ANSWER), *five[: -len(a_round(5, OTHERS[4]))], *a_round(5, LONG_ANSWER)))
+        is not None
+    )
+    assert SaidTooOften(1)(tool_run(*a_round(0, LONG_ANSWER), *five, *a_round(6, LONG_ANSWER))) is None
 
 
 @pytest.mark.req("R0.81")
 def test_the_person_may_ask_for_the_same_answer_again() -> None:
-    facts = [*turn(0, LONG_ANSWER), *turn(1, LONG_ANSWER), *turn(2, LONG_ANSWER), said("Once more?")]
-    assert SaidTooOften()(made(*facts, *turn(3, LONG_ANSWER, reason="said"))) is None
-    again = [*turn(3, OTHERS[0], reason="said"), *turn(4, OTHERS[0])]
-    assert SaidTooOften()(made(*facts, *again)) is None
+    facts = [*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER), *a_round(2, LONG_ANSWER), said("Once more?")]
+    assert SaidTooOften()(tool_run(*facts, *a_round(3, LONG_ANSWER, reason="said"))) is None
+    again = [*a_round(3, OTHERS[0], reason="said"), *a_round(4, OTHERS[0])]
+    assert SaidTooOften()(tool_run(*facts, *again)) is None
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_rounds_of_blocked_calls_in_a_row_are_a_loop(most: int) -> None:
-    facts = turn(0, CALL)
+    facts = a_round(0, CALL)
     for index in range(1, most + 1):
-        assert OnlyBlockedCalls(most)(made(*facts)) is None
-        facts += turn(index, CALL, error_code=DUPLICATE)
-    verdict = OnlyBlockedCalls(most)(made(*facts))
+        assert OnlyBlockedCalls(most)(tool_run(*facts)) is None
+        facts += a_round(index, CALL, error_code=DUPLICATE)
+    verdict = OnlyBlockedCalls(most)(tool_run(*facts))
     assert isinstance(verdict, Stop)
     assert verdict.loop is not None
     assert verdict.loop[:3] == ("only_blocked_calls", 1, most)
@@ -82,9 +94,9 @@ def test_rounds_of_blocked_calls_in_a_row_are_a_loop(most: int) -> None:
 
 
 def test_a_call_that_ran_begins_that_count_anew_and_words_end_nothing() -> None:
-    blocked = [fact for index in range(2) for fact in turn(index, CALL, error_code=DUPLICATE)]
-    assert OnlyBlockedCalls(3)(made(*blocked, *turn(2, CALL), *turn(3, CALL, error_code=DUPLICATE))) is None
-    assert OnlyBlockedCalls(2)(made(*blocked, *turn(2, "Hm."))) is None
+    blocked = [fact for index in range(2) for fact in a_round(index, CALL, error_code=DUPLICATE)]
+    assert OnlyBlockedCalls(3)(tool_run(*blocked, *a_round(2, CALL), *a_round(3, CALL, error_code=DUPLICATE))) is None
+    assert OnlyBlockedCalls(2)(tool_run(*blocked, *a_round(2, "Hm."))) is None
 
 
 # Whole runs
@@ -93,7 +105,7 @@ def test_a_call_that_ran_begins_that_count_anew_and_words_end_nothing() -> None:
 @pytest.mark.req("R0.81")
 def test_a_model_that_repeats_itself_is_told_and_the_third_repeat_ends_the_run() -> None:
     run, model = scripted(*[LONG_ANSWER] * 4, policy=WORKFLOW)
-    told = ["You already said this" in in_passing(request) for request in model.requests]
+    told = ["You already said this" in reminder(request) for request in model.requests]
     assert told == [False, False, True, True]
     assert ended(run) == ("stopped", "loop_detected")
     (loop,) = run.loops
@@ -148,4 +160,4 @@ def test_a_loop_of_todo_calls_is_stopped_too() -> None:
     run, _ = scripted(write("One"), *[start(1)] * 7, policy=Matrix(planning_rounds=20))
     assert ended(run) == ("stopped", "loop_detected")
     assert run.loops[0].rule == "only_blocked_calls"
-    assert statuses(run) == ["in-progress"]
+    assert todo_statuses(run) == ["in-progress"]

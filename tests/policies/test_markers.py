@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_made import Counting
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from runs_by_hand import Breaking, reply
+from scripted_runs import Breaking, Counting, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import TextDelta

@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, said
-from todo_runs import (
-    MATRIX,
-    OFF,
-    TAG,
-    cells,
-    complete,
-    do,
-    ended,
-    in_passing,
-    made,
-    reasons,
-    scripted,
-    start,
-    statuses,
-    stored_text,
-    todos_of,
-    turn,
-    write,
-)
+from ephemeral_text import MATRIX, OFF, TAG, reminder, stored_text
+from run_builder import a_round, said, todos_of
+from run_checks import assert_closed, assert_every_call_has_one_result, cells, ended, reasons, todo_statuses
+from scripted_runs import do, scripted, tool_run
+from todo_calls import complete, start, write
 
 from agentnb.core.messages import ToolCall
 from agentnb.core.todos import Todo
@@ -41,39 +26,39 @@ TODO_LISTS = [(), todos_of("completed")]
 @pytest.mark.parametrize("parts", [["All done."], ["All done.", CALL]])
 @pytest.mark.parametrize("todos", TODO_LISTS)
 def test_complete_stops_beside_calls_too(parts: list[str | ToolCall], todos: tuple[Todo, ...]) -> None:
-    assert Complete(MATRIX)(made(*turn(0, *parts, signals=("complete",)), todos=todos)) == Stop("workflow_complete")
+    assert Complete(MATRIX)(tool_run(*a_round(0, *parts, signals=("complete",)), todos=todos)) == Stop("workflow_complete")
 
 
 @pytest.mark.req("K0.2")
 @pytest.mark.parametrize("todos", [OPEN, BLOCKED])
 def test_complete_with_open_todos_stops_and_says_so(todos: tuple[Todo, ...]) -> None:
-    run = made(*turn(0, "All done.", signals=("complete",)), todos=todos)
+    run = tool_run(*a_round(0, "All done.", signals=("complete",)), todos=todos)
     assert Complete(MATRIX)(run) == Stop("complete_with_open_todos")
 
 
 @pytest.mark.req("R0.33")
 @pytest.mark.parametrize("signals", [(), ("continue",), ("stop",)])
 def test_without_the_marker_nothing_is_complete(signals: tuple[str, ...]) -> None:
-    assert Complete(MATRIX)(made(*turn(0, "Done.", signals=signals))) is None
-    assert Complete(MATRIX)(made(*turn(0, "Done.", signals=("complete",)), *turn(1, "And?", signals=signals))) is None
+    assert Complete(MATRIX)(tool_run(*a_round(0, "Done.", signals=signals))) is None
+    assert Complete(MATRIX)(tool_run(*a_round(0, "Done.", signals=("complete",)), *a_round(1, "And?", signals=signals))) is None
 
 
 @pytest.mark.req("K0.2", "R0.80")
 def test_strict_todos_refuse_the_first_complete_with_an_intervention_and_the_second_not() -> None:
     strict = Complete(MATRIX, strict_todos=True)
-    first = turn(0, "All done.", signals=("complete",))
-    verdict = strict(made(*first, todos=OPEN))
+    first = a_round(0, "All done.", signals=("complete",))
+    verdict = strict(tool_run(*first, todos=OPEN))
     assert isinstance(verdict, Continue)
     assert verdict.reason == "strict_todos"
     assert [(one.cell, one.level, one.trigger) for one in verdict.guidance] == [("intervention", 1, "strict_todos")]
-    second = turn(1, "All done.", signals=("complete",), reason="strict_todos")
-    assert strict(made(*first, *second, todos=OPEN)) == Stop("complete_with_open_todos")
+    second = a_round(1, "All done.", signals=("complete",), reason="strict_todos")
+    assert strict(tool_run(*first, *second, todos=OPEN)) == Stop("complete_with_open_todos")
 
 
 @pytest.mark.req("K0.2", "K0.9")
 def test_strict_todos_refuse_nothing_when_nothing_is_open_or_all_of_it_is_blocked() -> None:
     for todos, reason in [((), "workflow_complete"), (BLOCKED, "complete_with_open_todos")]:
-        run = made(*turn(0, "All done.", signals=("complete",)), todos=todos)
+        run = tool_run(*a_round(0, "All done.", signals=("complete",)), todos=todos)
         assert Complete(MATRIX, strict_todos=True)(run) == Stop(reason)
 
 
@@ -125,7 +110,7 @@ def test_strict_todos_let_a_model_put_its_list_right() -> None:
     policy = Matrix(strict_todos=True)
     run, model = scripted(write("One"), "[WORKFLOW_COMPLETE]", start(1), complete(1), "[WORKFLOW_COMPLETE]", policy=policy)
     assert ended(run) == ("completed", "workflow_complete")
-    assert in_passing(model.requests[2]).startswith("REMINDER:")
+    assert reminder(model.requests[2]).startswith("REMINDER:")
     assert run.rounds[1].status == "auto_continue_todos"
     assert not run.warnings
 
@@ -139,7 +124,7 @@ def test_strict_todos_do_not_hold_a_model_that_insists() -> None:
 
 @pytest.mark.req("R0.33")
 def test_complete_waits_for_what_the_person_has_just_said() -> None:
-    run = made(*turn(0, "All done.", signals=("complete",)), said("And the plot?"))
+    run = tool_run(*a_round(0, "All done.", signals=("complete",)), said("And the plot?"))
     policies = Matrix().rules(MATRIX).policies
     verdicts = [verdict for policy in policies if (verdict := policy(run)) is not None]
     assert verdicts[0] == Continue("said")
@@ -150,7 +135,7 @@ def test_complete_waits_for_what_the_person_has_just_said() -> None:
 
 @pytest.mark.req("R0.34")
 def test_continue_brings_another_round_without_todos_and_without_workflow_mode() -> None:
-    assert GoOn()(made(*turn(0, "More.", signals=("continue",)))) == Continue("continue_marker")
+    assert GoOn()(tool_run(*a_round(0, "More.", signals=("continue",)))) == Continue("continue_marker")
     run, model = scripted("First.\n[CONTINUE]", "Second.")
     assert reasons(run) == ["prompt", "continue_marker"]
     assert ended(run) == ("completed", "natural")
@@ -161,20 +146,20 @@ def test_continue_brings_another_round_without_todos_and_without_workflow_mode()
 
 @pytest.mark.req("R0.34")
 def test_continue_counts_beside_words_alone_only() -> None:
-    assert GoOn()(made(*turn(0, "More.", CALL, signals=("continue",)))) is None
-    assert GoOn()(made(*turn(0, "More."))) is None
+    assert GoOn()(tool_run(*a_round(0, "More.", CALL, signals=("continue",)))) is None
+    assert GoOn()(tool_run(*a_round(0, "More."))) is None
 
 
 @pytest.mark.req("R0.34", "K0.7")
 def test_continue_is_heeded_so_many_times_in_a_row_and_no_more() -> None:
-    facts = turn(0, "0", signals=("continue",))
+    facts = a_round(0, "0", signals=("continue",))
     for index in range(1, 3):
-        assert GoOn(cap=2)(made(*facts)) == Continue("continue_marker")
-        facts += turn(index, str(index), signals=("continue",), reason="continue_marker")
-    assert GoOn(cap=2)(made(*facts)) is None
-    between = [*facts, *turn(3, CALL), *turn(4, "4", signals=("continue",))]
-    assert GoOn(cap=2)(made(*between)) == Continue("continue_marker")
-    assert GoOn(cap=2)(made(*facts, said("Go on."))) == Continue("continue_marker")
+        assert GoOn(cap=2)(tool_run(*facts)) == Continue("continue_marker")
+        facts += a_round(index, str(index), signals=("continue",), reason="continue_marker")
+    assert GoOn(cap=2)(tool_run(*facts)) is None
+    between = [*facts, *a_round(3, CALL), *a_round(4, "4", signals=("continue",))]
+    assert GoOn(cap=2)(tool_run(*between)) == Continue("continue_marker")
+    assert GoOn(cap=2)(tool_run(*facts, said("Go on."))) == Continue("continue_marker")
 
 
 @pytest.mark.req("R0.34", "K0.7")
@@ -197,7 +182,7 @@ def test_continue_goes_before_open_todos() -> None:
 @pytest.mark.req("R0.41")
 @pytest.mark.parametrize("todos", TODO_LISTS)
 def test_a_model_that_is_stuck_fails_with_a_reason_and_a_hint(todos: tuple[Todo, ...]) -> None:
-    verdict = stuck(made(*turn(0, "I cannot.", signals=("stop",)), todos=todos))
+    verdict = stuck(tool_run(*a_round(0, "I cannot.", signals=("stop",)), todos=todos))
     assert isinstance(verdict, Stop)
     assert (verdict.stop_reason, verdict.status) == ("error", "failed")
     assert verdict.problem
@@ -206,8 +191,8 @@ def test_a_model_that_is_stuck_fails_with_a_reason_and_a_hint(todos: tuple[Todo,
 
 @pytest.mark.req("R0.41")
 def test_stuck_is_refused_while_there_are_todos_it_could_do() -> None:
-    assert stuck(made(*turn(0, "I cannot.", signals=("stop",)), todos=OPEN)) is None
-    assert stuck(made(*turn(0, "I can."))) is None
+    assert stuck(tool_run(*a_round(0, "I cannot.", signals=("stop",)), todos=OPEN)) is None
+    assert stuck(tool_run(*a_round(0, "I can."))) is None
     run, _ = scripted(write("One"), '{"status": "stop"}', start(1), complete(1), 'I cannot.\n{"status":"stop"}')
     assert reasons(run)[2] == "open_todos"
     assert ended(run) == ("failed", "error")
@@ -218,12 +203,12 @@ def test_stuck_is_refused_while_there_are_todos_it_could_do() -> None:
 @pytest.mark.req("R0.41")
 def test_a_refused_stop_is_one_intervention_and_the_list_is_unchanged() -> None:
     run, model = scripted(write("One"), '{"status": "stop"}', "[WORKFLOW_COMPLETE]")
-    assert in_passing(model.requests[2]).startswith("REMINDER:")
-    assert statuses(run) == ["not-started"]
+    assert reminder(model.requests[2]).startswith("REMINDER:")
+    assert todo_statuses(run) == ["not-started"]
 
 
 def test_without_words_a_strict_refusal_still_refuses() -> None:
-    verdict = Complete(OFF, strict_todos=True)(made(*turn(0, "All done.", signals=("complete",)), todos=OPEN))
+    verdict = Complete(OFF, strict_todos=True)(tool_run(*a_round(0, "All done.", signals=("complete",)), todos=OPEN))
     assert verdict == Continue("strict_todos")
     run, model = scripted(
         write("One"), "[WORKFLOW_COMPLETE]", "[WORKFLOW_COMPLETE]", policy=Matrix(strict_todos=True), guidance="off"

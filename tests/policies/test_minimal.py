@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from todo_runs import (
-    LONG_ANSWER,
-    MATRIX,
-    TAG,
-    cells,
-    complete,
-    do,
-    ended,
-    in_passing,
-    made,
-    mark,
-    own_set,
-    reasons,
-    scripted,
-    start,
-    todos_of,
-    turn,
-    write,
-)
+from ephemeral_text import MATRIX, TAG, own_set, reminder
+from run_builder import a_round, todos_of
+from run_checks import cells, ended, reasons
+from scripted_runs import LONG_ANSWER, do, scripted, tool_run
+from todo_calls import complete, mark, start, write
 
 from agentnb.core.messages import ToolCall
 from agentnb.core.rounds import DUPLICATE
@@ -34,21 +20,21 @@ CALL = ToolCall("work")
 
 @pytest.mark.req("R0.36")
 def test_words_alone_while_todos_are_open_bring_a_nudge_so_many_times_in_a_run() -> None:
-    facts = turn(0, "Hm.")
+    facts = a_round(0, "Hm.")
     for index in range(1, 4):
-        verdict = TodoNudges(MATRIX)(made(*facts, todos=OPEN))
+        verdict = TodoNudges(MATRIX)(tool_run(*facts, todos=OPEN))
         assert isinstance(verdict, Continue)
         assert (verdict.reason, [one.level for one in verdict.guidance]) == ("todo_nudge", [1])
-        facts += turn(index, "Hm.", reason="todo_nudge")
-    assert TodoNudges(MATRIX)(made(*facts, todos=OPEN)) is None
-    assert TodoNudges(MATRIX)(made(*facts, *turn(4, CALL), *turn(5, "Hm."), todos=OPEN)) is None
+        facts += a_round(index, "Hm.", reason="todo_nudge")
+    assert TodoNudges(MATRIX)(tool_run(*facts, todos=OPEN)) is None
+    assert TodoNudges(MATRIX)(tool_run(*facts, *a_round(4, CALL), *a_round(5, "Hm."), todos=OPEN)) is None
 
 
 def test_nothing_else_brings_a_nudge() -> None:
-    assert TodoNudges(MATRIX)(made(*turn(0, "Hm."))) is None
-    assert TodoNudges(MATRIX)(made(*turn(0, "Hm.", CALL), todos=OPEN)) is None
-    assert TodoNudges(MATRIX)(made(*turn(0, "Hm."), todos=todos_of("completed"))) is None
-    assert TodoNudges(MATRIX)(made(*turn(0, "Hm."), todos=todos_of("blocked"))) is None
+    assert TodoNudges(MATRIX)(tool_run(*a_round(0, "Hm."))) is None
+    assert TodoNudges(MATRIX)(tool_run(*a_round(0, "Hm.", CALL), todos=OPEN)) is None
+    assert TodoNudges(MATRIX)(tool_run(*a_round(0, "Hm."), todos=todos_of("completed"))) is None
+    assert TodoNudges(MATRIX)(tool_run(*a_round(0, "Hm."), todos=todos_of("blocked"))) is None
 
 
 @pytest.mark.req("R0.75")
@@ -63,7 +49,7 @@ def test_of_a_tool_that_failed_nothing_is_said_beside_its_error() -> None:
 def test_after_three_nudges_words_alone_end_the_run_with_a_warning() -> None:
     run, model = scripted(write("One", "Two"), "Hm.", do(1), "Well.", "So.", "Yes.", policy="minimal")
     assert reasons(run) == ["prompt", "tool_results", "todo_nudge", "tool_results", "todo_nudge", "todo_nudge"]
-    assert [in_passing(request).startswith("REMINDER:") for request in model.requests] == [
+    assert [reminder(request).startswith("REMINDER:") for request in model.requests] == [
         False,
         False,
         True,
@@ -116,7 +102,7 @@ def test_a_batch_of_calls_is_broken_the_third_time_and_the_run_after_two_such_ro
 
 def test_nudges_are_in_the_words_of_the_set() -> None:
     _, model = scripted(write("One"), "Hm.", start(1), complete(1), "Ok.", policy="minimal", guidance=own_set(reminder="Todo!"))
-    assert in_passing(model.requests[2]) == "Todo!"
+    assert reminder(model.requests[2]) == "Todo!"
     run, model = scripted(write("One"), "Hm.", start(1), complete(1), "Ok.", policy="minimal", guidance="off")
     assert TAG not in repr(model.requests[2].messages)
     assert reasons(run)[2] == "todo_nudge"

@@ -6,29 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runs_by_hand import said
-from todo_runs import (
-    LONG_ANSWER,
-    MATRIX,
-    OFF,
-    cells,
-    complete,
-    do,
-    ended,
-    in_passing,
-    made,
-    mark,
-    reasons,
-    scripted,
-    start,
-    statuses,
-    stored_text,
-    todo,
-    todos_of,
-    turn,
-    work,
-    write,
-)
+from ephemeral_text import MATRIX, OFF, reminder, stored_text
+from run_builder import a_round, said, todo, todos_of
+from run_checks import cells, ended, reasons, todo_statuses
+from scripted_runs import LONG_ANSWER, do, scripted, tool_run, work
+from todo_calls import complete, mark, start, write
 
 from agentnb import load_trace, save_trace
 from agentnb.agent.agent import Agent
@@ -51,10 +33,10 @@ LEVELS = ["REMINDER:", "WARNING:", "FINAL WARNING:", "FINAL WARNING:", "FINAL WA
 
 def nudged(*between: tuple[str | ToolCall, ...], todos: tuple[Todo, ...] = OPEN, after: tuple[Todo, ...] | None = None):  # type: ignore[no-untyped-def]
     """A run with two interventions, then these rounds, then words alone."""
-    facts = [*turn(0, "Hm."), *turn(1, "Hm.", reason="open_todos"), *turn(2, "Hm.", reason="open_todos")]
+    facts = [*a_round(0, "Hm."), *a_round(1, "Hm.", reason="open_todos"), *a_round(2, "Hm.", reason="open_todos")]
     for index, parts in enumerate(between, start=3):
-        facts += turn(index, *parts, after=after)
-    return made(*facts, *turn(3 + len(between), "Hm."), todos=todos)
+        facts += a_round(index, *parts, after=after)
+    return tool_run(*facts, *a_round(3 + len(between), "Hm."), todos=todos)
 
 
 def level(run) -> int:  # type: ignore[no-untyped-def]
@@ -70,30 +52,30 @@ def level(run) -> int:  # type: ignore[no-untyped-def]
 
 @pytest.mark.req("R0.36", "R0.47")
 def test_each_answer_of_words_alone_brings_a_stronger_intervention() -> None:
-    facts = turn(0, "Hm.")
+    facts = a_round(0, "Hm.")
     found = []
     for index in range(1, 6):
-        found.append(level(made(*facts, todos=OPEN)))
-        facts += turn(index, "Hm.", reason="open_todos")
+        found.append(level(tool_run(*facts, todos=OPEN)))
+        facts += a_round(index, "Hm.", reason="open_todos")
     assert found == [1, 2, 3, 3, 3]
-    assert OpenTodos(MATRIX)(made(*facts, todos=OPEN)) == Stop("todo_intervention_exhausted", "stopped")
+    assert OpenTodos(MATRIX)(tool_run(*facts, todos=OPEN)) == Stop("todo_intervention_exhausted", "stopped")
 
 
 @pytest.mark.req("R0.48", "K0.10")
 @pytest.mark.parametrize("cap", [1, 2, 5])
 def test_the_cap_is_a_number_of_interventions_in_a_row(cap: int) -> None:
-    facts = turn(0, "Hm.")
+    facts = a_round(0, "Hm.")
     for index in range(1, cap + 1):
-        assert isinstance(OpenTodos(MATRIX, cap)(made(*facts, todos=OPEN)), Continue)
-        facts += turn(index, "Hm.", reason="open_todos")
-    assert isinstance(OpenTodos(MATRIX, cap)(made(*facts, todos=OPEN)), Stop)
+        assert isinstance(OpenTodos(MATRIX, cap)(tool_run(*facts, todos=OPEN)), Continue)
+        facts += a_round(index, "Hm.", reason="open_todos")
+    assert isinstance(OpenTodos(MATRIX, cap)(tool_run(*facts, todos=OPEN)), Stop)
 
 
 @pytest.mark.req("R0.36", "R0.39")
 def test_calls_and_lists_without_open_todos_are_none_of_its_business() -> None:
-    assert OpenTodos(MATRIX)(made(*turn(0, "I work.", CALL), todos=OPEN)) is None
-    assert OpenTodos(MATRIX)(made(*turn(0, "Done."), todos=DONE)) is None
-    assert OpenTodos(MATRIX)(made(*turn(0, "Done."))) is None
+    assert OpenTodos(MATRIX)(tool_run(*a_round(0, "I work.", CALL), todos=OPEN)) is None
+    assert OpenTodos(MATRIX)(tool_run(*a_round(0, "Done."), todos=DONE)) is None
+    assert OpenTodos(MATRIX)(tool_run(*a_round(0, "Done."))) is None
 
 
 @pytest.mark.req("R0.49")
@@ -109,32 +91,32 @@ def test_planning_or_a_call_that_never_ran_does_not() -> None:
     assert level(nudged((ToolCall("think"),))) == 3
     assert level(nudged((start(2),), after=OPEN)) == 3
     for code in ("unknown_tool", "invalid_arguments", "duplicate_call_blocked"):
-        facts = [*turn(0, "Hm."), *turn(1, CALL, reason="open_todos", error_code=code), *turn(2, "Hm.")]
-        assert level(made(*facts, todos=OPEN)) == 2
+        facts = [*a_round(0, "Hm."), *a_round(1, CALL, reason="open_todos", error_code=code), *a_round(2, "Hm.")]
+        assert level(tool_run(*facts, todos=OPEN)) == 2
 
 
 @pytest.mark.req("R0.49")
 def test_a_work_tool_that_failed_did_run() -> None:
-    facts = [*turn(0, "Hm."), *turn(1, CALL, reason="open_todos", error_code="tool_error"), *turn(2, "Hm.")]
-    assert level(made(*facts, todos=OPEN)) == 1
+    facts = [*a_round(0, "Hm."), *a_round(1, CALL, reason="open_todos", error_code="tool_error"), *a_round(2, "Hm.")]
+    assert level(tool_run(*facts, todos=OPEN)) == 1
 
 
 @pytest.mark.req("R0.49")
 def test_a_word_of_the_person_begins_the_count_anew() -> None:
-    facts = [*turn(0, "Hm."), *turn(1, "Hm.", reason="open_todos"), said("Well?"), *turn(2, "Hm.", reason="said")]
-    assert level(made(*facts, todos=OPEN)) == 1
+    facts = [*a_round(0, "Hm."), *a_round(1, "Hm.", reason="open_todos"), said("Well?"), *a_round(2, "Hm.", reason="said")]
+    assert level(tool_run(*facts, todos=OPEN)) == 1
 
 
 @pytest.mark.req("R0.48", "R0.66")
 def test_rounds_of_planning_make_an_intervention_stronger() -> None:
-    facts = [fact for index in range(4) for fact in turn(index, READ)]
-    assert level(made(*facts, *turn(4, "Hm."), todos=OPEN)) == 3
+    facts = [fact for index in range(4) for fact in a_round(index, READ)]
+    assert level(tool_run(*facts, *a_round(4, "Hm."), todos=OPEN)) == 3
 
 
 def test_as_much_planning_as_may_pass_does_not() -> None:
     """To write a list and to begin a todo are two such rounds: the first words alone after them bring a reminder."""
-    facts = [fact for index in range(3) for fact in turn(index, READ)]
-    assert level(made(*facts, *turn(3, "Hm."), todos=OPEN)) == 1
+    facts = [fact for index in range(3) for fact in a_round(index, READ)]
+    assert level(tool_run(*facts, *a_round(3, "Hm."), todos=OPEN)) == 1
 
 
 @pytest.mark.req("R0.51")
@@ -146,7 +128,7 @@ def test_as_much_planning_as_may_pass_does_not() -> None:
     ],
 )
 def test_an_intervention_names_the_todo_to_do_and_the_call_that_closes_it(todos: tuple[Todo, ...], name: str) -> None:
-    verdict = OpenTodos(MATRIX)(made(*turn(0, "Hm."), todos=todos))
+    verdict = OpenTodos(MATRIX)(tool_run(*a_round(0, "Hm."), todos=todos))
     assert isinstance(verdict, Continue)
     assert name in verdict.guidance[0].text
     number = name.split(",", maxsplit=1)[0].removeprefix("todo ")
@@ -155,14 +137,14 @@ def test_an_intervention_names_the_todo_to_do_and_the_call_that_closes_it(todos:
 
 @pytest.mark.req("K0.9")
 def test_when_all_that_is_open_is_blocked_the_run_stops() -> None:
-    assert OpenTodos(MATRIX)(made(*turn(0, "Hm."), todos=todos_of("completed", "blocked", "blocked"))) == Stop(
+    assert OpenTodos(MATRIX)(tool_run(*a_round(0, "Hm."), todos=todos_of("completed", "blocked", "blocked"))) == Stop(
         "blocked", "stopped"
     )
-    assert level(made(*turn(0, "Hm."), todos=todos_of("not-started", "blocked"))) == 1
+    assert level(tool_run(*a_round(0, "Hm."), todos=todos_of("not-started", "blocked"))) == 1
 
 
 def test_without_words_the_count_goes_on_in_silence() -> None:
-    assert OpenTodos(OFF)(made(*turn(0, "Hm."), todos=OPEN)) == Continue("open_todos")
+    assert OpenTodos(OFF)(tool_run(*a_round(0, "Hm."), todos=OPEN)) == Continue("open_todos")
 
 
 # Whole runs
@@ -171,7 +153,7 @@ def test_without_words_the_count_goes_on_in_silence() -> None:
 @pytest.mark.req("R0.36", "R0.47", "R0.48", "R0.50", "R0.53", "K0.10")
 def test_a_model_that_only_talks_hears_five_interventions_and_the_run_stops_with_the_open_todos() -> None:
     run, model = scripted(write("One", "Two"), *WORDS)
-    said = [in_passing(request) for request in model.requests]
+    said = [reminder(request) for request in model.requests]
     assert [text.split()[0] + (" WARNING:" if text.startswith("FINAL") else "") for text in said[2:]] == LEVELS
     assert not any(text.startswith(tuple(LEVELS)) for text in said[:2])
     assert reasons(run) == ["prompt", "tool_results", *["open_todos"] * 5]
@@ -184,16 +166,16 @@ def test_a_model_that_only_talks_hears_five_interventions_and_the_run_stops_with
 def test_the_intervention_stands_before_the_guidance_of_its_round_and_in_no_other() -> None:
     run, model = scripted(write("One"), "Hm.", start(1), do(1), complete(1), "Done.")
     assert cells(run)[2] == [("intervention", 1), ("todos_text", 1)]
-    said = in_passing(model.requests[2])
+    said = reminder(model.requests[2])
     assert 0 == said.index("REMINDER:") < said.index("CRITICAL WORKFLOW GUIDANCE (TODO MODE):")
-    assert [("REMINDER:" in in_passing(request)) for request in model.requests] == [False, False, True, False, False, False]
+    assert [("REMINDER:" in reminder(request)) for request in model.requests] == [False, False, True, False, False, False]
 
 
 @pytest.mark.req("R0.49")
 def test_work_and_a_completed_todo_each_begin_the_levels_anew() -> None:
     replies = [write("One", "Two"), "Hm.", "Well.", do(1), "So.", "Yes.", start(1), complete(1), "No.", start(2), complete(2)]
     _, model = scripted(*replies, "Done.")
-    said = [in_passing(request) for request in model.requests]
+    said = [reminder(request) for request in model.requests]
     assert [said[n].split()[0] for n in (2, 3, 5, 6, 9)] == ["REMINDER:", "WARNING:", "REMINDER:", "WARNING:", "REMINDER:"]
 
 
@@ -238,7 +220,7 @@ def test_a_todo_that_the_person_completes_meanwhile_lets_the_run_end() -> None:
     board = TodoBoard(["One", "Two"])
     run, model = scripted(start(1), complete(1), acting(lambda: board.complete(2), "Done."), todos=board)
     assert ended(run) == ("completed", "natural")
-    assert statuses(run) == ["completed", "completed"]
+    assert todo_statuses(run) == ["completed", "completed"]
     assert [event.by for event in run.events if isinstance(event, TodosChanged)] == ["model", "model", "outside"]
     assert run.rounds[-1].completed == ()
     assert len(model.requests) == 3
@@ -250,7 +232,7 @@ def test_a_todo_that_the_person_reopens_meanwhile_keeps_the_run_going() -> None:
     reopen = acting(lambda: board.reopen(1), "All done.")
     run, model = scripted(start(1), complete(1), reopen, start(1), complete(1), "Now it is.", todos=board)
     assert reasons(run)[3] == "open_todos"
-    assert 'todo 1, "One"' in in_passing(model.requests[3])
+    assert 'todo 1, "One"' in reminder(model.requests[3])
     assert ended(run) == ("completed", "natural")
 
 
@@ -263,8 +245,8 @@ def test_a_todo_that_the_person_adds_or_blocks_meanwhile_is_seen_in_the_next_rou
         acting(lambda: board.remove(2), "So."),
         todos=board,
     )
-    assert 'todo 1, "One"' in in_passing(model.requests[1])
-    assert "2. [in-progress] Two" in in_passing(model.requests[2])
+    assert 'todo 1, "One"' in reminder(model.requests[1])
+    assert "2. [in-progress] Two" in reminder(model.requests[2])
     assert ended(run) == ("stopped", "blocked")
 
 
@@ -297,10 +279,10 @@ def test_the_list_goes_on_with_the_conversation(tmp_path: Path) -> None:
         assert ended(run) == ("completed", "natural")
         assert reasons(run)[1] == "open_todos"
         assert cells(run)[0] == [("todo_list", 1)]
-        assert "2. [not-started] Two" in in_passing(model.requests[0])
-        assert 'todo 2, "Two"' in in_passing(model.requests[1])
-        assert statuses(run) == ["completed", "completed"]
-        assert statuses(before) == ["completed", "not-started"]
+        assert "2. [not-started] Two" in reminder(model.requests[0])
+        assert 'todo 2, "Two"' in reminder(model.requests[1])
+        assert todo_statuses(run) == ["completed", "completed"]
+        assert todo_statuses(before) == ["completed", "not-started"]
 
 
 @pytest.mark.req("R0.62")
@@ -308,7 +290,7 @@ def test_the_levels_begin_anew_with_a_new_question() -> None:
     first, _ = scripted(write("One"), *WORDS)
     model = ScriptedModel(["Hm.", "[WORKFLOW_COMPLETE]"])
     run = Agent(model, tools=[work]).run_sync("Go on.", continue_from=first)
-    assert in_passing(model.requests[1]).startswith("REMINDER:")
+    assert reminder(model.requests[1]).startswith("REMINDER:")
     assert ended(run) == ("completed", "complete_with_open_todos")
 
 

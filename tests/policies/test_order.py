@@ -7,26 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, reply, said
-from todo_runs import (
-    LONG_ANSWER,
-    MATRIX,
-    cells,
-    complete,
-    do,
-    ended,
-    in_passing,
-    made,
-    mark,
-    reasons,
-    scripted,
-    start,
-    think,
-    todos_of,
-    turn,
-    work,
-    write,
-)
+from ephemeral_text import MATRIX, reminder
+from run_builder import a_round, said, todos_of
+from run_checks import assert_closed, cells, ended, reasons
+from scripted_runs import LONG_ANSWER, do, reply, scripted, think, tool_run, work
+from todo_calls import complete, mark, start, write
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Text, ToolCall
@@ -49,7 +34,7 @@ def verdict_on(
 ) -> str:
     """Why the run goes on, or ends, after one round."""
     verdict: Verdict = decide(
-        policy.rules(MATRIX, MaxRounds(most)).policies, made(*turn(0, *parts, signals=signals), todos=todos)
+        policy.rules(MATRIX, MaxRounds(most)).policies, tool_run(*a_round(0, *parts, signals=signals), todos=todos)
     )
     return getattr(verdict, "reason", "") or verdict.stop_reason  # type: ignore[union-attr]
 
@@ -109,7 +94,7 @@ def test_the_limit_of_rounds_stops_whatever_wants_to_go_on_and_nothing_that_ends
 def test_what_the_person_has_just_said_goes_before_all_of_them() -> None:
     policies = WORKFLOW.rules(MATRIX, MaxRounds(9)).policies
     for signals, todos in [(("complete",), ()), (("stop",), ()), ((), OPEN), ((), BLOCKED), ((), ())]:
-        run = made(*turn(0, "Hm.", signals=signals), said("And now this."), todos=todos)
+        run = tool_run(*a_round(0, "Hm.", signals=signals), said("And now this."), todos=todos)
         assert decide(policies, run).reason == "said"  # type: ignore[union-attr]
 
 
@@ -122,7 +107,7 @@ def test_a_natural_end_adds_nothing_that_is_never_sent() -> None:
     given = [type(event).__name__ for event in run.events]
     assert given.index("GuidanceGiven") < len(given) - 1 - given[::-1].index("ModelReplied")
     assert given[-2:] == ["RoundFinished", "RunFinished"]
-    assert [in_passing(request) for request in model.requests] == [
+    assert [reminder(request) for request in model.requests] == [
         "\n\n".join([*(one.text for one in a_round.guidance), a_round.note]) for a_round in run.rounds
     ]
 

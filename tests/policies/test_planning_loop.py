@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from runs_by_hand import said
-from todo_runs import (
-    MATRIX,
-    cells,
-    complete,
-    do,
-    ended,
-    in_passing,
-    made,
-    mark,
-    reasons,
-    scripted,
-    start,
-    todos_of,
-    turn,
-    write,
-)
+from ephemeral_text import MATRIX, reminder
+from run_builder import a_round, said, todos_of
+from run_checks import cells, ended, reasons
+from scripted_runs import do, scripted, tool_run
+from todo_calls import complete, mark, start, write
 
 from agentnb.core.messages import ToolCall
 from agentnb.core.run import Run
@@ -39,8 +27,8 @@ def thought(number: int) -> ToolCall:
 def rounds(*calls: ToolCall | str | tuple[ToolCall, ...], todos: tuple[Todo, ...] = OPEN, reason: str = "") -> Run:
     facts = []
     for index, one in enumerate(calls):
-        facts += turn(index, *(one if isinstance(one, tuple) else (one,)), reason=reason if index else "")
-    return made(*facts, todos=todos)
+        facts += a_round(index, *(one if isinstance(one, tuple) else (one,)), reason=reason if index else "")
+    return tool_run(*facts, todos=todos)
 
 
 # Alone
@@ -71,17 +59,17 @@ def test_any_other_tool_is_work_and_begins_the_count_anew(between: ToolCall) -> 
 
 @pytest.mark.req("R0.65")
 def test_a_completed_todo_is_progress_and_another_mark_is_not() -> None:
-    before = [*turn(0, THINK), *turn(1, THINK), *turn(2, THINK)]
+    before = [*a_round(0, THINK), *a_round(1, THINK), *a_round(2, THINK)]
     done, begun = todos_of("not-started", "completed"), todos_of("in-progress", "in-progress")
-    assert PlanningLoop(MATRIX)(made(*before, *turn(3, complete(2), after=done), todos=OPEN)) is None
-    assert PlanningLoop(MATRIX)(made(*before, *turn(3, complete(2), after=done), *turn(4, THINK), todos=OPEN)) is None
-    assert PlanningLoop(MATRIX)(made(*before, *turn(3, start(1), after=begun), todos=OPEN)) is not None
+    assert PlanningLoop(MATRIX)(tool_run(*before, *a_round(3, complete(2), after=done), todos=OPEN)) is None
+    assert PlanningLoop(MATRIX)(tool_run(*before, *a_round(3, complete(2), after=done), *a_round(4, THINK), todos=OPEN)) is None
+    assert PlanningLoop(MATRIX)(tool_run(*before, *a_round(3, start(1), after=begun), todos=OPEN)) is not None
 
 
 @pytest.mark.req("R0.65")
 def test_completing_what_was_completed_before_is_no_progress() -> None:
-    facts = [fact for index in range(4) for fact in turn(index, complete(1), after=todos_of("completed", "in-progress"))]
-    assert PlanningLoop(MATRIX)(made(*facts, todos=todos_of("completed", "in-progress"))) is not None
+    facts = [fact for index in range(4) for fact in a_round(index, complete(1), after=todos_of("completed", "in-progress"))]
+    assert PlanningLoop(MATRIX)(tool_run(*facts, todos=todos_of("completed", "in-progress"))) is not None
 
 
 @pytest.mark.req("R0.66")
@@ -93,8 +81,8 @@ def test_words_alone_neither_count_nor_begin_anew() -> None:
 
 @pytest.mark.req("R0.66")
 def test_a_word_of_the_person_begins_the_count_anew() -> None:
-    facts = [*turn(0, THINK), *turn(1, THINK), *turn(2, THINK), said("Plan well."), *turn(3, THINK)]
-    assert PlanningLoop(MATRIX)(made(*facts, todos=OPEN)) is None
+    facts = [*a_round(0, THINK), *a_round(1, THINK), *a_round(2, THINK), said("Plan well."), *a_round(3, THINK)]
+    assert PlanningLoop(MATRIX)(tool_run(*facts, todos=OPEN)) is None
 
 
 @pytest.mark.req("R0.48", "R0.53")
@@ -122,7 +110,7 @@ def test_at_the_cap_without_open_todos_it_is_a_loop(todos: tuple[Todo, ...]) -> 
 def test_a_model_that_only_plans_hears_final_warnings_and_is_stopped() -> None:
     run, model = scripted(write("One", "Two"), *[thought(number) for number in range(8)])
     assert reasons(run) == ["prompt", *["tool_results"] * 3, *["planning_only"] * 5]
-    assert [in_passing(request).startswith("FINAL WARNING:") for request in model.requests] == [False] * 4 + [True] * 5
+    assert [reminder(request).startswith("FINAL WARNING:") for request in model.requests] == [False] * 4 + [True] * 5
     assert ended(run) == ("stopped", "todo_intervention_exhausted")
     assert "2 todos are still open" in run.warnings[0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from runs_by_hand import a_round, called, run_of, said
+from run_builder import a_round, called, run_of, said
 
 from agentnb.core.run import Run
 from agentnb.core.tool_spec import ToolSpec

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, reply
-from todo_runs import LONG_ANSWER, complete, do, ended, made, scripted, start, todo, todos_of, turn, write
+from run_builder import a_round, todo, todos_of
+from run_checks import assert_closed, ended
+from scripted_runs import LONG_ANSWER, do, reply, scripted, tool_run
+from todo_calls import complete, start, write
 
 from agentnb.core.messages import Text
 from agentnb.models.scripted import Line
@@ -16,7 +18,7 @@ TWO = "2 todos are still open:\n1. [not-started] One\n2. [not-started] Two"
 
 
 def stopped(todos: Any, verdict: Stop) -> Stop:
-    found = decide([lambda _: verdict], made(*turn(0, "Hm."), todos=todos))
+    found = decide([lambda _: verdict], tool_run(*a_round(0, "Hm."), todos=todos))
     assert isinstance(found, Stop)
     return found
 
@@ -41,7 +43,7 @@ def test_a_stop_without_open_todos_has_no_warning(todos: Any) -> None:
 def test_a_warning_that_a_policy_has_given_stays_and_so_does_all_else_of_the_stop() -> None:
     own = Stop("error", "failed", problem="It broke", hint="Mend it", warning="Mind the step")
     assert stopped(todos_of("not-started"), own) == own
-    limit = decide([MaxRounds(1)], made(*turn(0, do(1)), todos=todos_of("not-started")))
+    limit = decide([MaxRounds(1)], tool_run(*a_round(0, do(1)), todos=todos_of("not-started")))
     assert isinstance(limit, Stop)
     assert (limit.stop_reason, limit.status, limit.limit) == ("max_rounds", "limited", 1)
     assert limit.warning

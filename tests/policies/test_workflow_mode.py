@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from runs_by_hand import said
-from todo_runs import (
-    MATRIX,
-    OFF,
-    cells,
-    complete,
-    do,
-    ended,
-    in_passing,
-    made,
-    reasons,
-    scripted,
-    start,
-    turn,
-    write,
-)
+from ephemeral_text import MATRIX, OFF, reminder
+from run_builder import a_round, said
+from run_checks import cells, ended, reasons
+from scripted_runs import do, scripted, tool_run
+from todo_calls import complete, start, write
 
 from agentnb.core.messages import ToolCall
 from agentnb.errors import SettingsError
@@ -31,27 +20,27 @@ WORDS = ["Hm.", "Well.", "So.", "Right.", "Yes.", "No."]
 
 @pytest.mark.req("R0.37")
 def test_words_alone_bring_another_round_and_its_reminder() -> None:
-    verdict = WorkflowMode(MATRIX)(made(*turn(0, "Hm.")))
+    verdict = WorkflowMode(MATRIX)(tool_run(*a_round(0, "Hm.")))
     assert isinstance(verdict, Continue)
     assert verdict.reason == "workflow_mode"
     assert [one.cell for one in verdict.guidance] == ["workflow"]
-    assert WorkflowMode(OFF)(made(*turn(0, "Hm."))) == Continue("workflow_mode")
+    assert WorkflowMode(OFF)(tool_run(*a_round(0, "Hm."))) == Continue("workflow_mode")
 
 
 @pytest.mark.req("R0.37", "R0.39")
 def test_calls_go_on_anyhow() -> None:
-    assert WorkflowMode(MATRIX)(made(*turn(0, "I look.", CALL))) is None
+    assert WorkflowMode(MATRIX)(tool_run(*a_round(0, "I look.", CALL))) is None
 
 
 @pytest.mark.req("K0.7")
 def test_the_cap_is_a_number_of_rounds_in_a_row() -> None:
-    facts = turn(0, "Hm.")
+    facts = a_round(0, "Hm.")
     for index in (1, 2):
-        assert isinstance(WorkflowMode(MATRIX, cap=2)(made(*facts)), Continue)
-        facts += turn(index, "Hm.", reason="workflow_mode")
-    assert WorkflowMode(MATRIX, cap=2)(made(*facts)) == Stop("workflow_mode_exhausted", "stopped")
-    assert isinstance(WorkflowMode(MATRIX, cap=2)(made(*facts, *turn(3, CALL), *turn(4, "Hm."))), Continue)
-    assert isinstance(WorkflowMode(MATRIX, cap=2)(made(*facts, said("Well?"), *turn(3, "Hm.", reason="said"))), Continue)
+        assert isinstance(WorkflowMode(MATRIX, cap=2)(tool_run(*facts)), Continue)
+        facts += a_round(index, "Hm.", reason="workflow_mode")
+    assert WorkflowMode(MATRIX, cap=2)(tool_run(*facts)) == Stop("workflow_mode_exhausted", "stopped")
+    assert isinstance(WorkflowMode(MATRIX, cap=2)(tool_run(*facts, *a_round(3, CALL), *a_round(4, "Hm."))), Continue)
+    assert isinstance(WorkflowMode(MATRIX, cap=2)(tool_run(*facts, said("Well?"), *a_round(3, "Hm.", reason="said"))), Continue)
 
 
 @pytest.mark.req("R0.37", "K0.7")
@@ -60,7 +49,7 @@ def test_a_model_that_only_talks_is_reminded_five_times_and_then_stopped() -> No
     assert ended(run) == ("stopped", "workflow_mode_exhausted")
     assert reasons(run) == ["prompt", *["workflow_mode"] * 5]
     assert [one.status for one in run.rounds][:-1] == ["auto_continue_workflow"] * 5
-    assert ["WORKFLOW MODE" in in_passing(request) for request in model.requests] == [False, *[True] * 5]
+    assert ["WORKFLOW MODE" in reminder(request) for request in model.requests] == [False, *[True] * 5]
     assert cells(run)[1] == [("workflow", 1), ("text", 1)]
 
 
@@ -83,7 +72,7 @@ def test_while_todos_are_open_their_reminder_stands_in_place_of_that_of_the_mode
     run, model = scripted(write("One"), "Hm.", start(1), complete(1), "Well.", "[WORKFLOW_COMPLETE]", policy=WORKFLOW)
     assert [cell for cell, _ in cells(run)[2]] == ["intervention", "todos_text"]
     assert [cell for cell, _ in cells(run)[5]] == ["workflow", "text"]
-    assert "WORKFLOW MODE" not in in_passing(model.requests[2])
+    assert "WORKFLOW MODE" not in reminder(model.requests[2])
 
 
 @pytest.mark.req("R0.37", "R0.38", "KX.1")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare
+from run_checks import assert_closed, assert_every_call_has_one_result
+from scripted_runs import bare
 from summarising import Summarising, priced
 
 from agentnb import Agent, Store, ToolCall, recover

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from quick_loop import QuickLoop
-from runs_by_hand import START, opening
+from run_builder import START, opening
+from virtual_time import VirtualTimeLoop
 
 from agentnb.core import events as e
 from agentnb.core.questions import WaitingOnUser
@@ -21,7 +21,7 @@ class OnQuickLoop:
     """Time passes on the loop when nothing else is to be done; the clock is told the same time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.loop = QuickLoop()
+        self.loop = VirtualTimeLoop()
         monkeypatch.setattr(clock_module, "perf_counter", self.loop.time)
         self.rung: list[float] = []
 

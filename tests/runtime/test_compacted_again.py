@@ -8,9 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare
-from summarising import SUMMARY, Summarising, assert_made_again, compactions, do, made_again, work
-from todo_runs import complete, start, write
+from run_checks import assert_closed, assert_every_call_has_one_result
+from scripted_runs import bare, do, work
+from sent_requests import assert_made_again, made_again
+from summarising import SUMMARY, Summarising, compactions
+from todo_calls import complete, start, write
 
 from agentnb import Agent, History, Store, ToolCall
 from agentnb.context.request_history import sent_requests

@@ -12,20 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 from made_histories import orphans
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare
-from summarising import (
-    SUMMARY,
-    Summarising,
-    as_bytes,
-    assert_made_again,
-    compactions,
-    do,
-    last_compaction,
-    made_again,
-    priced,
-    work,
-)
-from todo_runs import complete, start, write
+from run_checks import assert_closed, assert_every_call_has_one_result
+from scripted_runs import bare, do, work
+from sent_requests import as_bytes, assert_made_again, made_again
+from summarising import SUMMARY, Summarising, compactions, last_compaction, priced
+from todo_calls import complete, start, write
 
 from agentnb import Agent, History, Store, ToolCall, load_trace
 from agentnb.context.tool_pairing import are_whole

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from runs_by_hand import assert_every_call_has_one_result, codes, kinds, results
+from run_checks import assert_every_call_has_one_result, codes, kinds, results
 
 from agentnb.agent.agent import Agent
 from agentnb.core.display_data import Table

@@ -6,14 +6,16 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes, kinds, opening, results
+from run_builder import opening
+from run_checks import assert_closed, assert_every_call_has_one_result, codes, kinds, results
+from scripted_runs import FullDisk
+from waiting import wait_until
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, QuestionAnswered, QuestionAsked, ToolFinished
@@ -51,19 +53,11 @@ def ask_beside(context: ToolContext) -> str:
 every_way = pytest.mark.parametrize("asks", [ask, ask_plainly, ask_beside], ids=["async", "plain", "beside"])
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that another thread does."""
-    end = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end, "it never came about"
-        time.sleep(0.001)
-
-
 def begin(*tools: Any, replies: Any = (), waiting: int = 1, **how: Any) -> LiveRun:
     """A run that has just asked: by default one call of each tool, then "Done."."""
     script = replies or [[ToolCall(one.__name__) for one in tools], "Done."]
     live = Agent(ScriptedModel(script), tools=tools, guidance="off", todos=False).start("go", **how)
-    until(lambda: len(live.run.waiting) >= waiting or live.done)
+    wait_until(lambda: len(live.run.waiting) >= waiting or live.done)
     return live
 
 
@@ -252,7 +246,7 @@ def test_a_plain_tool_on_the_thread_that_waits_gets_its_answer_there() -> None:
         return lives[0]
 
     def answer_it() -> None:
-        until(lambda: bool(lives[0].run.waiting))
+        wait_until(lambda: bool(lives[0].run.waiting))
         lives[0].answer("here")
 
     run = LiveRun.foreground(foreground, start)
@@ -392,7 +386,7 @@ def test_an_interrupt_while_a_plain_tool_asks_ends_the_run(tmp_path: Path) -> No
         return live
 
     def interrupt(live: LiveRun) -> None:
-        until(lambda: bool(live.run.waiting))
+        wait_until(lambda: bool(live.run.waiting))
         signal.pthread_kill(main, signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
@@ -445,7 +439,7 @@ def test_a_plain_tool_that_gives_up_its_question_withdraws_it_and_goes_on() -> N
         try:
             return str(context.ask_sync("Well?"))
         except Enough:
-            until(lambda: any(isinstance(one, QuestionAnswered) for one in lives[0].run.events))
+            wait_until(lambda: any(isinstance(one, QuestionAnswered) for one in lives[0].run.events))
             return "no time"
 
     def start() -> LiveRun:
@@ -516,25 +510,8 @@ def test_an_open_question_is_in_the_log_when_the_process_dies(tmp_path: Path) ->
     assert store.load(live.result(LONG).id).waiting == ()
 
 
-class FullDisk:
-    """A store that has no room for the first event of a kind."""
-
-    def __init__(self, kind: type[Any]) -> None:
-        self._kind = kind
-
-    async def open(self, run_id: str, *, nested: bool = False) -> FullDisk:
-        return self
-
-    def append(self, event: AnyEvent) -> None:
-        if isinstance(event, self._kind):
-            raise OSError("no room")
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize("kind", [QuestionAsked, QuestionAnswered])
-def test_a_question_or_answer_that_cannot_be_stored_ends_the_run(kind: type[Any]) -> None:
+@pytest.mark.parametrize("kind", ["QuestionAsked", "QuestionAnswered"])
+def test_a_question_or_answer_that_cannot_be_stored_ends_the_run(kind: str) -> None:
     async def swallows(context: ToolContext) -> str:
         try:
             return str(await context.ask("Well?"))
@@ -543,8 +520,8 @@ def test_a_question_or_answer_that_cannot_be_stored_ends_the_run(kind: type[Any]
 
     agent = Agent(ScriptedModel([ToolCall("swallows"), "never"]), tools=[swallows], guidance="off", todos=False)
     live = agent.start("go", store=FullDisk(kind))
-    until(lambda: bool(live.run.waiting) or live.done)
-    if kind is QuestionAnswered:
+    wait_until(lambda: bool(live.run.waiting) or live.done)
+    if kind == "QuestionAnswered":
         live.answer("yes")
     with pytest.raises(StoreError):
         live.result(LONG)

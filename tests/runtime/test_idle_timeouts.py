@@ -6,30 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, kinds
+from run_checks import assert_closed, assert_every_call_has_one_result, kinds
+from scripted_runs import add
 
 from agentnb import Agent, Store, ToolCall
 from agentnb.core.events import ModelReplied, RetryScheduled
 from agentnb.errors import ProviderTrouble
-from agentnb.models import RemoteModel, connections, make_model
+from agentnb.models import RemoteModel, make_model
 from agentnb.models.retry import RetryPolicy
 from agentnb.testing import LoopbackServer, Stall
 
 ONCE_MORE = RetryPolicy(trouble_first=0.001, trouble_retries=1)
+pytestmark = pytest.mark.usefixtures("own_limiters")
 each_format = pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
 each_sign = pytest.mark.parametrize("pings", ["", "comments", "events"])
 SAID = "One two three four"
 ADD = ToolCall("add", {"a": 1, "b": 2})
-
-
-@pytest.fixture(autouse=True)
-def limiters_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_limiters", {})
-
-
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
 
 
 def agent_of(server: LoopbackServer, wire: str, pings: str) -> Agent:

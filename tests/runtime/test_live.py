@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, bare, codes
+from run_checks import assert_closed, assert_every_call_has_one_result, codes
+from scripted_runs import bare
+from waiting import wait_until
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import CommandReceived
@@ -40,14 +41,6 @@ def gate() -> Iterator[Gate]:
     gate = Gate()
     yield gate
     gate.release.set()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that another thread does."""
-    end = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end, "it never came about"
-        time.sleep(0.001)
 
 
 def begin(gate: Gate, *replies: str | ToolCall) -> LiveRun:
@@ -107,7 +100,7 @@ def test_pause_holds_the_run_before_its_next_round_and_resume_lets_it_go(gate: G
     assert gate.entered.wait(LONG)
     live.pause()
     gate.release.set()
-    until(lambda: live.run.status == "waiting_on_user")
+    wait_until(lambda: live.run.status == "waiting_on_user")
     assert live.run.rounds[0].status == "success"
     with pytest.raises(TimeoutError):
         live.result(0.05)
@@ -123,9 +116,9 @@ def test_what_is_said_during_a_pause_is_read_after_it(gate: Gate) -> None:
     assert gate.entered.wait(LONG)
     live.pause()
     gate.release.set()
-    until(lambda: live.run.status == "waiting_on_user")
+    wait_until(lambda: live.run.status == "waiting_on_user")
     live.say("Look at the second column.")
-    until(lambda: "say" in commands(live.run))
+    wait_until(lambda: "say" in commands(live.run))
     assert len(model.requests) == 1
     live.resume()
     live.result(LONG)
@@ -137,7 +130,7 @@ def test_a_run_that_is_paused_can_be_stopped(gate: Gate) -> None:
     live = begin(gate, "never")
     live.pause()
     gate.release.set()
-    until(lambda: live.run.status == "waiting_on_user")
+    wait_until(lambda: live.run.status == "waiting_on_user")
     live.stop()
     run = live.result(LONG)
     assert (run.status, len(run.rounds)) == ("cancelled", 1)

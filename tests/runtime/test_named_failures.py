@@ -6,21 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from runs_by_hand import a_round, run_of
-from todo_runs import (
-    cells,
-    complete,
-    do,
-    ended,
-    in_passing,
-    reasons,
-    scripted,
-    start,
-    statuses,
-    todos_of,
-    work,
-    write,
-)
+from ephemeral_text import reminder
+from run_builder import a_round, run_of, todos_of
+from run_checks import cells, ended, reasons, todo_statuses
+from scripted_runs import do, scripted, work
+from todo_calls import complete, start, write
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import RunFinished, TodosChanged
@@ -87,7 +77,7 @@ def test_complex_fails_a_model_that_announces_its_work_five_times_is_broken_out_
         assert_alternates(request)
     assert_no_two_answers_in_a_row(run)
     assert reasons(run)[2:7] == ["open_todos"] * 5
-    headings = [in_passing(request).split(":")[0] for request in model.requests[2:7]]
+    headings = [reminder(request).split(":")[0] for request in model.requests[2:7]]
     assert headings == ["REMINDER", "WARNING", "FINAL WARNING", "FINAL WARNING", "FINAL WARNING"]
     assert ended(run) == ("completed", "natural")
 
@@ -113,10 +103,10 @@ def four_done() -> TodoBoard:
 def test_gpt_simple_fail_the_last_work_without_a_mark_brings_guidance_and_an_intervention() -> None:
     run, model = scripted(do(5), "All five parts are written.", complete(5), "That was the last.", todos=four_done())
     assert cells(run) == [[("todo_list", 1)], [("todos_tools", 1)], [("intervention", 1), ("todos_text", 1)], [("tools", 1)]]
-    assert in_passing(model.requests[1]).startswith("WORKFLOW GUIDANCE (TODO MODE):")
-    assert 'todo 5, "Write part 5"' in in_passing(model.requests[2])
+    assert reminder(model.requests[1]).startswith("WORKFLOW GUIDANCE (TODO MODE):")
+    assert 'todo 5, "Write part 5"' in reminder(model.requests[2])
     assert ended(run) == ("completed", "natural")
-    assert statuses(run) == ["completed"] * 5
+    assert todo_statuses(run) == ["completed"] * 5
 
 
 @pytest.mark.req("R0.85", "R0.53")
@@ -159,12 +149,12 @@ def third_begun() -> TodoBoard:
 def test_complex_workflow_an_answer_while_the_third_todo_is_in_progress_does_not_end_the_run(policy: str) -> None:
     run, model = scripted("All stories are written.", complete(3), "Done.", todos=third_begun(), policy=policy)
     assert run.rounds[0].status in ("auto_continue_todos", "todo_nudge")
-    said = in_passing(model.requests[1])
+    said = reminder(model.requests[1])
     assert said.startswith("REMINDER:")
     assert 'todo 3, "Write the town story"' in said
     assert '{"id": 3, "status": "completed"}' in said
     assert ended(run) == ("completed", "natural")
-    assert statuses(run) == ["completed"] * 3
+    assert todo_statuses(run) == ["completed"] * 3
 
 
 @pytest.mark.req("R0.86")
@@ -205,4 +195,4 @@ def test_ten_todos_marked_worked_and_marked_bring_no_intervention() -> None:
     steps = [call for number in range(1, 11) for call in (start(number), do(number), complete(number))]
     run, _ = scripted(write(*titles), *steps, "Done.")
     assert not any(cell == "intervention" for said in cells(run) for cell, _ in said)
-    assert statuses(run) == [one.status for one in todos_of(*["completed"] * 10)]
+    assert todo_statuses(run) == [one.status for one in todos_of(*["completed"] * 10)]

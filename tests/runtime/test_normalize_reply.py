@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from runs_by_hand import a_round, assert_every_call_has_one_result, called, reply, run_of
+from run_builder import a_round, called, run_of
+from run_checks import assert_every_call_has_one_result
+from scripted_runs import reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Message, Text, Thinking, ToolCall

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_by_hand import bare
-from summarising import SUMMARY, Summarising, do, priced, work
+from scripted_runs import bare, do, work
+from summarising import SUMMARY, Summarising, priced
 
 from agentnb import History, Run, Store, ToolCall, load_trace, tables
 from agentnb.core.compaction import Compaction

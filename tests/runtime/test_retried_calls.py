@@ -6,13 +6,13 @@ import asyncio
 import gc
 import json
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, kinds
+from run_checks import assert_closed, kinds
+from scripted_runs import add
+from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, Store, ToolCall, tables
 from agentnb.core.events import Event, ModelReplied, RetryScheduled, TextDelta
@@ -20,22 +20,17 @@ from agentnb.core.rounds import Retry
 from agentnb.display.labels import duration
 from agentnb.display.round_notes import retry_line
 from agentnb.errors import KeyRefused, ModelError, ProviderTrouble, RateLimited
-from agentnb.models import RemoteModel, connections, make_model, retry
+from agentnb.models import RemoteModel, make_model, retry
 from agentnb.models.connections import limiter_of
 from agentnb.models.limiter import MAX_AT_ONCE
 from agentnb.models.retry import RetryPolicy
 from agentnb.runtime.live import LiveRun
 from agentnb.testing import Cut, ErrorInStream, LoopbackServer, Stall, Status
 
-PATIENCE = 20
 QUICK = RetryPolicy(rate_limit_first=0.001, trouble_first=0.001)
 LONG = RetryPolicy(rate_limit_first=100.0, trouble_first=100.0)
+pytestmark = pytest.mark.usefixtures("own_limiters")
 each_format = pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
-
-
-@pytest.fixture(autouse=True)
-def limiters_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_limiters", {})
 
 
 def model_of(server: LoopbackServer, wire: str, retries: RetryPolicy = QUICK, **options: Any) -> RemoteModel:
@@ -47,11 +42,6 @@ def model_of(server: LoopbackServer, wire: str, retries: RetryPolicy = QUICK, **
 
 def agent_of(server: LoopbackServer, wire: str, retries: RetryPolicy = QUICK, **options: Any) -> Agent:
     return Agent(model_of(server, wire, retries, **options), tools=[add], todos=False, guidance="off")
-
-
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
 
 
 ADD = ToolCall("add", {"a": 1, "b": 2})
@@ -106,7 +96,7 @@ def test_the_retry_stands_in_the_log_before_its_wait_begins(wire: str, tmp_path:
     store = Store(tmp_path / "runs")
     with LoopbackServer([Status(500)]) as server:
         live = agent_of(server, wire, LONG).start("go", store=store)
-        wait_for(lambda: scheduled(live.run))
+        wait_until(lambda: scheduled(live.run))
         lines = [json.loads(line) for line in store.path(live.run_id).read_text(encoding="utf-8").splitlines()]
         assert lines[-1]["kind"] == "retry_scheduled" and lines[-1]["seconds"] >= 50
         assert lines[-1]["status"] == 500
@@ -164,13 +154,6 @@ def test_streamed_and_whole_are_tried_again_alike(wire: str) -> None:
 # Stopping
 
 
-def wait_for(what: Callable[[], Any]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not what() and time.monotonic() < until:
-        time.sleep(0.005)
-    assert what()
-
-
 def stop(live: LiveRun) -> Run:
     """End it, within a patience that is far below the waits of these tests."""
     assert not live.done
@@ -194,7 +177,7 @@ def test_a_run_that_waits_to_try_again_is_stopped_at_once(wire: str, line: Any) 
     with LoopbackServer([line]) as server:
         agent = agent_of(server, wire, LONG)
         live = agent.start("go")
-        wait_for(lambda: scheduled(live.run))
+        wait_until(lambda: scheduled(live.run))
         run = stop(live)
     assert scheduled(run)[0].seconds >= 50 and len(run.rounds[0].retries) == 1
     assert_free(agent)
@@ -210,9 +193,9 @@ def test_a_run_whose_model_has_fallen_silent_is_stopped_at_once(wire: str, after
         heard: list[Any] = []
         live = agent.start("go", watch=heard.append)
         words = after and stream == "yes"
-        wait_for(lambda: any(isinstance(item, TextDelta) for item in heard) if words else server.requests)
+        wait_until(lambda: any(isinstance(item, TextDelta) for item in heard) if words else server.requests)
         run = stop(live)
-        wait_for(lambda: server.requests[0].hung_up)
+        wait_until(lambda: server.requests[0].hung_up)
     assert bool(run.text) is bool(words)
     assert run.text == "".join(item.text for item in heard if isinstance(item, TextDelta))
     assert_free(agent)
@@ -230,8 +213,8 @@ def test_a_run_that_waits_for_its_place_is_stopped_at_once(why: str) -> None:
         else:
             limiter._most = limiter._allowed = 0
         live = agent.start("go")
-        wait_for(lambda: live.run.rounds)
-        wait_for(lambda: limiter._waiting or why == "closed")
+        wait_until(lambda: live.run.rounds)
+        wait_until(lambda: limiter._waiting or why == "closed")
         stop(live)
         assert limiter._waiting == [] and server.requests == []
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_every_call_has_one_result, bare, codes, results
+from run_checks import assert_every_call_has_one_result, codes, results
+from scripted_runs import bare
 
 from agentnb import Run, ToolCall, tool
 from agentnb.core.events import ToolFinished

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from runs_by_hand import assert_closed, assert_every_call_has_one_result, codes
+from run_checks import assert_closed, assert_every_call_has_one_result, codes
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import CommandReceived, ToolStarted

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import pytest
-from runs_by_hand import results
+from run_checks import results
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_made import OthersBoard, changes
-from runs_by_hand import opening
+from run_builder import opening
+from run_checks import todo_changes
+from todo_calls import ForeignBoard
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log import EventLog
@@ -36,26 +37,26 @@ def checked(board: Any, *todos: Todo) -> tuple[TodoSync, EventLog]:
 @pytest.mark.req("R0.43")
 def test_a_list_that_has_changed_is_written_down_and_one_that_has_not_is_not() -> None:
     one, two = Todo(1, "Look"), Todo(1, "Look", DONE)
-    board = OthersBoard(one)
+    board = ForeignBoard(one)
     check, log = checked(board, one)
     check.look()
     assert len(log.run.events) == 1
     board.todos = (two,)
     check.look()
     check.look()
-    assert [(event.todos, event.by, event.call_id) for event in changes(log.run)] == [((two,), "outside", "")]
+    assert [(event.todos, event.by, event.call_id) for event in todo_changes(log.run)] == [((two,), "outside", "")]
     assert log.run.todos == (two,)
     board.todos = [two]  # another list with the same todos
     check.look()
-    assert len(changes(log.run)) == 1
+    assert len(todo_changes(log.run)) == 1
 
 
 @pytest.mark.req("R0.44")
 def test_a_list_that_became_empty_is_a_change_too() -> None:
-    board = OthersBoard()
+    board = ForeignBoard()
     check, log = checked(board, Todo(1, "Look"))
     check.look()
-    assert [(event.todos, event.by, event.call_id) for event in changes(log.run)] == [((), "outside", "")]
+    assert [(event.todos, event.by, event.call_id) for event in todo_changes(log.run)] == [((), "outside", "")]
 
 
 def test_without_a_board_nothing_is_read_or_written() -> None:
@@ -66,7 +67,7 @@ def test_without_a_board_nothing_is_read_or_written() -> None:
 
 @pytest.mark.req("R0.45")
 def test_a_board_that_cannot_be_read_leaves_the_list_as_last_known_with_one_warning() -> None:
-    board = OthersBoard(Todo(1, "Look"))
+    board = ForeignBoard(Todo(1, "Look"))
     check, log = checked(board, Todo(1, "Look"))
     board.error = OSError("no net \ud800")
     for _ in range(3):
@@ -79,7 +80,7 @@ def test_a_board_that_cannot_be_read_leaves_the_list_as_last_known_with_one_warn
 @pytest.mark.req("R0.45")
 @pytest.mark.parametrize("meanwhile", [(Todo(1, "Look"),), (Todo(1, "Look", DONE),)])
 def test_a_board_that_fails_again_after_it_could_be_read_is_warned_of_again(meanwhile: Todos) -> None:
-    board = OthersBoard(Todo(1, "Look"))
+    board = ForeignBoard(Todo(1, "Look"))
     check, log = checked(board, Todo(1, "Look"))
     same = board.todos
     check.look()
@@ -96,7 +97,7 @@ def test_a_board_that_fails_again_after_it_could_be_read_is_warned_of_again(mean
 @pytest.mark.req("R0.45")
 @pytest.mark.parametrize("held", [None, 5, ["a title"], [{"id": 1, "title": "Look"}], (Todo(1, "Look"), None)])
 def test_what_is_no_list_of_todos_counts_as_unreadable(held: Any) -> None:
-    board = OthersBoard(Todo(1, "Look"))
+    board = ForeignBoard(Todo(1, "Look"))
     check, log = checked(board, Todo(1, "Look"))
     board.todos = held
     check.look()
@@ -121,7 +122,7 @@ ODD: dict[str, dict[str, Any]] = {
 def test_whatever_others_hang_on_their_board_the_log_of_the_run_can_be_read_again(
     odd: str, from_the_beginning: bool, tmp_path: Path
 ) -> None:
-    board, store = OthersBoard(Todo(2, "See", DONE)), Store(tmp_path)
+    board, store = ForeignBoard(Todo(2, "See", DONE)), Store(tmp_path)
 
     def hang() -> None:
         board.todos = (Todo(**{"id": 1, "title": "Look", **ODD[odd]}),)
@@ -151,6 +152,6 @@ def test_whatever_the_person_writes_on_the_board_by_hand_the_log_can_be_read_aga
 @pytest.mark.req("K0.8")
 @pytest.mark.parametrize("status", ["Completed", "COMPLETED"])
 def test_a_todo_that_others_have_completed_in_capitals_keeps_no_run_going(status: str) -> None:
-    board = OthersBoard(Todo(1, "Look", status))  # type: ignore[arg-type]
+    board = ForeignBoard(Todo(1, "Look", status))  # type: ignore[arg-type]
     run = Agent(ScriptedModel(["Done."]), todos=board).run_sync("go")
     assert (run.stop_reason, len(run.rounds)) == ("natural", 1)

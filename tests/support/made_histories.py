@@ -46,6 +46,17 @@ def orphans(messages: Sequence[Message]) -> set[str]:
     return found
 
 
+class StoredMessages:
+    """As much of a run as a conversation looks at."""
+
+    open_round = None
+    compacted = None
+    conversation_todos = ()
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+
 IDS = st.sampled_from([f"c{number}" for number in range(6)])
 ANY_MESSAGE = st.one_of(
     st.builds(words, st.sampled_from(["user", "assistant"])),

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
-import msgspec
-
-from agentnb.context.request_history import sent_requests
 from agentnb.core.compaction import Compacted
 from agentnb.core.events import ContextCompacted
-from agentnb.core.messages import Message, Text, ToolCall
+from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
@@ -67,32 +64,9 @@ def priced(*parts: Any, cost: float | None = 0.0, tokens: tuple[int, int] | None
     return Reply(message, usage=used, stop_reason="tool_use" if message.calls else "end_turn")
 
 
-def work(n: int = 0) -> str:
-    """Does the work of one item."""
-    return f"made {n}"
-
-
-def do(n: int) -> ToolCall:
-    return ToolCall("work", {"n": n})
-
-
 def compactions(run: Run) -> list[ContextCompacted]:
     return [event for event in run.events if isinstance(event, ContextCompacted)]
 
 
 def last_compaction(run: Run) -> Compacted:
     return compactions(run)[-1].compacted
-
-
-def as_bytes(request: Request) -> bytes:
-    return msgspec.json.encode((request.system, list(request.messages), request.tools, request.settings))
-
-
-def made_again(run: Run) -> list[bytes]:
-    """What the log alone says was sent in each round."""
-    return [as_bytes(seen.request) for _, seen in sent_requests(run)]
-
-
-def assert_made_again(run: Run, sent: list[Request]) -> None:
-    assert made_again(run) == [as_bytes(request) for request in sent]
-    assert Run.from_events(run.events) == run

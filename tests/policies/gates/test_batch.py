@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hand_made import Bench
+from gated_run import GatedRun
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,25 +16,25 @@ BATCH = "batch"
 
 
 def test_the_third_reply_with_the_same_calls_and_every_further_one_is_blocked_whole() -> None:
-    bench = Bench(BatchGuard())
+    bench = GatedRun(BatchGuard())
     assert [bench.ask("A", "B") for _ in range(5)] == [[None, None]] * 2 + [[BATCH, BATCH]] * 3
 
 
 @pytest.mark.parametrize("most", [2, 3, 5])
 def test_how_many_replies_is_an_option(most: int) -> None:
-    bench = Bench(BatchGuard(batches=most))
+    bench = GatedRun(BatchGuard(batches=most))
     found = [bench.ask("A", "B") for _ in range(most + 1)]
     assert found == [[None, None]] * (most - 1) + [[BATCH, BATCH]] * 2
 
 
 def test_the_order_of_the_calls_makes_no_difference() -> None:
-    bench = Bench(BatchGuard())
+    bench = GatedRun(BatchGuard())
     assert [bench.ask(*calls) for calls in ("ABA", "BAA", "AAB")] == [[None] * 3, [None] * 3, [BATCH] * 3]
 
 
 @pytest.mark.parametrize("other", ["AC", "A", "ABB", "ABC", "BC"])
 def test_other_calls_between_end_the_row(other: str) -> None:
-    bench = Bench(BatchGuard())
+    bench = GatedRun(BatchGuard())
     bench.ask("A", "B")
     bench.ask("A", "B")
     assert bench.ask(*other) == [None] * len(other)
@@ -42,7 +42,7 @@ def test_other_calls_between_end_the_row(other: str) -> None:
 
 
 def test_words_between_end_the_row() -> None:
-    bench = Bench(BatchGuard())
+    bench = GatedRun(BatchGuard())
     bench.ask("A", "B")
     bench.ask("A", "B")
     bench.words()
@@ -51,7 +51,7 @@ def test_words_between_end_the_row() -> None:
 
 @pytest.mark.req("R1.33")
 def test_other_arguments_make_another_reply_and_another_spelling_does_not() -> None:
-    bench = Bench(BatchGuard())
+    bench = GatedRun(BatchGuard())
     for number in range(4):
         assert bench.ask(ToolCall("A", {"n": number}), ToolCall("B")) == [None, None]
     spelled = ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"b": 2.0, "a": 1.0})
@@ -60,18 +60,18 @@ def test_other_arguments_make_another_reply_and_another_spelling_does_not() -> N
 
 
 def test_one_call_alone_is_left_to_the_guard_of_single_calls() -> None:
-    assert Bench(BatchGuard()).one_by_one("AAAAA") == [None] * 5
-    assert Bench(BatchGuard(batches=2)).one_by_one("AAAAA") == [None] * 5
+    assert GatedRun(BatchGuard()).one_by_one("AAAAA") == [None] * 5
+    assert GatedRun(BatchGuard(batches=2)).one_by_one("AAAAA") == [None] * 5
 
 
 def test_exempt_calls_of_such_a_reply_run_and_the_others_do_not() -> None:
-    bench = Bench(BatchGuard(exempt=frozenset({"A"})))
+    bench = GatedRun(BatchGuard(exempt=frozenset({"A"})))
     assert [bench.ask("A", "B") for _ in range(3)] == [[None, None], [None, None], [None, BATCH]]
 
 
 @pytest.mark.req("R1.37")
 def test_each_call_is_answered_with_the_marker_and_its_own_result() -> None:
-    bench = Bench(BatchGuard())
+    bench = GatedRun(BatchGuard())
     bench.outputs = {"A": "of A", "B": "of B"}
     for _ in range(3):
         bench.ask("A", "B")
@@ -83,7 +83,7 @@ def test_each_call_is_answered_with_the_marker_and_its_own_result() -> None:
 
 @pytest.mark.req("KX.8")
 def test_what_the_person_says_begins_the_count_anew() -> None:
-    bench = Bench(BatchGuard())
+    bench = GatedRun(BatchGuard())
     bench.ask("A", "B")
     bench.ask("A", "B")
     bench.say()
@@ -93,7 +93,7 @@ def test_what_the_person_says_begins_the_count_anew() -> None:
 @settings(max_examples=100, deadline=None, database=None)
 @given(st.lists(st.sampled_from(["AB", "BA", "AC", "A", "ABC", ""]), max_size=10))
 def test_for_any_replies_those_are_blocked_that_repeat_the_two_before(replies: list[str]) -> None:
-    bench, said = Bench(BatchGuard()), [sorted(reply) for reply in replies]
+    bench, said = GatedRun(BatchGuard()), [sorted(reply) for reply in replies]
     for index, reply in enumerate(replies):
         again = len(reply) > 1 and index > 1 and said[index] == said[index - 1] == said[index - 2]
         if reply:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hand_made import Bench
-from runs_by_hand import assert_every_call_has_one_result
+from gated_run import GatedRun
+from run_checks import assert_every_call_has_one_result
 
 from agentnb.core.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, NOT_RUN
 from agentnb.policies.gates.calls import CallCount
@@ -13,7 +13,7 @@ from agentnb.policies.gates.duplicate import DuplicateGuard
 
 @pytest.mark.req("KX.2")
 def test_so_many_calls_of_a_run_are_let_run_and_no_more() -> None:
-    bench = Bench(CallCount(in_run=3))
+    bench = GatedRun(CallCount(in_run=3))
     assert bench.ask("a", "b") == [None, None]
     assert bench.ask("c", "d", "e") == [None, MAX_TOOL_CALLS, MAX_TOOL_CALLS]
     bench.say()
@@ -23,7 +23,7 @@ def test_so_many_calls_of_a_run_are_let_run_and_no_more() -> None:
 
 @pytest.mark.req("KX.2")
 def test_so_many_calls_since_the_person_last_spoke() -> None:
-    bench = Bench(CallCount(in_turn=2))
+    bench = GatedRun(CallCount(in_turn=2))
     assert bench.ask("a", "b", "c") == [None, None, MAX_TOOL_CALLS_PER_TURN]
     bench.say()
     assert bench.one_by_one("abc") == [None, None, MAX_TOOL_CALLS_PER_TURN]
@@ -31,14 +31,14 @@ def test_so_many_calls_since_the_person_last_spoke() -> None:
 
 @pytest.mark.req("KX.2")
 def test_each_limit_is_told_by_its_own_name_that_of_the_run_first() -> None:
-    assert Bench(CallCount(in_run=1, in_turn=1)).ask("a", "b") == [None, MAX_TOOL_CALLS]
-    assert Bench(CallCount(in_run=2, in_turn=1)).ask("a", "b") == [None, MAX_TOOL_CALLS_PER_TURN]
+    assert GatedRun(CallCount(in_run=1, in_turn=1)).ask("a", "b") == [None, MAX_TOOL_CALLS]
+    assert GatedRun(CallCount(in_run=2, in_turn=1)).ask("a", "b") == [None, MAX_TOOL_CALLS_PER_TURN]
     assert {MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN} < NOT_RUN
 
 
 @pytest.mark.req("KX.2")
 def test_calls_that_another_gate_blocked_do_not_count() -> None:
-    bench = Bench(CallCount(in_run=3), DuplicateGuard())
+    bench = GatedRun(CallCount(in_run=3), DuplicateGuard())
     rules = bench.one_by_one("aaaab")
     assert rules[:2] == [None, None] and rules[2] not in (None, MAX_TOOL_CALLS)
     assert rules[-1] is None and bench.run.calls_made == 3
@@ -47,7 +47,7 @@ def test_calls_that_another_gate_blocked_do_not_count() -> None:
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize(("most", "noun"), [(1, "1 tool call "), (2, "2 tool calls ")])
 def test_the_model_is_told_what_was_not_run_and_why(most: int, noun: str) -> None:
-    bench = Bench(CallCount(in_run=most))
+    bench = GatedRun(CallCount(in_run=most))
     bench.one_by_one("abc")
     result = bench.blocks[0]
     assert result.is_error and result.error_code == MAX_TOOL_CALLS
@@ -55,4 +55,4 @@ def test_the_model_is_told_what_was_not_run_and_why(most: int, noun: str) -> Non
 
 
 def test_without_limits_every_call_passes() -> None:
-    assert set(Bench(CallCount()).one_by_one("abcdefgh")) == {None}
+    assert set(GatedRun(CallCount()).one_by_one("abcdefgh")) == {None}

@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hand_made import Bench
+from gated_run import GatedRun
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +21,7 @@ ROW, OFTEN, IN_TURN = "consecutive", "frequency", "alternation"
 
 def rules(calls: str, guard: DuplicateGuard | None = None) -> list[str | None]:
     """What blocked each of these calls, a reply each."""
-    return Bench(guard or DuplicateGuard()).one_by_one(calls)
+    return GatedRun(guard or DuplicateGuard()).one_by_one(calls)
 
 
 def last_rule(calls: str, **options: object) -> str | None:
@@ -53,7 +53,7 @@ def test_another_call_between_ends_the_row() -> None:
 
 @pytest.mark.req("R1.34", "R1.40")
 def test_a_row_goes_on_over_rounds_and_words_between() -> None:
-    bench = Bench(DuplicateGuard())
+    bench = GatedRun(DuplicateGuard())
     assert bench.ask("A") == [None]
     bench.words()
     assert bench.ask("A") == [None]
@@ -63,19 +63,19 @@ def test_a_row_goes_on_over_rounds_and_words_between() -> None:
 
 @pytest.mark.req("R1.34")
 def test_calls_of_one_reply_are_a_row_too() -> None:
-    assert Bench(DuplicateGuard()).ask("A", "A", "A", "B") == [None, None, ROW, None]
+    assert GatedRun(DuplicateGuard()).ask("A", "A", "A", "B") == [None, None, ROW, None]
 
 
 @pytest.mark.req("R1.33")
 def test_the_same_arguments_in_another_order_or_spelling_are_the_same_call() -> None:
     spelled = [{"a": 1, "b": {"c": 2, "d": [3]}}, {"b": {"d": [3.0], "c": 2.0}, "a": 1.0}, {"b": {"c": 2, "d": [3]}, "a": 1}]
-    assert Bench(DuplicateGuard()).one_by_one([ToolCall("A", one) for one in spelled]) == [None, None, ROW]
-    assert Bench(DuplicateGuard()).one_by_one([ToolCall("A", one) for one in (None, {}, None)]) == [None, None, ROW]
+    assert GatedRun(DuplicateGuard()).one_by_one([ToolCall("A", one) for one in spelled]) == [None, None, ROW]
+    assert GatedRun(DuplicateGuard()).one_by_one([ToolCall("A", one) for one in (None, {}, None)]) == [None, None, ROW]
 
 
 @pytest.mark.req("R1.33")
 def test_other_arguments_are_another_call() -> None:
-    assert Bench(DuplicateGuard()).one_by_one([ToolCall("A", {"n": n}) for n in range(20)]) == [None] * 20
+    assert GatedRun(DuplicateGuard()).one_by_one([ToolCall("A", {"n": n}) for n in range(20)]) == [None] * 20
 
 
 # Often
@@ -211,7 +211,7 @@ def test_for_any_calls_those_are_blocked_that_the_rules_name(calls: str, row: in
 
 @pytest.mark.req("R1.37")
 def test_a_blocked_call_is_answered_with_the_marker_and_what_it_returned_before() -> None:
-    bench = Bench(DuplicateGuard())
+    bench = GatedRun(DuplicateGuard())
     bench.outputs["A"] = "forty-two rows"
     bench.one_by_one("AAA")
     (told,) = bench.blocks
@@ -223,7 +223,7 @@ def test_a_blocked_call_is_answered_with_the_marker_and_what_it_returned_before(
 
 @pytest.mark.req("R1.37")
 def test_what_is_told_is_the_last_success_even_if_it_failed_since() -> None:
-    bench = Bench(DuplicateGuard())
+    bench = GatedRun(DuplicateGuard())
     bench.outputs["A"] = "one"
     bench.ask("A")
     bench.outputs["A"] = "two"
@@ -238,7 +238,7 @@ def test_what_is_told_is_the_last_success_even_if_it_failed_since() -> None:
 
 @pytest.mark.req("R1.37")
 def test_a_call_that_has_only_failed_is_answered_with_its_last_error() -> None:
-    bench = Bench(DuplicateGuard())
+    bench = GatedRun(DuplicateGuard())
     bench.failing = {"A"}
     for reason in ("no disk", "no net"):
         bench.outputs["A"] = reason
@@ -250,7 +250,7 @@ def test_a_call_that_has_only_failed_is_answered_with_its_last_error() -> None:
 
 @pytest.mark.req("R1.37")
 def test_a_blocked_call_does_not_become_the_result_that_is_told_next() -> None:
-    bench = Bench(DuplicateGuard())
+    bench = GatedRun(DuplicateGuard())
     bench.one_by_one("AAAA")
     assert [len(told.parts) for told in bench.blocks] == [2, 2]
     assert [told.parts[-1] for told in bench.blocks] == [Text("ok"), Text("ok")]
@@ -258,7 +258,7 @@ def test_a_blocked_call_does_not_become_the_result_that_is_told_next() -> None:
 
 @pytest.mark.req("R1.37")
 def test_beside_calls_that_still_run_there_is_no_result_yet_to_tell() -> None:
-    bench = Bench(DuplicateGuard())
+    bench = GatedRun(DuplicateGuard())
     bench.ask("A", "A", "A")
     assert len(bench.blocks[0].parts) == 1
     assert bench.blocks[0].text.endswith("Wait for the result of the first one.")
@@ -266,7 +266,7 @@ def test_beside_calls_that_still_run_there_is_no_result_yet_to_tell() -> None:
 
 @pytest.mark.req("R1.37")
 def test_pictures_are_not_sent_again_but_the_words_that_tell_of_them() -> None:
-    bench = Bench(DuplicateGuard())
+    bench = GatedRun(DuplicateGuard())
     bench.one_by_one("AA")
     picture = Image("image/png", b"x")
     bench.run.calls.outputs["A", b"{}"] = ToolResult("c1", "A", (Text("a plot"), picture))
@@ -278,7 +278,7 @@ def test_pictures_are_not_sent_again_but_the_words_that_tell_of_them() -> None:
     ("calls", "why"), [("AAA", "2 times in a row"), ("AbAcAdAeA", "4 of the last 8"), ("ABABABAB", "turn")]
 )
 def test_the_model_is_told_why(calls: str, why: str) -> None:
-    bench = Bench(DuplicateGuard())
+    bench = GatedRun(DuplicateGuard())
     bench.one_by_one(calls)
     assert re.search(why, bench.blocks[0].text)
 
@@ -317,7 +317,7 @@ def test_exempt_tools_may_repeat_themselves_and_others_may_not() -> None:
 
 @pytest.mark.req("R1.41")
 def test_only_repeats_with_the_same_result_may_count() -> None:
-    bench = Bench(DuplicateGuard(same_result=True))
+    bench = GatedRun(DuplicateGuard(same_result=True))
     found = []
     for text in ("1", "2", "3", "3", "4"):
         bench.outputs["A"] = text
@@ -328,7 +328,7 @@ def test_only_repeats_with_the_same_result_may_count() -> None:
 @pytest.mark.req("R1.41")
 @pytest.mark.parametrize("window", [2, 8, LONGEST])
 def test_a_tool_whose_result_is_always_another_may_be_asked_without_end(window: int) -> None:
-    bench = Bench(DuplicateGuard(same_result=True, window=window))
+    bench = GatedRun(DuplicateGuard(same_result=True, window=window))
     for number in range(LONGEST + 8):
         bench.outputs["A"] = str(number)
         assert bench.ask("A") == [None], number
@@ -336,7 +336,7 @@ def test_a_tool_whose_result_is_always_another_may_be_asked_without_end(window: 
 
 @pytest.mark.req("R1.41")
 def test_results_that_differ_break_the_pattern_and_the_frequency_too() -> None:
-    often, turns = Bench(DuplicateGuard(same_result=True)), Bench(DuplicateGuard(same_result=True))
+    often, turns = GatedRun(DuplicateGuard(same_result=True)), GatedRun(DuplicateGuard(same_result=True))
     for number, name in enumerate("AbAcAdAeA"):
         often.outputs["A"] = str(number)
         assert often.ask(name) == [None]
@@ -349,7 +349,7 @@ def test_results_that_differ_break_the_pattern_and_the_frequency_too() -> None:
 
 @pytest.mark.req("R1.41")
 def test_a_failure_is_another_result_than_a_success_with_the_same_words() -> None:
-    bench = Bench(DuplicateGuard(same_result=True))
+    bench = GatedRun(DuplicateGuard(same_result=True))
     assert bench.one_by_one("A") == [None]
     bench.failing = {"A"}
     assert bench.one_by_one("AAA") == [None, None, ROW]
@@ -358,14 +358,14 @@ def test_a_failure_is_another_result_than_a_success_with_the_same_words() -> Non
 @pytest.mark.req("K1.4")
 def test_a_call_that_has_just_succeeded_may_be_repeated_unless_that_is_wanted_otherwise() -> None:
     assert rules("AA") == [None, None]
-    bench = Bench(DuplicateGuard(block_immediate_success_repeat=True))
+    bench = GatedRun(DuplicateGuard(block_immediate_success_repeat=True))
     assert bench.one_by_one("AABA") == [None, "immediate_repeat", None, None]
     assert bench.blocks[0].error_code == "duplicate_call_blocked"
 
 
 @pytest.mark.req("K1.4")
 def test_a_call_that_has_just_failed_may_be_tried_again_at_once() -> None:
-    bench = Bench(DuplicateGuard(block_immediate_success_repeat=True))
+    bench = GatedRun(DuplicateGuard(block_immediate_success_repeat=True))
     bench.failing = {"A"}
     assert bench.one_by_one("AAA") == [None, None, ROW]
 
@@ -373,7 +373,7 @@ def test_a_call_that_has_just_failed_may_be_tried_again_at_once() -> None:
 @pytest.mark.req("KX.8")
 def test_what_the_person_says_begins_every_count_anew() -> None:
     for calls, name in (("AA", "A"), ("AbAcAdAe", "A"), ("ABABABA", "B")):
-        bench = Bench(DuplicateGuard())
+        bench = GatedRun(DuplicateGuard())
         bench.one_by_one(calls)
         bench.say()
         assert bench.one_by_one(name + name) == [None, None]
@@ -404,5 +404,5 @@ def test_a_gate_sees_the_run_with_the_calls_admitted_before() -> None:
     def looks(call: ToolCall, run: Run) -> None:
         seen.append(len(run.calls.executed))
 
-    Bench(looks).ask("A", "B", "C")
+    GatedRun(looks).ask("A", "B", "C")
     assert seen == [0, 1, 2]

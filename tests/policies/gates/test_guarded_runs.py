@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_made import Counting, assert_each_call_answered_once, results_seen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from run_checks import assert_every_call_has_one_result
+from scripted_runs import Counting, last_results
 
 from agentnb import Agent, DuplicateGuard, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, load_trace, save_trace, tool
 from agentnb.core.events import CallBlocked, ToolFinished, ToolStarted
@@ -32,7 +33,7 @@ def running(calls: str, policy: Any = "matrix", **settings: Any) -> tuple[Run, C
     model = ScriptedModel([*[ToolCall(name) for name in calls], "Done."])
     tools = [counting.tool(name, **settings) for name in LETTERS]
     run = Agent(model, tools=tools, policy=policy, todos=False, max_rounds=100).run_sync("go")
-    assert_each_call_answered_once(run)
+    assert_every_call_has_one_result(run)
     assert Run.from_events(run.events) == run
     return run, counting, model
 
@@ -69,10 +70,10 @@ def test_two_calls_in_turn_are_not_run_an_eighth_time(policy: str) -> None:
 @pytest.mark.req("R1.37", "R1.39")
 def test_the_model_reads_the_marker_and_the_result_in_the_next_request() -> None:
     _, _, model = running("AAA")
-    (told,) = results_seen(model.requests[3])
+    (told,) = last_results(model.requests[3])
     assert (told.name, told.error_code, told.is_error) == ("A", MARKER, True)
     assert MARKER in told.text and "A was run 2 times" in told.text
-    assert not any(MARKER in result.text for request in model.requests[:3] for result in results_seen(request))
+    assert not any(MARKER in result.text for request in model.requests[:3] for result in last_results(request))
 
 
 @pytest.mark.req("R1.39")
@@ -97,7 +98,7 @@ def test_the_success_is_told_though_the_tool_failed_since() -> None:
     model = ScriptedModel([ToolCall("shaky")] * 3 + ["Done."])
     run = Agent(model, tools=[shaky], todos=False).run_sync("go")
     assert codes(run) == [None, "tool_error", MARKER]
-    (told,) = results_seen(model.requests[3])
+    (told,) = last_results(model.requests[3])
     assert "three rows" in told.text and "no net" not in told.text
 
 
@@ -107,7 +108,7 @@ def test_calls_that_fail_are_blocked_too_and_told_their_error() -> None:
     model = ScriptedModel([ToolCall("A")] * 3 + ["Done."])
     Agent(model, tools=[counting.failing("A")], todos=False).run_sync("go")
     assert counting.runs == {"A": 2}
-    assert "A cannot" in results_seen(model.requests[3])[0].text
+    assert "A cannot" in last_results(model.requests[3])[0].text
 
 
 @pytest.mark.req("R1.34", "KX.8")
@@ -117,16 +118,16 @@ def test_of_one_reply_the_third_of_the_same_call_is_not_run(together: bool) -> N
     model = ScriptedModel([[ToolCall("A")] * 4 + [ToolCall("B")], "Done."])
     tools = [counting.tool(name, parallel_safe=together) for name in LETTERS]
     run = Agent(model, tools=tools, todos=False).run_sync("go")
-    assert_each_call_answered_once(run)
+    assert_every_call_has_one_result(run)
     assert counting.runs == {"A": 2, "B": 1}
-    assert [result.error_code for result in results_seen(model.requests[1])] == [None, None, MARKER, MARKER, None]
+    assert [result.error_code for result in last_results(model.requests[1])] == [None, None, MARKER, MARKER, None]
 
 
 def test_a_reply_of_which_all_calls_are_blocked_is_answered_and_the_run_goes_on() -> None:
     model = ScriptedModel([[ToolCall("A")] * 2, [ToolCall("A"), ToolCall("A")], "Done."])
     run = Agent(model, tools=[Counting().tool("A")], todos=False).run_sync("go")
-    assert_each_call_answered_once(run)
-    assert [result.error_code for result in results_seen(model.requests[2])] == [MARKER, MARKER]
+    assert_every_call_has_one_result(run)
+    assert [result.error_code for result in last_results(model.requests[2])] == [MARKER, MARKER]
     assert (run.stop_reason, len(run.rounds)) == ("natural", 3)
 
 
@@ -269,7 +270,7 @@ def test_whatever_is_asked_for_each_call_has_one_answer_and_what_was_blocked_was
         assert store.load(run.id) == run
         assert load_trace(save_trace(run, Path(folder) / "saved.jsonl")) == run
     assert Run.from_events(run.events) == run
-    assert_each_call_answered_once(run)
+    assert_every_call_has_one_result(run)
     ran = Counter(record.call.name for one in run.rounds for record in one.records if record.ran and record.call.name in "ABCS")
     assert counting.runs == ran
     assert not any(event.call.name == "S" for event in run.events if isinstance(event, CallBlocked))

@@ -26,7 +26,7 @@ class _Jumping(selectors.DefaultSelector):
         return events
 
 
-class QuickLoop(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop for which time passes when nothing else is to be done."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class QuickLoop(asyncio.SelectorEventLoop):
             self.forgotten.append(error)
 
 
-class Here(LoopThread):
+class OnThisLoop(LoopThread):
     """Runs are begun on the loop that is running, instead of on one in a thread of its own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,0 +1,175 @@
+"""Runs of scripted models: their replies and tools, agents with nothing else around them, and the loop alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from run_builder import Fact, opening, run_of
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.loop import Loop
+from agentnb.context.request_builder import RequestBuilder
+from agentnb.core.events import AnyEvent, TextDelta
+from agentnb.core.inbox import Inbox
+from agentnb.core.log import EventLog, Watcher
+from agentnb.core.messages import AnyPart, Message, ToolCall, ToolResult
+from agentnb.core.request import Request
+from agentnb.core.run import Run
+from agentnb.guidance import Guide
+from agentnb.models.model import Model, Reply, StreamItem
+from agentnb.models.scripted import Line, ScriptedModel
+from agentnb.policies import Policy, PolicyBundle
+from agentnb.policies.gates import Gate
+from agentnb.runtime.dispatch import Dispatch
+from agentnb.runtime.threads import call_in_thread
+from agentnb.tools.function import FunctionTool
+from agentnb.tools.toolbox import Toolbox
+
+LONG_ANSWER = "The table has three columns and twelve rows, and none of its values is missing."
+
+
+# Tools
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def work(n: int = 0) -> str:
+    """Does the work of one item."""
+    return f"made {n}"
+
+
+def think(thought: str = "") -> str:
+    """Thinks, and does nothing."""
+    return "thought"
+
+
+SPECS = Toolbox([work, think]).specs
+
+
+class Counting:
+    """Tools that count how often each was really run."""
+
+    def __init__(self) -> None:
+        self.runs: Counter[str] = Counter()
+
+    def tool(self, name: str, **settings: Any) -> FunctionTool:
+        """A tool that returns how often it was run."""
+
+        async def count(x: int = 0) -> str:
+            """Counts."""
+            self.runs[name] += 1
+            return f"{name} was run {self.runs[name]} times"
+
+        return FunctionTool(count, name=name, **settings)
+
+    def failing(self, name: str) -> FunctionTool:
+        """A tool that is run and fails."""
+
+        async def fail(x: int = 0) -> str:
+            """Fails."""
+            self.runs[name] += 1
+            raise ValueError(f"{name} cannot")
+
+        return FunctionTool(fail, name=name)
+
+
+# Replies
+
+
+def reply(*parts: AnyPart, stop_reason: str = "end_turn", **fields: Any) -> Reply:
+    return Reply(Message("assistant", parts), stop_reason=stop_reason, **fields)
+
+
+def do(n: int) -> ToolCall:
+    """A call of `work`."""
+    return ToolCall("work", {"n": n})
+
+
+class Breaking:
+    """Says these words one by one and then raises, instead of giving a reply; ``before`` are its whole replies until then."""
+
+    name = "scripted:breaking"
+
+    def __init__(self, words: Sequence[str], error: BaseException | None, before: Sequence[Reply] = ()) -> None:
+        self._words, self._error, self._before = words, error, list(before)
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        if self._before:
+            yield self._before.pop(0)
+            return
+        for word in self._words:
+            yield TextDelta(word)
+        if self._error is not None:
+            raise self._error
+
+
+class FullDisk:
+    """A store that has no room for the first event of a kind."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    async def open(self, run_id: str, *, nested: bool = False) -> FullDisk:
+        return self
+
+    def append(self, event: AnyEvent) -> None:
+        if type(event).__name__ == self._kind:
+            raise OSError(28, "No space left on device")
+
+    def close(self) -> None:
+        pass
+
+
+# Runs
+
+
+def tool_run(*facts: Fact, **fields: Any) -> Run:
+    """The run of these facts, with the tools `work` and `think` and a limit of nine rounds."""
+    return run_of(*facts, **{"tools": SPECS, "settings": {"max_rounds": 9}, **fields})
+
+
+def bare(model: Model, tools: Sequence[Any] = (), **settings: Any) -> Agent:
+    """An agent whose model is sent nothing but the conversation, and has no tools but these."""
+    return Agent(model, tools=tools, **{"guidance": "off", "todos": False, **settings})
+
+
+def scripted(*replies: Line, tools: Sequence[Any] = (work, think), **settings: Any) -> tuple[Run, ScriptedModel]:
+    """The run of an agent with this script, which is used up, and its model."""
+    model = ScriptedModel(replies)
+    run = Agent(model, tools=tools, **settings).run_sync("Write three stories.")
+    assert len(model.requests) == len(replies), f"{len(model.requests)} of {len(replies)} replies were asked for: {run}"
+    return run, model
+
+
+async def loop_alone(
+    model: Model,
+    *policies: Policy,
+    guides: Sequence[Guide] = (),
+    gates: Sequence[Gate] = (),
+    tools: Sequence[Callable[..., Any]] = (),
+    watch: Watcher | None = None,
+    inbox: Inbox | None = None,
+) -> Run:
+    """A run of the loop with these rules and no agent around it."""
+    log = EventLog("r-1", watchers=(watch,) if watch else ())
+    toolbox = Toolbox(tools)
+    loop = Loop(
+        model=model,
+        conversation=RequestBuilder("", toolbox.specs, {}),
+        dispatch=Dispatch(toolbox, log, Path.cwd(), call_in_thread, gates),
+        rules=PolicyBundle(policies, tuple(guides), tuple(gates)),
+        log=log,
+        inbox=inbox or Inbox(),
+    )
+    return await loop.run(opening())
+
+
+def last_results(request: Request) -> list[ToolResult]:
+    """The tool results at the end of a request."""
+    return [part for part in request.messages[-1].parts if isinstance(part, ToolResult)]
