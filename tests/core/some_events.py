@@ -160,7 +160,6 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     e.ErrorRaised: _of_kind(e.ErrorRaised, error=st.builds(e.RunError, words, words, words), where=words),
     e.RunFinished: _of_kind(e.RunFinished, status=statuses, stop_reason=words, seconds=seconds),
 }
-any_event = st.one_of(*of_kind.values())
 
 
 class Story:

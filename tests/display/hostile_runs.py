@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hostile import BREAKS, CHARACTERS, FOREIGN, HUGE, LINKS, MARKDOWN, SCRIPTS, Hostile
+from hostile import ADDRESSES, BREAKS, CHARACTERS, FOREIGN, HUGE, MARKDOWN, SCRIPTS, links_to
 
 from agentnb.core import events as e
 from agentnb.core.compaction import Compacted
@@ -25,15 +25,15 @@ from agentnb.core.usage import Usage
 from agentnb.runtime.live import LiveRun
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
-MOST = 1_500
+MOST = 1_000
 """Characters of a long text: it stands in a dozen places of its round. Whole they are rendered where Markdown is tested."""
-PARTS: dict[str, list[Hostile]] = {
-    "markup": [*SCRIPTS, *BREAKS, *FOREIGN],
-    "text": [*MARKDOWN, *CHARACTERS],
-    "links": LINKS,
-    "huge": HUGE,
+PARTS: dict[str, list[str]] = {
+    "markup": [one.text for one in (*SCRIPTS, *BREAKS, *FOREIGN)],
+    "text": [one.text for one in (*MARKDOWN, *CHARACTERS)],
+    "links": ["\n\n".join(links_to(address)) for address in ADDRESSES],
+    "huge": [one.text for one in HUGE],
 }
-"""All of the corpus, in runs of a size that a page can show."""
+"""All of the corpus, in runs of a size that a page can show: a round for each text, the links to one address in one."""
 Item = e.AnyEvent | e.Delta
 
 
@@ -43,16 +43,16 @@ class Pause:
 
 def texts_of(part: str) -> list[str]:
     """The texts of that part, none of them endless, as the loop puts them into a log."""
-    return [encodable(one.text[:MOST]) for one in PARTS[part]]
+    return [encodable(text[:MOST]) for text in PARTS[part]]
 
 
-def hostile_run(part: str, end: str = "failed") -> Run:
-    """A whole run; ``end`` is failed, completed or limited."""
-    events: list[Any] = [item for item in items(texts_of(part), end) if isinstance(item, e.Event)]
+def hostile_run(part: str, end: str = "failed", rounds: int | None = None) -> Run:
+    """A whole run; ``end`` is failed, completed or limited; ``rounds`` stops after so many texts."""
+    events: list[Any] = [item for item in items(texts_of(part), end, rounds) if isinstance(item, e.Event)]
     return Run.from_events(events)
 
 
-def items(texts: list[str], end: str = "failed") -> Iterator[Any]:
+def items(texts: list[str], end: str = "failed", rounds: int | None = None) -> Iterator[Any]:
     """Events and deltas in their order, with `Pause` where the person would see something half done."""
     count = 0
 
@@ -79,6 +79,7 @@ def items(texts: list[str], end: str = "failed") -> Iterator[Any]:
             all_of_it[:99]: all_of_it,
         },
     )
+    texts = texts[:rounds]
     for index, text in enumerate(texts):
         yield from _round(event, index, text)
     if end == "limited":

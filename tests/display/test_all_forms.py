@@ -16,43 +16,48 @@ from agentnb.display.page import page_html
 from agentnb.display.request_view import request_view_html
 from agentnb.display.tool_card import tool_body_html
 
-ENDS = ["failed", "completed", "limited"]
+ENDS = {"failed": None, "completed": 3, "limited": 3}
+"""How a run ends, and how many rounds it has before: these are the same whatever the end."""
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("part", PARTS)
-def test_the_saved_form_is_harmless(part: str, end: str) -> None:
-    run = hostile_run(part, end)
-    check_is_harmless(run_html(run, prompt=True))
-    check_is_harmless(run_html(run, last_text=False, folds={"saw:0": True, "call:0:0": True}))
+def test_the_saved_form_is_harmless(subtests: pytest.Subtests) -> None:
+    for end, rounds in ENDS.items():
+        for part in PARTS:
+            with subtests.test(end=end, part=part):
+                run = hostile_run(part, end, rounds)
+                check_is_harmless(run_html(run, prompt=True))
+                check_is_harmless(run_html(run, last_text=False, folds={"saw:0": True, "call:0:0": True}))
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_a_run_that_goes_on_is_harmless_as_plain_html(part: str) -> None:
-    run = hostile_run(part)
-    check_is_harmless(running_html(Run.from_events(run.events[:-2]), hint=run.prompt))
-    begun = Run.from_events(run.events[:2])
-    for text in texts_of(part):
-        check_is_harmless(running_html(begun, streaming=text))
+def test_a_run_that_goes_on_is_harmless_as_plain_html(subtests: pytest.Subtests) -> None:
+    for part in PARTS:
+        with subtests.test(part=part):
+            run = hostile_run(part)
+            check_is_harmless(running_html(Run.from_events(run.events[:-2]), hint=run.prompt))
+            begun = Run.from_events(run.events[:2])
+            for text in texts_of(part):
+                check_is_harmless(running_html(begun, streaming=text))
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("part", PARTS)
-def test_the_page_is_harmless(part: str, end: str) -> None:
-    check_is_harmless(page_html(hostile_run(part, end)), document=True)
+def test_the_page_is_harmless(subtests: pytest.Subtests) -> None:
+    for end, rounds in ENDS.items():
+        for part in PARTS:
+            with subtests.test(end=end, part=part):
+                check_is_harmless(page_html(hostile_run(part, end, rounds)), document=True)
 
 
-@pytest.mark.parametrize("controls", [True, False])
-@pytest.mark.parametrize("part", PARTS)
-def test_all_that_a_live_card_is_sent_is_harmless(part: str, controls: bool) -> None:
-    card = LiveCard(controls=controls)
-    for item in items(texts_of(part)):
-        if isinstance(item, Pause):
-            _check(card.frame())
-        else:
-            card.take(item)
-    _check(card.frame())
-    _check(card.whole())
+def test_all_that_a_live_card_is_sent_is_harmless(subtests: pytest.Subtests) -> None:
+    for controls in [True, False]:
+        for part in PARTS:
+            with subtests.test(controls=controls, part=part):
+                card = LiveCard(controls=controls)
+                for item in items(texts_of(part)):
+                    if isinstance(item, Pause):
+                        _check(card.frame())
+                    else:
+                        card.take(item)
+                _check(card.frame())
+                _check(card.whole())
 
 
 def _check(frame: dict[str, Any] | None) -> None:
@@ -64,13 +69,14 @@ def _check(frame: dict[str, Any] | None) -> None:
         check_is_harmless(html)
 
 
-@pytest.mark.parametrize("part", ["markup", "text", "links"])
-def test_what_a_card_opens_to_is_harmless(part: str) -> None:
-    run = hostile_run(part)
-    for one in run.rounds[:: max(1, len(run.rounds) // 25)]:
-        check_is_harmless(request_view_html(sent_request(run, one.index), whole=True))
-        for record in one.records:
-            check_is_harmless(tool_body_html(record, whole=True, live=True))
+def test_what_a_card_opens_to_is_harmless(subtests: pytest.Subtests) -> None:
+    for part in ["markup", "text", "links"]:
+        with subtests.test(part=part):
+            run = hostile_run(part)
+            for one in run.rounds[:: max(1, len(run.rounds) // 25)]:
+                check_is_harmless(request_view_html(sent_request(run, one.index), whole=True))
+                for record in one.records:
+                    check_is_harmless(tool_body_html(record, whole=True, live=True))
 
 
 def test_the_texts_are_in_the_forms_at_all() -> None:
@@ -81,6 +87,6 @@ def test_the_texts_are_in_the_forms_at_all() -> None:
 
 
 def test_a_style_that_is_not_ours_would_be_found() -> None:
-    html = run_html(hostile_run("text"))
+    html = run_html(hostile_run("text", rounds=3))
     with pytest.raises(Harmful):
         check_is_harmless(html.replace('style="', 'style="position:fixed;', 1))

@@ -87,20 +87,19 @@ def test_the_line_opens_to_the_summary_as_harmless_markdown() -> None:
     assert 'data-fold="summary:4:0" open' not in run_html(summed_up())
 
 
-@pytest.mark.parametrize(
-    ("why", "settings", "told"),
-    [
+def test_each_reason_is_told_in_words(subtests: pytest.Subtests) -> None:
+    cases = [
         ("share", {"history": {"share": 0.8}}, "the conversation filled 80 % of the context window"),
         ("share", {}, "the conversation filled its share of the context window"),
         ("messages", {"history": {"compact_above": 30}}, "the conversation had more than 30 messages"),
         ("messages", {"history": "x"}, "the conversation had too many messages"),
         ("overflow", {}, "the provider refused the conversation as too long"),
-    ],
-)
-def test_each_reason_is_told_in_words(why: Any, settings: dict[str, Any], told: str) -> None:
-    done = Compaction(why, Compacted(1, 25, 24, "Sum."), Usage(cost=0.0031), 4.2)
-    assert compaction_line(done, settings) == f"24 messages summed up, because {told} · $0.0031 · 4.2 s"
-    assert compaction_line(Compaction(why), settings) == f"summing up, because {told}"
+    ]
+    for why, settings, told in cases:
+        with subtests.test(why=why, settings=settings):
+            done = Compaction(why, Compacted(1, 25, 24, "Sum."), Usage(cost=0.0031), 4.2)
+            assert compaction_line(done, settings) == f"24 messages summed up, because {told} · $0.0031 · 4.2 s"
+            assert compaction_line(Compaction(why), settings) == f"summing up, because {told}"
 
 
 def test_while_the_summary_is_written_the_chip_says_so_and_the_line_then_takes_its_place() -> None:

@@ -173,9 +173,8 @@ def test_as_text_each_run_is_a_line() -> None:
     assert second.startswith(f"{lines[1].id}  failed") and "Break it" in second and "\x1b" not in second
 
 
-@pytest.mark.parametrize(
-    ("wanted", "found"),
-    [
+def test_all_words_must_occur_in_status_model_or_prompt(subtests: pytest.Subtests) -> None:
+    cases = [
         ([], True),
         (["COMPLETED"], True),
         (["done"], True),
@@ -183,10 +182,10 @@ def test_as_text_each_run_is_a_line() -> None:
         (["sum the"], True),
         (["sum", "failed"], False),
         (["20260304"], False),
-    ],
-)
-def test_all_words_must_occur_in_status_model_or_prompt(wanted: list[str], found: bool) -> None:
-    assert matches(line(), wanted) is found
+    ]
+    for wanted, found in cases:
+        with subtests.test(wanted=wanted):
+            assert matches(line(), wanted) is found
 
 
 # What a line opens to
@@ -215,24 +214,26 @@ def test_of_a_long_run_the_last_twenty_rounds_are_shown() -> None:
     assert " 30  Now 29." not in text
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:12]))
-def test_hostile_text_never_becomes_markup_nor_makes_much_of_it(text: str, tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    todos = [{"id": n, "title": text[:400], "status": "in-progress" if n == 1 else "not-started"} for n in range(1, 30)]
-    write = ToolCall("todo_operations", {"operation": "write", "todoList": todos})
-    calls = [[text, ToolCall("boom", {"text": text}), ToolCall(text[:60], {text[:60]: n})] for n in range(25)]
-    runs = [
-        do([text, write], *calls, text, prompt=text, store=store, max_rounds=30),
-        do(Reply(Message("assistant", (Text(text),)), Usage(), text[:60], {}), prompt=text, store=store),
-        do([ToolCall("add", {"a": 1})], RuntimeError(text), prompt=text, store=store),
-    ]
-    for run in runs:
-        html = compact_html(run)
-        harmless(html)
-        assert len(html.encode("utf-8", "replace")) <= 15_000
-    lines = [one._replace(model=text, status=text[:20]) for one in store.summaries()]
-    found = harmless(history_html(lines, text[:300], lambda run_id: compact_html(store.load(run_id))))
-    assert found.named("agentnb-history-run") == 3
-    many = [lines[0]._replace(id=f"r{n}") for n in range(30)]
-    harmless(history_html(many, text[:300], closed))
-    assert "\x1b" not in history_text(lines, text[:300])
+def test_hostile_text_never_becomes_markup_nor_makes_much_of_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for number, text in enumerate(HOSTILE):
+        with subtests.test(text=text):
+            store = Store(tmp_path / str(number))
+            todos = [{"id": n, "title": text[:400], "status": "in-progress" if n == 1 else "not-started"} for n in range(1, 30)]
+            write = ToolCall("todo_operations", {"operation": "write", "todoList": todos})
+            calls = [[text, ToolCall("boom", {"text": text}), ToolCall(text[:60], {text[:60]: n})] for n in range(25)]
+            runs = [
+                do([text, write], *calls, text, prompt=text, store=store, max_rounds=30),
+                do(Reply(Message("assistant", (Text(text),)), Usage(), text[:60], {}), prompt=text, store=store),
+                do([ToolCall("add", {"a": 1})], RuntimeError(text), prompt=text, store=store),
+            ]
+            for run in runs:
+                html = compact_html(run)
+                harmless(html)
+                assert len(html.encode("utf-8", "replace")) <= 15_000
+            lines = [one._replace(model=text, status=text[:20]) for one in store.summaries()]
+            compact = {one.id: compact_html(store.load(one.id)) for one in lines}
+            found = harmless(history_html(lines, text[:300], compact.__getitem__))
+            assert found.named("agentnb-history-run") == 3
+            many = [lines[0]._replace(id=f"r{n}") for n in range(30)]
+            harmless(history_html(many, text[:300], closed))
+            assert "\x1b" not in history_text(lines, text[:300])

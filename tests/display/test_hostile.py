@@ -9,25 +9,25 @@ from agentnb.display.markup import tag
 from agentnb.display.style import inlined
 
 
-@pytest.mark.parametrize("html", HARMFUL_HTML)
-def test_harmful_html_is_not_let_through(html: str) -> None:
-    with pytest.raises(Harmful):
-        check_is_harmless(html)
+def test_harmful_html_is_not_let_through(subtests: pytest.Subtests) -> None:
+    for html in HARMFUL_HTML:
+        with subtests.test(html=html):
+            with pytest.raises(Harmful):
+                check_is_harmless(html)
 
 
-@pytest.mark.parametrize(
-    "html",
-    [
+def test_harmless_html_passes(subtests: pytest.Subtests) -> None:
+    cases = [
         "plain & simple",
         '<a href="https://a.example/?a=1&amp;b=2" target="_blank" rel="noopener noreferrer nofollow">x</a>',
         '<a href="mailto:me@a.example">x</a>',
         '<img class="agentnb-tool-picture" src="data:image/png;base64,eA==" alt="x">',
         '<details open class="agentnb-md" data-fold="x" aria-label="y"><summary>z</summary><br>&lt;script&gt;</details>',
         inlined(tag("div", "md", "x")),
-    ],
-)
-def test_harmless_html_passes(html: str) -> None:
-    check_is_harmless(html)
+    ]
+    for html in cases:
+        with subtests.test(html=html):
+            check_is_harmless(html)
 
 
 def test_a_page_has_a_head_and_a_piece_has_none() -> None:

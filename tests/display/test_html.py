@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from hostile import check_is_harmless
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from property_settings import examples
 
 from agentnb.agent.agent import Agent
 from agentnb.core import events as e
@@ -108,7 +109,7 @@ def test_a_run_of_one_round_has_nothing_to_fold() -> None:
 
 
 @pytest.mark.req("R0.74")
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.text(max_size=200))
 def test_no_text_becomes_markup(text: str) -> None:
     run = made([text, ToolCall("add", {"a": text})], text)
@@ -118,11 +119,12 @@ def test_no_text_becomes_markup(text: str) -> None:
         check_is_harmless(html)
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_hostile_words_of_an_answer_are_shown_as_they_were_written(hostile: str) -> None:
-    html = answer_html(hostile)
-    check_is_harmless(html)
-    assert Words(html).text.strip() == hostile
+def test_hostile_words_of_an_answer_are_shown_as_they_were_written(subtests: pytest.Subtests) -> None:
+    for hostile in HOSTILE:
+        with subtests.test(hostile=hostile):
+            html = answer_html(hostile)
+            check_is_harmless(html)
+            assert Words(html).text.strip() == hostile
 
 
 def test_an_entity_in_an_answer_is_the_character_it_means_and_no_tag() -> None:
@@ -132,23 +134,27 @@ def test_an_entity_in_an_answer_is_the_character_it_means_and_no_tag() -> None:
 
 
 @pytest.mark.req("R0.74")
-@pytest.mark.parametrize("hostile", [*HOSTILE, "&lt;b&gt;"])
-def test_hostile_text_is_only_text_wherever_it_stands(hostile: str) -> None:
+def test_hostile_text_is_only_text_wherever_it_stands(subtests: pytest.Subtests) -> None:
     """In arguments and their names, tool names, results, errors, tracebacks, the model's name and the reason of a failure."""
 
     def refuse(text: str) -> str:
         """Refuse."""
-        raise ValueError(text + hostile)
+        raise ValueError(text + text)
 
-    replies = [[hostile, ToolCall(hostile, {hostile: hostile}), ToolCall("refuse", {"text": hostile})], RuntimeError(hostile)]
-    model = ScriptedModel(replies, name=f"scripted:{hostile}")
-    run = asyncio.run(Agent(model, tools=[refuse]).run(hostile))
-    growing = Run.from_events(run.events[:-1])
-    assert growing.should_continue
-    for html in (run_html(run, prompt=True), running_html(growing, streaming=hostile)):
-        check_is_harmless(html)
-        text = Words(html).text
-        assert text.count(hostile) >= 8 and f"scripted:{hostile}" in text and f"ValueError: {hostile}{hostile}" in text
+    for hostile in [*HOSTILE, "&lt;b&gt;"]:
+        with subtests.test(hostile=hostile):
+            replies = [
+                [hostile, ToolCall(hostile, {hostile: hostile}), ToolCall("refuse", {"text": hostile})],
+                RuntimeError(hostile),
+            ]
+            model = ScriptedModel(replies, name=f"scripted:{hostile}")
+            run = asyncio.run(Agent(model, tools=[refuse]).run(hostile))
+            growing = Run.from_events(run.events[:-1])
+            assert growing.should_continue
+            for html in (run_html(run, prompt=True), running_html(growing, streaming=hostile)):
+                check_is_harmless(html)
+                text = Words(html).text
+                assert text.count(hostile) >= 8 and f"scripted:{hostile}" in text and f"ValueError: {hostile}{hostile}" in text
 
 
 def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:
@@ -178,20 +184,19 @@ def test_a_run_that_goes_on_shows_its_state_the_text_that_streams_and_the_hint()
     assert "It is <3>" in text and "Look elsewhere" in text and "Done" not in text
 
 
-@pytest.mark.parametrize(
-    ("status", "told"),
-    [
+def test_the_state_of_a_todo_is_told_in_words_besides_its_mark(subtests: pytest.Subtests) -> None:
+    cases = [
         ("not-started", "○ open: Plot it"),
         ("in-progress", "◐ Plot it (in progress)"),
         ("completed", "✓ done: Plot it"),
         ("blocked", "⊘ Plot it (blocked: no data)"),
-    ],
-)
-def test_the_state_of_a_todo_is_told_in_words_besides_its_mark(status: Any, told: str) -> None:
-    html = todos_html((Todo(1, "Plot it", status, blocked_reason="no data"),), live=False)
-    check_is_harmless(html)
-    assert Words(html).text.endswith(told)
-    assert f'aria-hidden="true">{told[0]} </span>' in html  # who hears the page hears the words only
+    ]
+    for status, told in cases:
+        with subtests.test(status=status):
+            html = todos_html((Todo(1, "Plot it", status, blocked_reason="no data"),), live=False)
+            check_is_harmless(html)
+            assert Words(html).text.endswith(told)
+            assert f'aria-hidden="true">{told[0]} </span>' in html  # who hears the page hears the words only
 
 
 @pytest.mark.parametrize("status", ["not-started", "completed"])

@@ -17,11 +17,10 @@ def test_long_results_are_cut_with_their_length() -> None:
     assert labels.cut("x" * 30, 10) == "x" * 10 + " … (20 more characters)"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0.0001, "under 1 ms"), (0.038, "38 ms"), (0.9996, "1.0 s"), (2.44, "2.4 s"), (187, "3:07")]
-)
-def test_durations_read_naturally(seconds: float, words: str) -> None:
-    assert labels.duration(seconds) == words
+def test_durations_read_naturally(subtests: pytest.Subtests) -> None:
+    for seconds, words in [(0.0001, "under 1 ms"), (0.038, "38 ms"), (0.9996, "1.0 s"), (2.44, "2.4 s"), (187, "3:07")]:
+        with subtests.test(seconds=seconds):
+            assert labels.duration(seconds) == words
 
 
 @pytest.mark.req("R0.75")

@@ -80,13 +80,14 @@ def at_limit(name: str, value: float) -> Run:
 
 
 @pytest.mark.req("KX.2")
-@pytest.mark.parametrize(("name", "value", "told"), ENDINGS)
-def test_a_run_at_a_limit_says_which_what_it_has_and_what_to_type(name: str, value: float, told: str) -> None:
-    run = at_limit(name, value)
-    assert labels.ending(run) == told
-    assert labels.chip(run) == told.partition(". All")[0]
-    for shown in (words(run_html(run)), words(compact_html(run)), " ".join(run_text(run).split())):
-        assert shown.count(" ".join(told.split())) == 1
+def test_a_run_at_a_limit_says_which_what_it_has_and_what_to_type(subtests: pytest.Subtests) -> None:
+    for name, value, told in ENDINGS:
+        with subtests.test(name=name):
+            run = at_limit(name, value)
+            assert labels.ending(run) == told
+            assert labels.chip(run) == told.partition(". All")[0]
+            for shown in (words(run_html(run)), words(compact_html(run)), " ".join(run_text(run).split())):
+                assert shown.count(" ".join(told.split())) == 1
 
 
 def test_what_is_to_be_typed_stands_on_one_line_and_nothing_else_is_taken_for_it() -> None:
@@ -166,9 +167,10 @@ def test_beside_a_budget_a_cost_that_is_not_known_is_told_as_the_least_it_can_be
     assert "$0.0123 of $0.50" in words(live(run, 6)["slots"]["meta"])
 
 
-@pytest.mark.parametrize("value", ["much", None, True, -1, [], {"a": 1}])
-def test_settings_of_a_log_that_are_no_limits_are_none(value: Any) -> None:
-    assert labels.amount(value) is None
+def test_settings_of_a_log_that_are_no_limits_are_none(subtests: pytest.Subtests) -> None:
+    for value in ["much", None, True, -1, [], {"a": 1}]:
+        with subtests.test(value=value):
+            assert labels.amount(value) is None
 
 
 # The clock

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, CommandReceived, Delta, Event, ToolStarted
@@ -78,7 +79,7 @@ STORY = items_of(
 PLACES = st.integers(0, len(STORY) - 1)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.sets(PLACES), st.sets(PLACES, max_size=3), PLACES)
 def test_whenever_frames_are_sent_and_whatever_is_missed_the_browser_shows_the_whole(
     sent: set[int], lost: set[int], end: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hostile import CORPUS, Hostile, check_is_harmless, visible_text
-from hypothesis import given, settings
+from hostile import CORPUS, check_is_harmless, visible_text
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.display import markdown
 from agentnb.display.markdown import GROWTH, fragment, markdown_html
@@ -29,23 +30,25 @@ def inside(text: str) -> str:
     return fragment(text).replace("\n", "")
 
 
-@pytest.mark.parametrize("one", CORPUS, ids=lambda one: ascii(one.name))
-def test_nothing_hostile_becomes_markup(one: Hostile) -> None:
-    html = markdown_html(one.text)
-    check_is_harmless(html)
-    check_is_harmless(inlined(html))
-    assert [found for found in one.never if found in html] == []
+def test_nothing_hostile_becomes_markup_and_html_grows_with_the_text_only(subtests: pytest.Subtests) -> None:
+    for one in CORPUS:
+        with subtests.test(one.name):
+            html = markdown_html(one.text)
+            check_is_harmless(html)
+            check_is_harmless(inlined(html))
+            assert [found for found in one.never if found in html] == []
+            # What the browser's form adds to a link is not the text's doing, and at most as much again for each.
+            assert len(html) <= 3 * GROWTH * min(len(one.text), markdown.MOST) + 2_000
 
 
+@examples(300)
 @given(st.text(st.characters(exclude_categories=()), max_size=200) | st.lists(st.sampled_from(MARKS), max_size=60).map("".join))
-@settings(max_examples=300, deadline=None)
 def test_any_text_is_rendered_and_harmless(text: str) -> None:
     check_is_harmless(markdown_html(text))
 
 
-@pytest.mark.parametrize(
-    ("text", "html"),
-    [
+def test_markdown_is_rendered(subtests: pytest.Subtests) -> None:
+    cases = [
         ("a *b* **c** ~~d~~ `e`", "<p>a <em>b</em> <strong>c</strong> <s>d</s> <code>e</code></p>"),
         ("> a\n\n---", "<blockquote><p>a</p></blockquote><hr>"),
         ("3. a\n4. b", '<ol start="3"><li>a</li><li>b</li></ol>'),
@@ -54,33 +57,37 @@ def test_any_text_is_rendered_and_harmless(text: str) -> None:
         ("<b>x</b>", "<p>&lt;b&gt;x&lt;/b&gt;</p>"),
         ("", ""),
         (" \n\t\n", ""),
-    ],
-)
-def test_markdown_is_rendered(text: str, html: str) -> None:
-    assert inside(text) == html
+    ]
+    for text, html in cases:
+        with subtests.test(text=text):
+            assert inside(text) == html
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["$x_1$", "$a*b*c$", "$$a_b_c \\\\ d$$", "\\(a_b\\) and \\[\\frac{1}{2}\\,c\\]", "$$\na * b * c\n$$", "it is $5*x*y$."],
-)
-def test_latex_stays_as_it_was_written(text: str) -> None:
-    assert fragment(text) == f"<p>{text}</p>\n"
+def test_latex_stays_as_it_was_written(subtests: pytest.Subtests) -> None:
+    for text in [
+        "$x_1$",
+        "$a*b*c$",
+        "$$a_b_c \\\\ d$$",
+        "\\(a_b\\) and \\[\\frac{1}{2}\\,c\\]",
+        "$$\na * b * c\n$$",
+        "it is $5*x*y$.",
+    ]:
+        with subtests.test(text=text):
+            assert fragment(text) == f"<p>{text}</p>\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "html"),
-    [
+def test_a_dollar_alone_is_a_dollar(subtests: pytest.Subtests) -> None:
+    cases = [
         ("$5 *and* $10", "$5 <em>and</em> $10"),
         ("$A/*x*/$1", "$A/<em>x</em>/$1"),
         ("`$a` *b* `c$`", "<code>$a</code> <em>b</em> <code>c$</code>"),
         ("$HOME and `x$`", "$HOME and <code>x$</code>"),
         ("\\( *a*", "( <em>a</em>"),
         ("[$a_b_c$](x) \\$ $$", "$a_b_c$ (x) $ $$"),
-    ],
-)
-def test_a_dollar_alone_is_a_dollar(text: str, html: str) -> None:
-    assert inside(text) == f"<p>{html}</p>"
+    ]
+    for text, html in cases:
+        with subtests.test(text=text):
+            assert inside(text) == f"<p>{html}</p>"
 
 
 def test_a_table_keeps_its_alignment_without_style() -> None:
@@ -94,9 +101,10 @@ def test_a_table_keeps_its_alignment_without_style() -> None:
     assert "style" not in html
 
 
-@pytest.mark.parametrize("text", ["# A *b*", "###### A *b*", "A *b*\n===", "A *b*\n---"])
-def test_a_heading_is_a_bold_paragraph_and_stays_out_of_the_notebooks_contents(text: str) -> None:
-    assert inside(text) == "<p><strong>A <em>b</em></strong></p>"
+def test_a_heading_is_a_bold_paragraph_and_stays_out_of_the_notebooks_contents(subtests: pytest.Subtests) -> None:
+    for text in ["# A *b*", "###### A *b*", "A *b*\n===", "A *b*\n---"]:
+        with subtests.test(text=text):
+            assert inside(text) == "<p><strong>A <em>b</em></strong></p>"
 
 
 def test_code_keeps_its_text_exactly_and_has_no_class() -> None:
@@ -113,9 +121,8 @@ def test_links_open_beside_the_notebook_and_tell_nothing() -> None:
     assert f'<a href="mailto:me@a.example"{told}>me@a.example</a>' in html
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_an_address_that_is_not_of_the_web_is_text(subtests: pytest.Subtests) -> None:
+    cases = [
         ("[data](../penguins.csv)", "data (../penguins.csv)"),
         ("[*x*](ftp://a.example)", "<em>x</em> (ftp://a.example)"),
         ("<ftp://a.example>", "ftp://a.example"),
@@ -123,27 +130,26 @@ def test_links_open_beside_the_notebook_and_tell_nothing() -> None:
         ("[x]()", "x"),
         ("[x](javascript:alert(1))", "[x](javascript:alert(1))"),
         (f"[x](https://a.example/{'y' * 2_000})", f"x (https://a.example/{'y' * 182} … (1,818 more characters))"),
-    ],
-)
-def test_an_address_that_is_not_of_the_web_is_text(text: str, shown: str) -> None:
-    assert inside(text) == f"<p>{shown}</p>"
+    ]
+    for text, shown in cases:
+        with subtests.test(text=text):
+            assert inside(text) == f"<p>{shown}</p>"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown", "link"),
-    [
+def test_a_picture_becomes_its_words_and_its_address(subtests: pytest.Subtests) -> None:
+    cases = [
         ("![a *b*\nc](https://a.example/x.png)", "a b c", "https://a.example/x.png"),
         ("![](https://a.example/x.png)", "https://a.example/x.png", "https://a.example/x.png"),
         ("[![a](https://a.example/x.png)](https://b.example)", "a (https://a.example/x.png)", "https://b.example"),
         ("![a](x.png)", "a (x.png)", None),
         ("![a](data:image/png;base64,eA==)", "a (data:image/png;base64,eA==)", None),
-    ],
-)
-def test_a_picture_becomes_its_words_and_its_address(text: str, shown: str, link: str | None) -> None:
-    html = inside(text)
-    assert visible_text(html) == shown
-    assert (f'href="{link}"' if link else "<p>") in html
-    assert "<img" not in html
+    ]
+    for text, shown, link in cases:
+        with subtests.test(text=text):
+            html = inside(text)
+            assert visible_text(html) == shown
+            assert (f'href="{link}"' if link else "<p>") in html
+            assert "<img" not in html
 
 
 def test_a_long_text_is_cut_and_says_so_outside_of_its_fences() -> None:
@@ -153,10 +159,11 @@ def test_a_long_text_is_cut_and_says_so_outside_of_its_fences() -> None:
     assert "more characters" not in markdown_html("x" * 104, most=104)
 
 
-@pytest.mark.parametrize("text", ["> " * 100 + "x", "- " * 100 + "x", "> - " * 40 + "x", "1. > " * 40 + "x"])
-def test_what_nests_too_deep_stands_as_it_was_written(text: str) -> None:
-    assert fragment(text).startswith("<pre><code>")
-    assert visible_text(fragment(text)) == text
+def test_what_nests_too_deep_stands_as_it_was_written(subtests: pytest.Subtests) -> None:
+    for text in ["> " * 100 + "x", "- " * 100 + "x", "> - " * 40 + "x", "1. > " * 40 + "x"]:
+        with subtests.test(text=text):
+            assert fragment(text).startswith("<pre><code>")
+            assert visible_text(fragment(text)) == text
 
 
 def test_emphasis_that_nests_too_deep_stands_as_it_was_written() -> None:
@@ -168,13 +175,6 @@ def test_what_nests_as_people_write_is_rendered() -> None:
     html = fragment("\n".join("  " * depth + f"- {depth}" for depth in range(20)))
     assert html.count("<ul>") == 20
     assert visible_text(html) == " ".join(map(str, range(20)))
-
-
-@pytest.mark.parametrize("one", [one for one in CORPUS if len(one.text) > 1_500], ids=lambda one: ascii(one.name))
-def test_html_grows_with_the_text_only(one: Hostile) -> None:
-    shown = one.text[: markdown.MOST]
-    # What the browser's form adds to a link is not the text's doing, and at most as much again for each.
-    assert len(markdown_html(one.text)) <= 3 * GROWTH * len(shown) + 2_000
 
 
 def test_brackets_do_not_look_at_the_rest_of_the_text_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:

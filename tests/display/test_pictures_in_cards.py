@@ -68,14 +68,15 @@ def shown_bytes(image: dict[str, str]) -> bytes:
     return b64decode(image["src"].partition(";base64,")[2])
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
-def test_a_picture_stands_in_the_card_of_its_call_with_its_words(kind: str) -> None:
-    data = picture(kind)
-    run = run_with(data)
-    (image,) = images_of(run)
-    assert image["src"].startswith(f"data:image/{kind.lower()};base64,") and shown_bytes(image) == data
-    assert image["alt"] == run.rounds[0].results[0].text and image["alt"].startswith("a picture")
-    assert set(image) == KEPT
+def test_a_picture_stands_in_the_card_of_its_call_with_its_words(subtests: pytest.Subtests) -> None:
+    for kind in ["PNG", "JPEG", "GIF", "WEBP"]:
+        with subtests.test(kind=kind):
+            data = picture(kind)
+            run = run_with(data)
+            (image,) = images_of(run)
+            assert image["src"].startswith(f"data:image/{kind.lower()};base64,") and shown_bytes(image) == data
+            assert image["alt"] == run.rounds[0].results[0].text and image["alt"].startswith("a picture")
+            assert set(image) == KEPT
 
 
 def test_each_picture_has_the_words_before_it() -> None:
@@ -87,12 +88,13 @@ def test_text_tells_of_pictures_too() -> None:
     assert "→ a picture of 40 x 30 pixels" in run_text(run_with(picture()))
 
 
-@pytest.mark.parametrize("data", [b"png", b"<svg onload=x>", b"<script>x</script>", b"", picture()[:60]])
-def test_bytes_that_are_no_picture_are_not_shown_whatever_they_are_called(data: bytes) -> None:
-    outcome = ToolOutcome(True, (Text("a picture"), Image('image/png"onerror="x', data)))
-    shown = run_html(run_with(outcome))
-    check_is_harmless(shown)
-    assert Images(shown).images == [] and "<script" not in shown and "<svg" not in shown
+def test_bytes_that_are_no_picture_are_not_shown_whatever_they_are_called(subtests: pytest.Subtests) -> None:
+    for data in [b"png", b"<svg onload=x>", b"<script>x</script>", b"", picture()[:60]]:
+        with subtests.test(data=data):
+            outcome = ToolOutcome(True, (Text("a picture"), Image('image/png"onerror="x', data)))
+            shown = run_html(run_with(outcome))
+            check_is_harmless(shown)
+            assert Images(shown).images == [] and "<script" not in shown and "<svg" not in shown
 
 
 def test_the_media_type_is_that_of_the_bytes() -> None:

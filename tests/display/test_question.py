@@ -63,14 +63,15 @@ def test_a_saved_card_tells_the_choices_in_words(choices: list[Any]) -> None:
     assert not re.search("<(button|form|select|textarea)", question_html(question({"enum": choices}), live=False))
 
 
-@pytest.mark.parametrize("kind", ASKS)
-def test_a_run_that_is_over_had_asked(kind: str) -> None:
-    ended = run_of(asked(kind=kind))
-    assert ASKS[kind] in words(run_html(ended))  # it goes on
-    ended.mark_interrupted()
-    for html in (run_html(ended), page_html(ended)):
-        assert f"{ASKED[kind]} Which?" in words(html) and ASKS[kind] not in words(html)
-    assert "It had asked: Which?" in run_text(ended)
+def test_a_run_that_is_over_had_asked(subtests: pytest.Subtests) -> None:
+    for kind in ASKS:
+        with subtests.test(kind=kind):
+            ended = run_of(asked(kind=kind))
+            assert ASKS[kind] in words(run_html(ended))  # it goes on
+            ended.mark_interrupted()
+            for html in (run_html(ended), page_html(ended)):
+                assert f"{ASKED[kind]} Which?" in words(html) and ASKS[kind] not in words(html)
+            assert "It had asked: Which?" in run_text(ended)
 
 
 def test_a_live_card_asks_while_the_run_waits() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from some_questions import asked, run_of
 
@@ -27,12 +25,15 @@ def test_the_text_of_a_run_that_waits_says_what_it_asks_and_how_to_answer() -> N
     assert "asks" not in run_text(run_of(asked(), (e.QuestionAnswered, {"question_id": "q1", "answer": "this"})))
 
 
-@pytest.mark.parametrize(
-    ("schema", "told"),
-    [({"enum": ["a", 1]}, " (a, 1)"), ({"type": "boolean"}, " (yes, no)"), ({"type": "integer"}, ""), ({"enum": "x"}, "")],
-)
-def test_the_answers_to_choose_from_are_told(schema: dict[str, Any], told: str) -> None:
-    assert question_lines(run_of(asked(schema=schema))) == [f"It asks: Which?{told}"]
+def test_the_answers_to_choose_from_are_told(subtests: pytest.Subtests) -> None:
+    for schema, told in [
+        ({"enum": ["a", 1]}, " (a, 1)"),
+        ({"type": "boolean"}, " (yes, no)"),
+        ({"type": "integer"}, ""),
+        ({"enum": "x"}, ""),
+    ]:
+        with subtests.test(schema=schema):
+            assert question_lines(run_of(asked(schema=schema))) == [f"It asks: Which?{told}"]
 
 
 def test_a_question_steers_no_terminal() -> None:

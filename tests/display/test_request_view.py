@@ -275,24 +275,27 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("whole", [True, False])
-@pytest.mark.parametrize("bad", HOSTILE)
-def test_nothing_that_anybody_wrote_becomes_markup(bad: str, whole: bool) -> None:
-    parts = [
-        Text(bad, {bad: bad}),
-        Thinking(bad),
-        Image(bad, b""),
-        ToolCall(bad, {bad: bad}, bad),
-        ToolResult(bad, bad, (Text(bad), Image(bad, b"")), True, bad),
-    ]
-    seen = made_of(*parts, role="assistant", system=bad, tools=(ToolSpec(bad, bad, {bad: bad}),), settings={bad: bad})
-    gone = LeftOut(Message("assistant", (Text(bad),)), "workflow_mode", 0)
-    html = request_view_html(replace(seen, ephemeral=bad, left_out=[gone]), whole=whole)
-    read = Read(html)
-    assert {name for name, _ in read.tags} <= ALLOWED
-    assert all(attributes in ([], ["class"]) for _, attributes in read.tags)
-    assert not any(sign in html for sign in "\x00\x1b\u202e\u2066")
-    assert read.pres.count(clean(bad)) == 7 and clean(bad) in read.text
+def test_nothing_that_anybody_wrote_becomes_markup(subtests: pytest.Subtests) -> None:
+    for whole in [True, False]:
+        for bad in HOSTILE:
+            with subtests.test(whole=whole, bad=bad):
+                parts = [
+                    Text(bad, {bad: bad}),
+                    Thinking(bad),
+                    Image(bad, b""),
+                    ToolCall(bad, {bad: bad}, bad),
+                    ToolResult(bad, bad, (Text(bad), Image(bad, b"")), True, bad),
+                ]
+                seen = made_of(
+                    *parts, role="assistant", system=bad, tools=(ToolSpec(bad, bad, {bad: bad}),), settings={bad: bad}
+                )
+                gone = LeftOut(Message("assistant", (Text(bad),)), "workflow_mode", 0)
+                html = request_view_html(replace(seen, ephemeral=bad, left_out=[gone]), whole=whole)
+                read = Read(html)
+                assert {name for name, _ in read.tags} <= ALLOWED
+                assert all(attributes in ([], ["class"]) for _, attributes in read.tags)
+                assert not any(sign in html for sign in "\x00\x1b\u202e\u2066")
+                assert read.pres.count(clean(bad)) == 7 and clean(bad) in read.text
 
 
 def test_what_was_said_by_the_person_and_by_tools_of_a_run_does_not_become_markup_either() -> None:

@@ -131,9 +131,8 @@ def test_a_whole_table_says_its_size_only() -> None:
     assert "1 row, 1 of 30 columns shown" in text
 
 
-@pytest.mark.parametrize(
-    ("column", "texts"),
-    [
+def test_numbers_of_a_column_have_the_same_decimals(subtests: pytest.Subtests) -> None:
+    cases = [
         ([1.5, 20.25], ["1.50", "20.25"]),
         ([1, 2007], ["1", "2007"]),
         ([0.1234567891, 0.5], ["0.123457", "0.500000"]),
@@ -141,11 +140,11 @@ def test_a_whole_table_says_its_size_only() -> None:
         ([1e20, 0.0], ["1e+20", "0"]),
         ([True, None], ["True", "–"]),  # noqa: RUF001
         (["inf", 1.0], ["inf", "1"]),
-    ],
-)
-def test_numbers_of_a_column_have_the_same_decimals(column: list[Any], texts: list[str]) -> None:
-    root = shown("x", display=Table(("a",), tuple((cell,) for cell in column), 2, 1))
-    assert [row[0] for row in rows_of(root)[1:]] == texts
+    ]
+    for column, texts in cases:
+        with subtests.test(column=column):
+            root = shown("x", display=Table(("a",), tuple((cell,) for cell in column), 2, 1))
+            assert [row[0] for row in rows_of(root)[1:]] == texts
 
 
 def test_a_table_with_too_few_or_no_cells_is_shown_as_far_as_it_goes() -> None:
@@ -160,9 +159,8 @@ def test_a_list_of_flat_objects_with_the_same_keys_is_a_table() -> None:
     assert "2 rows, 2 columns" in root.text
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_other_data_is_laid_out_and_all_of_it_is_there(subtests: pytest.Subtests) -> None:
+    cases = [
         [{"a": 1}],
         [{"a": 1}] * 31,
         [{"a": 1}, {"b": 1}],
@@ -172,13 +170,13 @@ def test_a_list_of_flat_objects_with_the_same_keys_is_a_table() -> None:
         [1, 2],
         {"a": 1},
         [{str(n): n for n in range(21)}] * 2,
-    ],
-)
-def test_other_data_is_laid_out_and_all_of_it_is_there(data: Any) -> None:
-    root = shown(json.dumps(data))
-    assert "table" not in root.names()
-    (block,) = root.all("pre")
-    assert json.loads(block.text) == data
+    ]
+    for data in cases:
+        with subtests.test(data=data):
+            root = shown(json.dumps(data))
+            assert "table" not in root.names()
+            (block,) = root.all("pre")
+            assert json.loads(block.text) == data
 
 
 def test_data_is_laid_out_on_lines_only_where_it_is_long() -> None:
@@ -186,11 +184,12 @@ def test_data_is_laid_out_on_lines_only_where_it_is_long() -> None:
     assert shown('{"a":"%s","b":[1]}' % ("x" * 80)).text.splitlines()[1:3] == [f'  "a": "{"x" * 80}",', '  "b": [']
 
 
-@pytest.mark.parametrize("text", ["{not json", "[" * 5_000, '{"a": "\\ud800"}', "[1" + "0" * 5_000 + "]", "1.50", '"x"'])
-def test_text_that_is_no_data_or_odd_data_is_shown_as_it_can_be(text: str) -> None:
-    html = result_html(record(text), whole=True)
-    html.encode()
-    assert tree(html).text.rstrip()
+def test_text_that_is_no_data_or_odd_data_is_shown_as_it_can_be(subtests: pytest.Subtests) -> None:
+    for text in ["{not json", "[" * 5_000, '{"a": "\\ud800"}', "[1" + "0" * 5_000 + "]", "1.50", '"x"']:
+        with subtests.test(text=text):
+            html = result_html(record(text), whole=True)
+            html.encode()
+            assert tree(html).text.rstrip()
 
 
 def test_text_keeps_its_lines_and_gaps_and_is_no_markdown() -> None:
@@ -208,15 +207,16 @@ def test_there_is_nothing_to_show_of_a_call_that_runs() -> None:
     assert result_html(CallRecord(ToolCall("look"))) == ""
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
-def test_a_picture_is_shown_with_the_words_that_describe_it_as_its_caption(kind: str) -> None:
-    data = picture(kind)
-    root = shown("Look:\na picture of 40 x 30 pixels", Image("text/html", data))
-    (image,) = root.all("img")
-    source, _, encoded = image.attributes["src"].partition(",")
-    assert source == f"data:image/{kind.lower()};base64" and b64decode(encoded) == data
-    assert image.attributes["alt"] == next(root.all("figcaption")).text == "a picture of 40 x 30 pixels"
-    assert [block.text for block in root.all("pre")] == ["Look:"]
+def test_a_picture_is_shown_with_the_words_that_describe_it_as_its_caption(subtests: pytest.Subtests) -> None:
+    for kind in ["PNG", "JPEG", "GIF", "WEBP"]:
+        with subtests.test(kind=kind):
+            data = picture(kind)
+            root = shown("Look:\na picture of 40 x 30 pixels", Image("text/html", data))
+            (image,) = root.all("img")
+            source, _, encoded = image.attributes["src"].partition(",")
+            assert source == f"data:image/{kind.lower()};base64" and b64decode(encoded) == data
+            assert image.attributes["alt"] == next(root.all("figcaption")).text == "a picture of 40 x 30 pixels"
+            assert [block.text for block in root.all("pre")] == ["Look:"]
 
 
 def test_words_of_its_own_stay_words_and_are_what_is_read_out() -> None:
@@ -230,10 +230,11 @@ def test_without_pictures_their_words_are_shown() -> None:
     assert "<img" not in html and tree(html).text == "a figure of 1 x 1 pixels"
 
 
-@pytest.mark.parametrize("data", [b"png", b"<svg onload=x>", b"", picture()[:60]])
-def test_bytes_that_are_no_picture_are_not_shown(data: bytes) -> None:
-    html = result_html(record("a picture", Image('image/png"onerror="x', data)))
-    assert "<img" not in html and "onerror" not in html and "svg" not in html and "a picture" in html
+def test_bytes_that_are_no_picture_are_not_shown(subtests: pytest.Subtests) -> None:
+    for data in [b"png", b"<svg onload=x>", b"", picture()[:60]]:
+        with subtests.test(data=data):
+            html = result_html(record("a picture", Image('image/png"onerror="x', data)))
+            assert "<img" not in html and "onerror" not in html and "svg" not in html and "a picture" in html
 
 
 def test_a_table_and_a_picture_of_one_result_are_both_shown() -> None:
@@ -289,27 +290,28 @@ def test_a_long_traceback_is_cut_too_and_it_is_said_where_it_is() -> None:
     assert "run.rounds[3].records[0].traceback has all of it" in tree(html).text
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_hostile_words_are_only_words_wherever_they_stand(hostile: str) -> None:
-    table = Table((hostile,), ((hostile, hostile),), 1, 1, (hostile,))
-    results = [
-        record(hostile, display=table),
-        record(hostile, traceback=hostile, is_error=True, error_code=hostile),
-        record(json.dumps([{hostile: hostile}] * 2)),
-        record(json.dumps({hostile: [hostile] * 9})),
-        record(hostile, Image(hostile, picture())),
-        record(f"a picture of {hostile}", Image("image/png", picture())),
-    ]
-    for one in results:
-        root = tree(result_html(one))
-        assert hostile in root.text or any(hostile in image.attributes["alt"] for image in root.all("img"))
-        assert root.names() <= {"", "pre", "details", "summary", "div", "table", "thead", "tbody", "tr", "th", "td"} | {
-            "figure",
-            "figcaption",
-            "img",
-        }
-    root = tree(arguments_html(CallRecord(ToolCall("look", {hostile: hostile, "a": hostile * 30}))))
-    assert root.names() == {"", "div", "span", "code", "pre"} and hostile in root.text
+def test_hostile_words_are_only_words_wherever_they_stand(subtests: pytest.Subtests) -> None:
+    for hostile in HOSTILE:
+        with subtests.test(hostile=hostile):
+            table = Table((hostile,), ((hostile, hostile),), 1, 1, (hostile,))
+            results = [
+                record(hostile, display=table),
+                record(hostile, traceback=hostile, is_error=True, error_code=hostile),
+                record(json.dumps([{hostile: hostile}] * 2)),
+                record(json.dumps({hostile: [hostile] * 9})),
+                record(hostile, Image(hostile, picture())),
+                record(f"a picture of {hostile}", Image("image/png", picture())),
+            ]
+            for one in results:
+                root = tree(result_html(one))
+                assert hostile in root.text or any(hostile in image.attributes["alt"] for image in root.all("img"))
+                assert root.names() <= {"", "pre", "details", "summary", "div", "table", "thead", "tbody", "tr", "th", "td"} | {
+                    "figure",
+                    "figcaption",
+                    "img",
+                }
+            root = tree(arguments_html(CallRecord(ToolCall("look", {hostile: hostile, "a": hostile * 30}))))
+            assert root.names() == {"", "div", "span", "code", "pre"} and hostile in root.text
 
 
 def test_control_characters_and_marks_of_direction_are_made_visible() -> None:

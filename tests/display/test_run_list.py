@@ -29,9 +29,10 @@ def test_a_row_has_status_time_rounds_cost_model_and_prompt() -> None:
         assert told in html
 
 
-@pytest.mark.parametrize("status", sorted(CHIPS))
-def test_each_status_has_its_word_and_not_only_a_colour(status: str) -> None:
-    assert f" {CHIPS[status]}</b>" in run_list_html([DONE._replace(status=status)])
+def test_each_status_has_its_word_and_not_only_a_colour(subtests: pytest.Subtests) -> None:
+    for status in sorted(CHIPS):
+        with subtests.test(status=status):
+            assert f" {CHIPS[status]}</b>" in run_list_html([DONE._replace(status=status)])
 
 
 def test_what_still_grows_is_not_told_as_if_it_stood_still() -> None:

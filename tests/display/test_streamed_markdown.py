@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from hostile import CORPUS, Hostile, check_is_harmless, visible_text
-from hypothesis import given, settings
+from hostile import CORPUS, check_is_harmless, visible_text
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.display import streamed_markdown
 from agentnb.display.markdown import MOST, markdown_box, markdown_html
@@ -58,35 +61,35 @@ def streamed(text: str, size: int, *, settled_every: int = 1, most: int = MOST) 
     return list(settled), markdown_box(*settled, *blocks.finish())
 
 
+@examples(400)
 @given(
     st.lists(st.tuples(st.sampled_from(ORDINARY), st.sampled_from(["\n", "\n\n", "\n\n\n", "\n \n"])), max_size=8),
     st.integers(1, 40),
     st.integers(1, 5),
 )
-@settings(max_examples=400, deadline=None)
 def test_ordinary_text_is_the_same_streamed_and_whole(pieces: list[tuple[str, str]], size: int, every: int) -> None:
     text = "".join(piece + between for piece, between in pieces)
     assert streamed(text, size, settled_every=every)[1] == markdown_html(text)
 
 
+@examples(600)
 @given(st.lists(st.sampled_from(SMALL), max_size=60).map("".join), st.integers(1, 10))
-@settings(max_examples=600, deadline=None)
 def test_odd_text_is_the_same_streamed_and_whole(text: str, size: int) -> None:
     assert streamed(text, size)[1] == markdown_html(text)
 
 
-@pytest.mark.parametrize("one", CORPUS, ids=lambda one: ascii(one.name))
-def test_nothing_hostile_becomes_markup_bit_by_bit(one: Hostile) -> None:
-    settled, html = streamed(one.text, max(1, len(one.text) // 300))
-    for block in settled:
-        check_is_harmless(block)
-    check_is_harmless(html)
-    assert [found for found in one.never if found in html] == []
+def test_nothing_hostile_becomes_markup_bit_by_bit(subtests: pytest.Subtests) -> None:
+    for one in CORPUS:
+        with subtests.test(one.name):
+            settled, html = streamed(one.text, max(1, len(one.text) // 300))
+            for block in settled:
+                check_is_harmless(block)
+            check_is_harmless(html)
+            assert [found for found in one.never if found in html] == []
 
 
-@pytest.mark.parametrize(
-    ("text", "settled"),
-    [
+def test_a_block_settles_as_soon_as_nothing_can_change_it(subtests: pytest.Subtests) -> None:
+    cases = [
         ("para\n", 0),
         ("para\n\n", 1),
         ("para\n\nmore", 1),
@@ -104,11 +107,11 @@ def test_nothing_hostile_becomes_markup_bit_by_bit(one: Hostile) -> None:
         ("|a|\n|-|\n|1|\n\n", 1),
         ("> a\n\n", 1),
         ("# a\n\nb\n\n---\n\n", 3),
-    ],
-)
-def test_a_block_settles_as_soon_as_nothing_can_change_it(text: str, settled: int) -> None:
-    assert len(streamed(text, 1)[0]) == settled
-    assert len(streamed(text, 100)[0]) == settled
+    ]
+    for text, settled in cases:
+        with subtests.test(text=text):
+            assert len(streamed(text, 1)[0]) == settled
+            assert len(streamed(text, 100)[0]) == settled
 
 
 def test_the_tail_is_what_is_not_settled_and_is_cleaned() -> None:
@@ -124,9 +127,8 @@ def test_the_tail_is_what_is_not_settled_and_is_cleaned() -> None:
     assert (blocks.tail, blocks.finish()) == ("", [])
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
+def test_the_kind_of_the_tail_says_whether_it_is_code(subtests: pytest.Subtests) -> None:
+    cases = [
         ("", "text"),
         ("words", "text"),
         ("``", "text"),
@@ -141,15 +143,15 @@ def test_the_tail_is_what_is_not_settled_and_is_cleaned() -> None:
         ("words\n    x", "text"),
         ("- a\n\n      x", "text"),
         ("``` a ` b", "text"),
-    ],
-)
-def test_the_kind_of_the_tail_says_whether_it_is_code(text: str, kind: str) -> None:
-    for size in (1, 100):
-        blocks = Blocks()
-        for start in range(0, len(text), size):
-            blocks.feed(text[start : start + size])
-            blocks.settle()
-        assert blocks.tail_kind == kind
+    ]
+    for text, kind in cases:
+        with subtests.test(text=text):
+            for size in (1, 100):
+                blocks = Blocks()
+                for start in range(0, len(text), size):
+                    blocks.feed(text[start : start + size])
+                    blocks.settle()
+                assert blocks.tail_kind == kind
 
 
 def test_a_long_text_is_cut_where_the_whole_one_is() -> None:
@@ -158,9 +160,11 @@ def test_a_long_text_is_cut_where_the_whole_one_is() -> None:
     assert "(240 more characters)" in streamed(text, 7, most=100)[1]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_parsed_does_not_grow_with_the_square_of_the_text(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted in characters given to the parser, so that no time is asserted."""
+    cases = [
         "```py\n" + "x = 1\n\n" * 6_000,
         "one line " * 5_000,
         "many lines\n" * 4_000,
@@ -171,23 +175,24 @@ def test_a_long_text_is_cut_where_the_whole_one_is() -> None:
         "a paragraph\n\n" * 3_500,
         "- ```\n  x\n\n" * 3_000,
         "* * *\n```\n```\n" * 3_000,
-    ],
-    ids=ascii,
-)
-def test_what_is_parsed_does_not_grow_with_the_square_of_the_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Counted in characters given to the parser, so that no time is asserted."""
+    ]
     parsed = 0
-    for name in ("top_blocks", "fragment"):
-        original = getattr(streamed_markdown, name)
 
-        def counted(given: str, original=original):  # type: ignore[no-untyped-def]
+    def counted(made: Callable[[str], Any]) -> Callable[[str], Any]:
+        def call(given: str) -> Any:
             nonlocal parsed
             parsed += len(given)
-            return original(given)
+            return made(given)
 
-        monkeypatch.setattr(streamed_markdown, name, counted)
-    streamed(text, 12)
-    assert parsed <= 6 * len(text)
+        return call
+
+    for name in ("top_blocks", "fragment"):
+        monkeypatch.setattr(streamed_markdown, name, counted(getattr(streamed_markdown, name)))
+    for text in cases:
+        with subtests.test(text=text):
+            parsed = 0
+            streamed(text, 12)
+            assert parsed <= 6 * len(text)
 
 
 def test_feeding_does_not_parse(monkeypatch: pytest.MonkeyPatch) -> None:

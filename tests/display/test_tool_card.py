@@ -89,20 +89,19 @@ def test_a_card_has_all_there_is_to_know_of_a_call() -> None:
 
 
 @pytest.mark.req("R0.74")
-@pytest.mark.parametrize(
-    ("name", "effects", "category"),
-    [
+def test_the_category_is_planning_or_what_a_tool_does_to_the_world(subtests: pytest.Subtests) -> None:
+    cases = [
         ("todo_operations", None, "planning"),
         ("think", {"network"}, "planning"),
         ("load", None, "work"),
         ("load", set(), "work"),
         ("load", {"read"}, "read"),
         ("load", {"read", "write"}, "write"),
-    ],
-)
-def test_the_category_is_planning_or_what_a_tool_does_to_the_world(name: str, effects: Any, category: str) -> None:
-    card = tool_card(CallRecord(ToolCall(name)), effects)
-    assert (card.category, card.icon) == (category, ICONS[category]) and len(card.icon) == 1
+    ]
+    for name, effects, category in cases:
+        with subtests.test(name=name, effects=effects):
+            card = tool_card(CallRecord(ToolCall(name)), effects)
+            assert (card.category, card.icon) == (category, ICONS[category]) and len(card.icon) == 1
 
 
 @pytest.mark.req("R0.73")
@@ -113,12 +112,13 @@ def test_a_card_is_there_while_its_call_runs_with_an_empty_body() -> None:
 
 
 @pytest.mark.req("R0.73")
-@pytest.mark.parametrize("live", [True, False])
-@pytest.mark.parametrize("status", ALL)
-def test_its_title_is_the_name_of_the_tool_whatever_came_of_the_call(status: str, live: bool) -> None:
-    html = tool_card_html(ALL[status], live=live)
-    assert summary(html).startswith('load path="penguins.csv" ')
-    assert "344 rows" not in summary(html) and f'data-status="{status}"' in html
+def test_its_title_is_the_name_of_the_tool_whatever_came_of_the_call(subtests: pytest.Subtests) -> None:
+    for live in [True, False]:
+        for status, record in ALL.items():
+            with subtests.test(live=live, status=status):
+                html = tool_card_html(record, live=live)
+                assert summary(html).startswith('load path="penguins.csv" ')
+                assert "344 rows" not in summary(html) and f'data-status="{status}"' in html
 
 
 @pytest.mark.req("R0.73")
@@ -170,25 +170,24 @@ def test_the_category_of_a_card_is_what_its_tool_said_that_it_does_to_the_world(
         assert re.search(f'<span [^>]*title="write"[^>]*>{ICONS["write"]}</span>', shown)
 
 
-@pytest.mark.parametrize(
-    ("record", "live", "static"),
-    [
-        (RUNNING, False, False),
-        (OK, False, False),
-        (FAILED, True, True),
-        (STOPPED, False, False),
-        (BLOCKED, False, False),
-        (answered(Text("a picture"), picture()), True, True),
-        (answered(Text("a frame"), display=TABLE), True, False),
-        (answered(Text('[{"a": 1}, {"a": 2}]')), True, False),
-        (answered(Text('{"a": 1}')), False, False),
-    ],
-    ids=["running", "ok", "failed", "stopped", "blocked", "picture", "table", "objects", "data"],
-)
-def test_what_is_to_be_seen_at_once_is_open(record: CallRecord, live: bool, static: bool) -> None:
-    assert is_open(tool_card_html(record, live=True)) is live
-    assert is_open(tool_card_html(record)) is static
-    assert is_open(tool_card_html(record, is_open=True)) and not is_open(tool_card_html(record, is_open=False, live=True))
+def test_what_is_to_be_seen_at_once_is_open(subtests: pytest.Subtests) -> None:
+    cases = {
+        "running": (RUNNING, False, False),
+        "ok": (OK, False, False),
+        "failed": (FAILED, True, True),
+        "stopped": (STOPPED, False, False),
+        "blocked": (BLOCKED, False, False),
+        "picture": (answered(Text("a picture"), picture()), True, True),
+        "table": (answered(Text("a frame"), display=TABLE), True, False),
+        "objects": (answered(Text('[{"a": 1}, {"a": 2}]')), True, False),
+        "data": (answered(Text('{"a": 1}')), False, False),
+    }
+    for name, (record, live, static) in cases.items():
+        with subtests.test(name):
+            assert is_open(tool_card_html(record, live=True)) is live
+            assert is_open(tool_card_html(record)) is static
+            assert is_open(tool_card_html(record, is_open=True))
+            assert not is_open(tool_card_html(record, is_open=False, live=True))
 
 
 def test_a_picture_that_is_not_shown_opens_nothing() -> None:
