@@ -340,15 +340,15 @@ HUGE = [
     Hostile("open links", "[a](" * 10_000),
     Hostile("open pictures", "![](a" * 20_000, ("<img",)),
     Hostile("open tags", "<" * 50_000 + ">" * 50_000),
-    Hostile("asterisks", "a**b*c_d~~e" * 9_000),
+    Hostile("asterisks", "a**b*c_d~~e" * 3_000),
     Hostile("formulas that never end", "\\\\(" * 10_000 + "$a $$ " * 10_000),
     Hostile("fences that never end", "```\nx\n~~~\n" * 5_000),
-    Hostile("50,000 lines", "a\n" * 50_000),
+    Hostile("15,000 lines", "a\n" * 15_000),
     Hostile("25,000 definitions", "[a]: b\n" * 14_000),
-    Hostile("a table of 10,000 rows", "|a|b|\n|-|-|\n" + "|1|2|\n" * 10_000),
+    Hostile("a table of 3,000 rows", "|a|b|\n|-|-|\n" + "|1|2|\n" * 3_000),
 ]
 CORPUS: list[Hostile] = [*SCRIPTS, *LINKS, *BREAKS, *FOREIGN, *MARKDOWN, *CHARACTERS, *HUGE]
-"""All of them. Those of `HUGE` take up to a second each as Markdown."""
+"""All of them. Each of `HUGE` takes a fraction of a second as Markdown."""
 HARMFUL_HTML = [
     "<script>x</script>",
     "<p onclick=x>y</p>",
