@@ -49,6 +49,8 @@ def problems(body: dict[str, Any], minimal: bool) -> list[str]:
 def _top_level(body: dict[str, Any], minimal: bool) -> Iterator[str]:
     for name in missing(body, ("model", "messages")):
         yield f"Missing required parameter: '{name}'."
+    if body.get("model") == "":
+        yield "you must provide a model parameter"
     for name in extra(body, MINIMAL if minimal else FIELDS):
         yield f"Unknown parameter: '{name}'."
     messages = body.get("messages")

@@ -48,6 +48,8 @@ def problems(body: dict[str, Any], memory: Memory, version: str | None) -> list[
 def _top_level(body: dict[str, Any], version: str) -> Iterator[str]:
     for name in missing(body, ("max_tokens", "messages", "model")):
         yield f"{name}: Field required"
+    if body.get("model") == "":
+        yield "model: String should have at least 1 character"
     known = FIELDS if version >= WITHOUT_SAMPLING else FIELDS | SAMPLING
     for name in extra(body, known):
         yield f"{name}: `{name}` is not supported" if name in SAMPLING else f"{name}: Extra inputs are not permitted"
@@ -142,8 +144,11 @@ def _messages(body: dict[str, Any], memory: Memory) -> Iterator[str]:
         elif not content:
             yield f"{at}: all messages must have non-empty content except for the optional final assistant message"
         else:
-            for place, block in enumerate(blocks_of(content)):
+            blocks = blocks_of(content)
+            for place, block in enumerate(blocks):
                 yield from block_problems(f"{at}.content.{place}", message["role"], block, memory)
+            if message["role"] == "assistant" and blocks[-1].get("type") in ("thinking", "redacted_thinking"):
+                yield f"{at}: The final block in an assistant message cannot be `thinking`."
 
 
 def _turns(messages: list[dict[str, Any]]) -> list[Turn]:

@@ -62,6 +62,8 @@ def problems(body: dict[str, Any], memory: Memory) -> list[str]:
 def _top_level(body: dict[str, Any]) -> Iterator[str]:
     for name in missing(body, ("model", "input")):
         yield f"Missing required parameter: '{name}'."
+    if body.get("model") == "":
+        yield "you must provide a model parameter"
     for name in extra(body, FIELDS):
         yield f"Unknown parameter: '{name}'."
     if not isinstance(body.get("input", ""), str | list) or body.get("input") in ([], ""):

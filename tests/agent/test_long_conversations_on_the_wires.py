@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from request_promises import broken_promises
 from run_checks import assert_closed, assert_every_call_has_one_result
 from scripted_runs import bare, do, work
 from summarising import SUMMARY, compactions
-from wire_checker import complaints
 
 from agentnb import History
 from agentnb.core.events import RetryScheduled
@@ -48,10 +48,10 @@ def model_of(server: LoopbackServer, provider: str, **options: Any) -> RemoteMod
 
 
 def told(server: LoopbackServer, *, refused: int = 0) -> tuple[list[Received], list[Received]]:
-    """The requests of the rounds and those for summaries; both judges have found nothing wrong with any."""
+    """The requests of the rounds and those for summaries; the server has refused none, and each keeps what is promised."""
     for request in server.requests:
         assert request.problems == ()
-        assert complaints(request.wire, request.body) == []
+        assert list(broken_promises(request.wire, request.body)) == []
     assert sum(request.answered == 400 for request in server.requests) == refused
     rounds = [request for request in server.requests if not is_for_a_summary(request.body)]
     return rounds, [request for request in server.requests if is_for_a_summary(request.body)]

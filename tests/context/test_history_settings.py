@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from request_promises import complaints
 from run_builder import a_round, called, run_of
 from scripted_runs import bare, do, work
 from sent_requests import assert_made_again
 from summarising import Summarising, compactions, priced
 from todo_calls import complete, start, write
-from wire_checker import complaints
 
 from agentnb import Agent, History, Matrix, ToolCall
 from agentnb.context.history import AUTO, FULL, RESULT_CHARACTERS, as_logged, as_sent_then, documented, find_history

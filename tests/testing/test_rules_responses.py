@@ -79,6 +79,7 @@ def items(*given: Any) -> Callable[[dict[str, Any]], Any]:
 
 REFUSED = {
     "no model": (lambda body: body.pop("model"), "Missing required parameter: 'model'"),
+    "an empty name of a model": (fields(model=""), "you must provide a model parameter"),
     "no input": (lambda body: body.pop("input"), "Missing required parameter: 'input'"),
     "an empty input": (items(), "Invalid 'input'"),
     "an empty text as input": (fields(input=""), "Invalid 'input'"),
@@ -169,10 +170,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("change", "wanted"), REFUSED.values(), ids=REFUSED)
-def test_the_responses_wire_refuses(change: Callable[[dict[str, Any]], Any], wanted: str) -> None:
-    found = said(change)
-    assert [problem for problem in found if wanted in problem], found
+def test_the_responses_wire_refuses(subtests: pytest.Subtests) -> None:
+    for name, (change, wanted) in REFUSED.items():
+        with subtests.test(name):
+            found = said(change)
+            assert [problem for problem in found if wanted in problem], found
 
 
 ACCEPTED = {
@@ -185,9 +187,10 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.parametrize("change", ACCEPTED.values(), ids=ACCEPTED)
-def test_the_responses_wire_takes(change: Callable[[dict[str, Any]], Any]) -> None:
-    assert said(change) == []
+def test_the_responses_wire_takes(subtests: pytest.Subtests) -> None:
+    for name, change in ACCEPTED.items():
+        with subtests.test(name):
+            assert said(change) == []
 
 
 def goes_on(line: Any, change: Callable[[list[dict[str, Any]]], Any] = lambda sent: None) -> str:
@@ -204,11 +207,11 @@ def goes_on(line: Any, change: Callable[[list[dict[str, Any]]], Any] = lambda se
 THOUGHT = [Thinking("hm"), ToolCall("add"), ToolCall("add")]
 
 
-@pytest.mark.parametrize(
-    "line", [THOUGHT, [Thinking("hm"), "text"], [Thinking("hm"), "text", ToolCall("add")], [Thinking(""), "text"]]
-)
-def test_thoughts_come_back_as_they_were_sent(line: Any) -> None:
-    assert goes_on(line) == ""
+def test_thoughts_come_back_as_they_were_sent(subtests: pytest.Subtests) -> None:
+    cases = [THOUGHT, [Thinking("hm"), "text"], [Thinking("hm"), "text", ToolCall("add")], [Thinking(""), "text"]]
+    for line in cases:
+        with subtests.test(line=line):
+            assert goes_on(line) == ""
 
 
 def test_thoughts_that_were_changed_are_refused() -> None:
