@@ -1,0 +1,114 @@
+"""Kernels that are forked from a process which has imported ipykernel and agentnb, one such process for each worker.
+
+To start and to import takes most of what a kernel costs. A fork has all of it done, and is as good as a kernel that was just
+started: a process of its own, with nothing in it that another test has made.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from functools import cache
+from typing import Any, TextIO
+
+
+class Forked:
+    """A forked kernel: what jupyter_client wants of the process that it has started."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """None while it goes on. The process it was forked from clears it away when it has ended."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return 0
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended."""
+        while self.poll() is None:
+            time.sleep(0.005)
+        return 0
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+
+def launch(command: list[str], *, env: dict[str, str], cwd: str, **_: Any) -> Any:
+    """Start a kernel, in place of `jupyter_client.launcher.launch_kernel`."""
+    server = _server()
+    server.stdin.write(json.dumps({"arguments": command[command.index("-f") :], "env": env, "cwd": cwd}) + "\n")
+    server.stdin.flush()
+    return Forked(int(server.stdout.readline()))
+
+
+@cache
+def _server() -> Any:
+    process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(_end, process)
+    return process
+
+
+def _end(process: Any) -> None:
+    process.stdin.close()
+    process.wait(30)
+    process.stdout.close()
+
+
+def serve(asked: TextIO, told: TextIO) -> None:
+    """Fork a kernel for each line, and tell its number."""
+    sys.path.pop(0)  # this folder: a kernel does not have it
+    os.environ["JPY_PARENT_PID"] = str(os.getpid())  # read when ipykernel is imported: kernels end when this process has
+    import ipykernel.kernelapp
+    import jedi  # noqa: F401  # at the first completion
+
+    import agentnb.notebook.extension  # noqa: F401
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a kernel has ended
+    for line in iter(asked.readline, ""):
+        begun, begin = os.pipe()
+        with warnings.catch_warnings(action="ignore"):  # of threads beside a fork: those of libraries have nothing to do here
+            pid = os.fork()
+        if not pid:
+            _become_kernel(begin, **json.loads(line))
+            ipykernel.kernelapp.launch_new_instance()
+            return
+        os.close(begin)
+        os.read(begun, 1)
+        os.close(begun)
+        told.write(f"{pid}\n")
+        told.flush()
+
+
+def _become_kernel(begin: int, arguments: list[str], env: dict[str, str], cwd: str) -> None:
+    os.setsid()  # as jupyter_client does it: signals go to the group
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.environ.clear()
+    os.environ.update(env, JPY_PARENT_PID=str(os.getppid()))
+    os.chdir(cwd)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    sys.argv = ["ipykernel_launcher", *arguments]
+    os.close(begin)
+
+
+if __name__ == "__main__":
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what kernels print must not get among the answers
+    serve(sys.stdin, answers)
