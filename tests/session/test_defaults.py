@@ -56,9 +56,8 @@ def test_a_limit_is_taken_back_by_an_empty_value_or_none(session: Session, nothi
     assert session.defaults == at_first() and session.agent_settings()["max_tokens"] is None
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "told"),
-    [
+def test_what_cannot_be_is_refused_in_a_sentence_and_changes_nothing(subtests: pytest.Subtests, session: Session) -> None:
+    cases = [
         ("max-rounds", "1001", "max-rounds=1001 is not a whole number from 1 to 1,000"),
         ("max-rounds", "", "max-rounds= is not a whole number"),
         ("max-tool-calls", "0", "max-tool-calls=0 is not a whole number from 1 on"),
@@ -72,14 +71,14 @@ def test_a_limit_is_taken_back_by_an_empty_value_or_none(session: Session, nothi
         ("instructions", "maybe", "instructions=maybe is neither yes nor no. Write, for example, instructions=no"),
         ("unpriced", "", "unpriced= is neither yes nor no"),
         ("session_budget", "5", "There is no default 'session_budget'. Did you mean session-budget"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_a_sentence_and_changes_nothing(session: Session, key: str, value: str, told: str) -> None:
-    before = dict(session.defaults)
-    with pytest.raises(SettingsError) as refused:
-        session.set_default(key, value)
-    assert told in str(refused.value)
-    assert session.defaults == before and session.budget.limit is None
+    ]
+    for key, value, told in cases:
+        with subtests.test(key=key, value=value):
+            before = dict(session.defaults)
+            with pytest.raises(SettingsError) as refused:
+                session.set_default(key, value)
+            assert told in str(refused.value)
+            assert session.defaults == before and session.budget.limit is None
 
 
 def test_a_key_that_was_pasted_there_is_not_repeated(session: Session) -> None:

@@ -13,9 +13,10 @@ import msgspec
 import pytest
 from cut_runs import SCENES, Scene, assert_whole, cut, goes_on_alike, gone_on_with, play, story
 from generated_runs import Plan, _do, _recovered, plans
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from killed_runs import Following, run_in, tools_in
+from property_settings import examples
 
 from agentnb import Agent, Run, Store, ToolCall, load_trace, recover, tool
 from agentnb.context.request_history import sent_requests
@@ -26,7 +27,6 @@ from agentnb.core.wire import encode
 from agentnb.models import ScriptedModel
 
 CUTS = 60
-each_scene = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 
 
 @pytest.fixture(scope="module")
@@ -53,16 +53,22 @@ def as_bytes(request: Request) -> bytes:
     return msgspec.json.encode((request.system, list(request.messages), request.tools, request.settings))
 
 
-@each_scene
 def test_a_run_that_was_cut_off_after_any_event_does_all_that_it_would_have_done(
-    scene: Scene, played: Played, tmp_path: Path
+    subtests: pytest.Subtests, played: Played, tmp_path: Path
 ) -> None:
-    whole, _ = played(scene)
-    assert (whole.status, whole.stop_reason) == scene.ends
+    for scene in SCENES:
+        with subtests.test(scene.name):
+            whole, _ = played(scene)
+            assert (whole.status, whole.stop_reason) == scene.ends
+            assert cut_off_after_any_event(scene, whole, tmp_path / scene.name) >= 4
+
+
+def cut_off_after_any_event(scene: Scene, whole: Run, folder: Path) -> int:
+    """Recover the run after each of its events; return how often it could do all that it would have done."""
     alike = 0
     for count in range(1, len(whole.events)):
         died = whole.events[:count]
-        path = cut(died, tmp_path / str(count))
+        path = cut(died, folder / str(count))
         run, _ = gone_on_with(scene, path)
         assert_whole(path, run, died)
         assert run.times_recovered == 1
@@ -71,7 +77,7 @@ def test_a_run_that_was_cut_off_after_any_event_does_all_that_it_would_have_done
             assert story(run) == story(whole), count
             assert [(todo.title, todo.status) for todo in run.todos] == [(todo.title, todo.status) for todo in whole.todos]
             assert (run.calls_made, run.usage, run.text) == (whole.calls_made, whole.usage, whole.text)
-    assert alike >= 4
+    return alike
 
 
 @pytest.mark.req("K2.2")
@@ -123,10 +129,7 @@ def assert_calls_are_answered_as_they_should(died: Run, run: Run) -> None:
     assert told == cut_off
 
 
-quickly = settings(max_examples=120, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@quickly
+@examples(120)
 @given(plans, st.integers(0, 200), st.integers(0, 200))
 def test_whatever_a_run_did_it_can_be_gone_on_with_after_any_event_and_again(plan: Plan, first: int, second: int) -> None:
     with TemporaryDirectory() as folder:
@@ -160,8 +163,9 @@ ORDERS: dict[str, tuple[list[str], int, list[str | None], list[int]]] = {
 
 
 @pytest.mark.req("KX.11", "KX.12")
-@pytest.mark.parametrize("where", ORDERS)
-def test_of_the_calls_of_one_reply_only_those_that_were_running_are_told_as_interrupted(where: str, tmp_path: Path) -> None:
+def test_of_the_calls_of_one_reply_only_those_that_were_running_are_told_as_interrupted(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     ran: list[int] = []
 
     async def one(n: int) -> str:
@@ -175,13 +179,14 @@ def test_of_the_calls_of_one_reply_only_those_that_were_running_are_told_as_inte
         return await one(n)
 
     tools = [one, tool(blocking=True)(waits), tool(parallel_safe=True)(beside)]
-    kinds, ended, codes, run_then = ORDERS[where]
-    calls = [ToolCall(name, {"n": n}) for n, name in enumerate(kinds)]
-    whole = Agent(ScriptedModel([calls, "Done."]), tools=tools, todos=False).run_sync("Go.")
-    finished = [place for place, event in enumerate(whole.events) if isinstance(event, e.ToolFinished)]
-    path = cut(whole.events[: finished[ended]], tmp_path)
-    ran.clear()
-    run = asyncio.run(recover(path, tools=tools, model=ScriptedModel(["Done."])))
-    assert_whole(path, run, whole.events[: finished[ended]])
-    assert (run.status, [result.error_code for result in run.rounds[0].results]) == ("completed", codes)
-    assert sorted(ran) == run_then
+    for where, (kinds, ended, codes, run_then) in ORDERS.items():
+        with subtests.test(where):
+            calls = [ToolCall(name, {"n": n}) for n, name in enumerate(kinds)]
+            whole = Agent(ScriptedModel([calls, "Done."]), tools=tools, todos=False).run_sync("Go.")
+            finished = [place for place, event in enumerate(whole.events) if isinstance(event, e.ToolFinished)]
+            path = cut(whole.events[: finished[ended]], tmp_path)
+            ran.clear()
+            run = asyncio.run(recover(path, tools=tools, model=ScriptedModel(["Done."])))
+            assert_whole(path, run, whole.events[: finished[ended]])
+            assert (run.status, [result.error_code for result in run.rounds[0].results]) == ("completed", codes)
+            assert sorted(ran) == run_then

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -70,10 +70,11 @@ def test_a_log_on_which_a_newer_version_has_gone_on_is_refused(died: Path, rest:
     assert_refused(died, TraceError, "written by a newer agentnb .*pip install --upgrade agentnb")
 
 
-@pytest.mark.parametrize("given", [None, 7, [], {}], ids=repr)
-def test_what_is_no_run_is_refused(given: Any) -> None:
-    with pytest.raises(SettingsError, match=r"is no run. Give a run, its id, or the path of its log"):
-        again(given)
+def test_what_is_no_run_is_refused(subtests: pytest.Subtests) -> None:
+    for given in [None, 7, [], {}]:
+        with subtests.test(given=given):
+            with pytest.raises(SettingsError, match=r"is no run. Give a run, its id, or the path of its log"):
+                again(given)
 
 
 def test_what_is_no_agent_is_refused(died: Path) -> None:
@@ -201,23 +202,28 @@ def test_a_log_that_may_not_be_written_is_refused(died: Path, monkeypatch: pytes
     assert again(died).status == "completed"
 
 
-@pytest.mark.parametrize("path", OLDER, ids=lambda path: path.stem)
-def test_a_run_of_an_earlier_schema_that_was_cut_off_is_gone_on_with(path: Path, tmp_path: Path) -> None:
-    whole = load_trace(path)
+def test_a_run_of_an_earlier_schema_that_was_cut_off_is_gone_on_with(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for path in OLDER:
+        with subtests.test(path.stem):
+            whole = load_trace(path)
+            tools = [stub(one.name) for one in whole.tools if one.name != "todo_operations"]
+            for count in range(1, len(whole.events)):
+                died = whole.events[:count]
+                log = cut(died, tmp_path / path.stem / str(count))
+                run = again(log, tools=tools, model=ScriptedModel(["Done."] * 20))
+                assert_whole(log, run, died)
+                assert schemas_of_recoveries(run.events) == [*schemas_of_recoveries(died), e.SCHEMA]
+                assert log.read_bytes().startswith(b"".join(map(encode, died)))
 
-    def stub(name: str) -> Any:
-        def call(**given: Any) -> str:
-            """Stands for a tool of then."""
-            return "made again"
 
-        call.__name__ = name
-        return call
+def stub(name: str) -> Any:
+    def call(**given: Any) -> str:
+        """Stands for a tool of then."""
+        return "made again"
 
-    tools = [stub(one.name) for one in whole.tools if one.name != "todo_operations"]
-    for count in range(1, len(whole.events)):
-        log = cut(whole.events[:count], tmp_path / str(count))
-        run = again(log, tools=tools, model=ScriptedModel(["Done."] * 20))
-        assert_whole(log, run, whole.events[:count])
-        (*then, now) = [event.schema for event in run.events if isinstance(event, e.RunRecovered)]
-        assert now == e.SCHEMA and then == [event.schema for event in whole.events[:count] if isinstance(event, e.RunRecovered)]
-        assert log.read_bytes().startswith(b"".join(map(encode, whole.events[:count])))
+    call.__name__ = name
+    return call
+
+
+def schemas_of_recoveries(events: Sequence[e.AnyEvent]) -> list[int]:
+    return [event.schema for event in events if isinstance(event, e.RunRecovered)]

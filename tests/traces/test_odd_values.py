@@ -44,12 +44,13 @@ ODD: dict[str, Reply] = {
 }
 
 
-@pytest.mark.parametrize("reply", ODD.values(), ids=ODD.keys())
-def test_a_run_with_an_odd_value_ends_well_and_is_the_one_its_log_tells(tmp_path: Any, reply: Reply) -> None:
+def test_a_run_with_an_odd_value_ends_well_and_is_the_one_its_log_tells(subtests: pytest.Subtests, tmp_path: Any) -> None:
     store = Store(tmp_path)
-    run = asyncio.run(Agent(ScriptedModel([reply, "Done."]), tools=[echo, half]).run("Go", store=store))
-    assert (run.status, run.text) == ("completed", "Done.")
-    assert store.load(run.id) == run
+    for name, reply in ODD.items():
+        with subtests.test(name):
+            run = asyncio.run(Agent(ScriptedModel([reply, "Done."]), tools=[echo, half]).run("Go", store=store))
+            assert (run.status, run.text) == ("completed", "Done.")
+            assert store.load(run.id) == run
 
 
 def test_half_characters_in_settings_do_not_break_the_log(tmp_path: Any) -> None:

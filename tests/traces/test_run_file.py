@@ -163,31 +163,34 @@ def add(a: int, b: int) -> int:
     "Adds."
     return a + b
 
-store = Store(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 calls = [ToolCall("add", {"a": n, "b": 2}) for n in range(30)]
-agent = Agent(ScriptedModel([*calls, "Done."]), tools=[add], guidance="off", todos=False)
-try:
-    asyncio.run(agent.run("Go", store=store))
-except StoreError as error:
-    data = store.path(error.run.id).read_bytes()
-    kept = data.count(b"\\n")
-    assert data == b"".join(map(encode, error.run.events[:kept])), data[-100:]
-    assert kept < len(error.run.events)
-    print("stopped", error.run.status)
+for limit in sys.argv[2:]:
+    store = Store(Path(sys.argv[1]) / limit)
+    agent = Agent(ScriptedModel([*calls, "Done."]), tools=[add], guidance="off", todos=False)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
+    try:
+        asyncio.run(agent.run("Go", store=store))
+    except StoreError as error:
+        data = store.path(error.run.id).read_bytes()
+        kept = data.count(b"\\n")
+        assert data == b"".join(map(encode, error.run.events[:kept])), data[-100:]
+        assert kept < len(error.run.events)
+        print("stopped", error.run.status)
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of file sizes")
-@pytest.mark.parametrize("limit", [3000, 3011, 3050, 3107, 3200])
-def test_a_disk_that_takes_half_an_event_keeps_whole_events_only(tmp_path: Path, limit: int) -> None:
-    command = [sys.executable, "-c", LIMITED, str(tmp_path / "runs"), str(limit)]
+def test_a_disk_that_takes_half_an_event_keeps_whole_events_only(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    limits = [3000, 3011, 3050, 3107, 3200]
+    command = [sys.executable, "-c", LIMITED, str(tmp_path), *map(str, limits)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout == "stopped failed\n", done.stderr
-    (path,) = (tmp_path / "runs").glob("*.jsonl")
-    run = load_trace(path)
-    assert path.stat().st_size <= limit and run.status == "interrupted" and len(run.events) > 3
-    assert Run.from_events(run.events).events == run.events
+    assert done.stdout == "stopped failed\n" * len(limits), done.stderr
+    for limit in limits:
+        with subtests.test(limit=limit):
+            (path,) = (tmp_path / str(limit)).glob("*.jsonl")
+            run = load_trace(path)
+            assert path.stat().st_size <= limit and run.status == "interrupted" and len(run.events) > 3
+            assert Run.from_events(run.events).events == run.events
 
 
 def test_a_closed_log_never_writes_into_the_file_that_got_its_descriptor(tmp_path: Path) -> None:

@@ -17,8 +17,6 @@ from agentnb.models import ScriptedModel
 
 OLDER = sorted((Path(__file__).parent / "older_logs").glob("*.jsonl"))
 
-each_log = pytest.mark.parametrize("path", OLDER, ids=lambda path: path.stem)
-
 
 def schema_of(path: Path) -> int:
     return int(json.loads(path.read_text(encoding="utf-8").splitlines()[0])["schema"])
@@ -28,33 +26,39 @@ def test_there_is_a_log_of_each_earlier_schema() -> None:
     assert {schema_of(path) for path in OLDER} >= set(range(1, e.SCHEMA))
 
 
-@each_log
-def test_a_log_of_an_earlier_version_is_read_with_all_that_is_in_it(path: Path, tmp_path: Path) -> None:
-    run = load_trace(path)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert (run.status, run.stop_reason, len(run.events)) == ("completed", "natural", len(lines))
-    assert all(len(one.results) == len(one.calls) for one in run.rounds) and run.open_round is None
-    again = save_trace(run, tmp_path / "again.jsonl")
-    assert [json.loads(line) for line in again.read_text(encoding="utf-8").splitlines()] == [json.loads(line) for line in lines]
+def test_a_log_of_an_earlier_version_is_read_with_all_that_is_in_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for path in OLDER:
+        with subtests.test(path.stem):
+            run = load_trace(path)
+            lines = path.read_text(encoding="utf-8").splitlines()
+            assert (run.status, run.stop_reason, len(run.events)) == ("completed", "natural", len(lines))
+            assert all(len(one.results) == len(one.calls) for one in run.rounds) and run.open_round is None
+            again = save_trace(run, tmp_path / "again.jsonl").read_text(encoding="utf-8").splitlines()
+            assert [json.loads(line) for line in again] == [json.loads(line) for line in lines]
 
 
-@each_log
-def test_a_log_of_an_earlier_version_can_be_listed_tabulated_shown_and_gone_on_with(path: Path, tmp_path: Path) -> None:
-    (tmp_path / path.name).write_bytes(path.read_bytes())
-    run = load_trace(path)
-    (line,) = Store(tmp_path).summaries()
-    assert (line.status, line.rounds, line.prompt) == (run.status, len(run.rounds), run.prompt)
-    rows = {name: len(getattr(tables, name)(run)) for name in tables.__all__}
-    assert rows["runs"] == 1 and rows["rounds"] == len(run.rounds) and rows["messages"] == len(run.messages)
-    assert rows["tool_calls"] == sum(len(one.calls) for one in run.rounds)
-    assert run.text in re.sub("<[^>]*>", "", run_html(run))
-    model = ScriptedModel(["Well then."])
-    assert Agent(model).run_sync("And now?", continue_from=run).text == "Well then."
-    if run.compacted is None:
-        sent = [message.role for message in model.requests[0].messages]
-        assert sent[: len(run.messages)] == [message.role for message in run.messages]
-    else:
-        assert "Grüße 👀" in "".join(message.text for message in model.requests[0].messages[:2])
+def test_a_log_of_an_earlier_version_can_be_listed_tabulated_shown_and_gone_on_with(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    for path in OLDER:
+        with subtests.test(path.stem):
+            folder = tmp_path / path.stem
+            folder.mkdir()
+            (folder / path.name).write_bytes(path.read_bytes())
+            run = load_trace(path)
+            (line,) = Store(folder).summaries()
+            assert (line.status, line.rounds, line.prompt) == (run.status, len(run.rounds), run.prompt)
+            rows = {name: len(getattr(tables, name)(run)) for name in tables.__all__}
+            assert rows["runs"] == 1 and rows["rounds"] == len(run.rounds) and rows["messages"] == len(run.messages)
+            assert rows["tool_calls"] == sum(len(one.calls) for one in run.rounds)
+            assert run.text in re.sub("<[^>]*>", "", run_html(run))
+            model = ScriptedModel(["Well then."])
+            assert Agent(model).run_sync("And now?", continue_from=run).text == "Well then."
+            if run.compacted is None:
+                sent = [message.role for message in model.requests[0].messages]
+                assert sent[: len(run.messages)] == [message.role for message in run.messages]
+            else:
+                assert "Grüße 👀" in "".join(message.text for message in model.requests[0].messages[:2])
 
 
 def named(name: str) -> Run:

@@ -116,19 +116,20 @@ def test_an_empty_store_points_to_the_list(tmp_path: Path) -> None:
 BAD_IDS = ["../x", "..", ".", "", "a/b", "a\\b", "/etc/passwd", "a b", "a\n", "x" * 101, "ä", "a.b", "*", "\x00"]
 
 
-@pytest.mark.parametrize("bad", BAD_IDS)
-def test_what_leads_out_of_the_folder_is_no_id(tmp_path: Path, bad: str) -> None:
+def test_what_leads_out_of_the_folder_is_no_id(subtests: pytest.Subtests, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     do(store)
     (tmp_path / "x.jsonl").write_text("secret")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(StoreError, match="is no id of a run"):
-        store.path(bad)
-    with pytest.raises(StoreError):
-        store.load(bad)
-    with pytest.raises(StoreError):
-        asyncio.run(store.open(bad))
-    assert sorted(tmp_path.rglob("*")) == before
+    for bad in BAD_IDS:
+        with subtests.test(bad=bad):
+            with pytest.raises(StoreError, match="is no id of a run"):
+                store.path(bad)
+            with pytest.raises(StoreError):
+                store.load(bad)
+            with pytest.raises(StoreError):
+                asyncio.run(store.open(bad))
+            assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_an_id_that_cannot_be_is_called_so_when_a_run_is_opened(tmp_path: Path) -> None:
@@ -168,22 +169,19 @@ def replied(cost: float | None, tokens: int | None = 3) -> Reply:
     return Reply(Message("assistant", (ToolCall("gone"),)), Usage(tokens, tokens, cost=cost), "tool_use", {})
 
 
-@pytest.mark.parametrize(
-    ("usages", "tokens", "cost"),
-    [
+def test_a_summary_adds_up_tokens_and_cost_as_the_run_does(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases = [
         ([(0.1, 3), (0.2, 4)], 14, 0.1 + 0.2),
         ([(0.1, 3), (None, 4)], 14, None),
         ([(None, None)], None, None),
         ([(0.0, None), (0.0, 4)], 8, 0.0),
-    ],
-)
-def test_a_summary_adds_up_tokens_and_cost_as_the_run_does(
-    tmp_path: Path, usages: list[tuple[float | None, int | None]], tokens: int | None, cost: float | None
-) -> None:
-    store = Store(tmp_path)
-    run = do(store, *[replied(*one) for one in usages], max_rounds=len(usages))
-    (one,) = store.summaries()
-    assert (one.tokens, one.cost) == (tokens, cost) == (tokens, run.cost)
+    ]
+    for number, (usages, tokens, cost) in enumerate(cases):
+        with subtests.test(usages=usages):
+            store = Store(tmp_path / str(number))
+            run = do(store, *[replied(*one) for one in usages], max_rounds=len(usages))
+            (one,) = store.summaries()
+            assert (one.tokens, one.cost) == (tokens, cost) == (tokens, run.cost)
 
 
 def test_of_a_run_that_called_no_model_the_summary_says_it_cost_nothing(tmp_path: Path) -> None:
@@ -213,16 +211,18 @@ def test_a_reply_that_cannot_be_read_makes_the_cost_unknown(tmp_path: Path) -> N
     assert (one.tokens, one.cost, one.status) == (6, None, "limited")
 
 
-@pytest.mark.parametrize("events", [1, 2, 3, 4])
-def test_a_run_whose_process_died_is_shown_as_interrupted(tmp_path: Path, events: int) -> None:
-    store = Store(tmp_path)
-    run = do(store)
-    assert len(run.events) == 5
-    cut_after(store, run, events)
-    (one,) = store.summaries()
-    assert (one.status, one.stop_reason, one.seconds, one.rounds) == ("interrupted", "interrupted", None, int(events > 1))
-    loaded = store.load(run.id)
-    assert (loaded.status, loaded.stop_reason, loaded.events) == ("interrupted", "interrupted", run.events[:events])
+def test_a_run_whose_process_died_is_shown_as_interrupted(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for events in [1, 2, 3, 4]:
+        with subtests.test(events=events):
+            store = Store(tmp_path / str(events))
+            run = do(store)
+            assert len(run.events) == 5
+            cut_after(store, run, events)
+            (one,) = store.summaries()
+            assert (one.status, one.stop_reason, one.seconds) == ("interrupted", "interrupted", None)
+            assert one.rounds == int(events > 1)
+            loaded = store.load(run.id)
+            assert (loaded.status, loaded.stop_reason, loaded.events) == ("interrupted", "interrupted", run.events[:events])
 
 
 def test_a_run_cut_within_an_event_is_summarised_and_loaded_without_it(tmp_path: Path) -> None:

@@ -156,7 +156,6 @@ COLUMNS = {
         "started_at": TIME,
     },
 }
-every_table = pytest.mark.parametrize("name", COLUMNS)
 
 
 def add(a: int, b: int) -> int:
@@ -188,43 +187,50 @@ def types(frame: pd.DataFrame) -> dict[str, str]:
     return {str(column): str(dtype) for column, dtype in frame.dtypes.items()}
 
 
-@every_table
-def test_a_table_has_exactly_these_columns_and_types(name: str, failed: Run) -> None:
-    assert types(make(name, failed)) == COLUMNS[name]
-    assert list(make(name, failed).columns) == list(COLUMNS[name])
+def test_a_table_has_exactly_these_columns_and_types(subtests: pytest.Subtests, failed: Run) -> None:
+    for name, columns in COLUMNS.items():
+        with subtests.test(name):
+            assert types(make(name, failed)) == columns
+            assert list(make(name, failed).columns) == list(columns)
 
 
-@every_table
-def test_a_table_of_nothing_has_the_same_columns_and_types(name: str, tmp_path: Path) -> None:
+def test_a_table_of_nothing_has_the_same_columns_and_types(subtests: pytest.Subtests, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for source in ([], tmp_path / "empty", Store(tmp_path / "none")):
-        frame = make(name, source)
-        assert len(frame) == 0 and types(frame) == COLUMNS[name]
+    for name, columns in COLUMNS.items():
+        with subtests.test(name):
+            for source in ([], tmp_path / "empty", Store(tmp_path / "none")):
+                frame = make(name, source)
+                assert len(frame) == 0 and types(frame) == columns
 
 
-@every_table
-def test_a_table_takes_a_run_several_a_path_a_folder_a_pattern_and_a_store(name: str, failed: Run, tmp_path: Path) -> None:
+def test_a_table_takes_a_run_several_a_path_a_folder_a_pattern_and_a_store(
+    subtests: pytest.Subtests, failed: Run, tmp_path: Path
+) -> None:
     store = Store(tmp_path / "runs")
     path = store.path(failed.id)
-    once = make(name, failed)
-    sources: list[Any] = [[failed], path, str(path), store.folder, str(store.folder), f"{store.folder}/*.jsonl", store]
-    for source in sources:
-        pd.testing.assert_frame_equal(make(name, source), once)
-    twice = make(name, [failed, path])
-    pd.testing.assert_frame_equal(twice, pd.concat([once, once], ignore_index=True))
+    for name in COLUMNS:
+        with subtests.test(name):
+            once = make(name, failed)
+            sources: list[Any] = [[failed], path, str(path), store.folder, str(store.folder), f"{store.folder}/*.jsonl", store]
+            for source in sources:
+                pd.testing.assert_frame_equal(make(name, source), once)
+            twice = make(name, [failed, path])
+            pd.testing.assert_frame_equal(twice, pd.concat([once, once], ignore_index=True))
 
 
-@every_table
-def test_rows_are_numbered_from_zero(name: str, failed: Run) -> None:
-    frame = make(name, [failed, failed])
-    assert list(frame.index) == list(range(len(frame)))
+def test_rows_are_numbered_from_zero(subtests: pytest.Subtests, failed: Run) -> None:
+    for name in COLUMNS:
+        with subtests.test(name):
+            frame = make(name, [failed, failed])
+            assert list(frame.index) == list(range(len(frame)))
 
 
-@every_table
-def test_a_table_is_made_anew_each_time(name: str, failed: Run) -> None:
-    first = make(name, failed)
-    del first["run_id"]
-    assert "run_id" in make(name, failed).columns
+def test_a_table_is_made_anew_each_time(subtests: pytest.Subtests, failed: Run) -> None:
+    for name in COLUMNS:
+        with subtests.test(name):
+            first = make(name, failed)
+            del first["run_id"]
+            assert "run_id" in make(name, failed).columns
 
 
 def test_all_tables_are_named() -> None:

@@ -157,9 +157,10 @@ def test_a_call_that_the_person_stopped_while_it_waited_counts_what_was_made() -
     assert (only["attempts"], only["error"], only["stop_reason"]) == (1, "cancelled", None) and 0 <= only["waited"] < 3.0
 
 
-@pytest.mark.parametrize("name", [None, 7, "", ["claude"]])
-def test_who_answered_is_missing_where_no_provider_said_it(name: Any) -> None:
-    assert row(run_of([reply(Text("x"), model=name)]))["answered_by"] is None
+def test_who_answered_is_missing_where_no_provider_said_it(subtests: pytest.Subtests) -> None:
+    for name in [None, 7, "", ["claude"]]:
+        with subtests.test(name=name):
+            assert row(run_of([reply(Text("x"), model=name)]))["answered_by"] is None
 
 
 def test_estimates_are_marked_call_by_call() -> None:
