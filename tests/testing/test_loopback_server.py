@@ -5,6 +5,7 @@ import json
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import Any
 
 import pytest
@@ -27,22 +28,24 @@ def text_of(wire: str, answered: Answered) -> str:
     return "".join(part["text"] for item in body["output"] for part in item["content"])
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_each_request_takes_one_line_whatever_wire_it_comes_on(wire: str) -> None:
-    with LoopbackServer(["one", Text("two"), ["th", "ree"]]) as server:
-        assert text_of("chat", post(server, "chat")) == "one"
-        assert text_of(wire, post(server, wire)) == "two"
-        assert text_of(wire, post(server, wire)) == "three"
-    assert [request.wire for request in server.requests] == ["chat", wire, wire]
+def test_each_request_takes_one_line_whatever_wire_it_comes_on(subtests: pytest.Subtests) -> None:
+    for wire in WIRES:
+        with subtests.test(wire):
+            with LoopbackServer(["one", Text("two"), ["th", "ree"]]) as server:
+                assert text_of("chat", post(server, "chat")) == "one"
+                assert text_of(wire, post(server, wire)) == "two"
+                assert text_of(wire, post(server, wire)) == "three"
+            assert [request.wire for request in server.requests] == ["chat", wire, wire]
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_after_the_last_line_a_request_is_refused_with_the_reason(wire: str) -> None:
-    with LoopbackServer(["one"]) as server:
-        post(server, wire)
-        over = post(server, wire)
-    assert over.status == 400
-    assert over.body["error"]["message"] == "The script of this server has ended after 1 lines."
+def test_after_the_last_line_a_request_is_refused_with_the_reason(subtests: pytest.Subtests) -> None:
+    for wire in WIRES:
+        with subtests.test(wire):
+            with LoopbackServer(["one"]) as server:
+                post(server, wire)
+                over = post(server, wire)
+            assert over.status == 400
+            assert over.body["error"]["message"] == "The script of this server has ended after 1 lines."
 
 
 def test_a_script_can_begin_again() -> None:
@@ -91,14 +94,15 @@ def test_a_function_that_fails_is_told_to_the_client() -> None:
     assert "A line of this server's script failed: KeyError: 'no such'" in answered.body["error"]["message"]
 
 
-@pytest.mark.parametrize("line", [42, [3.5], [Image("image/png", b"x")], Answer])
-def test_what_is_no_line_is_refused(line: Any) -> None:
-    if callable(line):
-        with LoopbackServer([lambda _: 42]) as server:
-            assert "not 42" in post(server, "chat").body["error"]["message"]
-    else:
-        with pytest.raises(TypeError, match=r"A (script|reply) "):
-            LoopbackServer([line])
+def test_what_is_no_line_is_refused(subtests: pytest.Subtests) -> None:
+    for line in [42, [3.5], [Image("image/png", b"x")], Answer]:
+        with subtests.test(line=line):
+            if callable(line):
+                with LoopbackServer([lambda _: 42]) as server:
+                    assert "not 42" in post(server, "chat").body["error"]["message"]
+            else:
+                with pytest.raises(TypeError, match=r"A (script|reply) "):
+                    LoopbackServer([line])
 
 
 def test_requests_are_kept_as_they_came_but_without_keys() -> None:
@@ -124,55 +128,59 @@ def test_what_is_refused_is_kept_too_and_takes_no_line() -> None:
     assert server.requests[1].problems == ()
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("raw", [b"{", b"", b"[1]", b'"text"', b"\xff"])
-def test_a_body_that_is_no_json_object_is_refused(wire: str, raw: bytes) -> None:
-    with LoopbackServer(["one"]) as server:
-        assert post(server, wire, raw).status == 400
-    assert server.requests[0].raw == raw
-    assert server.requests[0].body == {}
+def test_a_body_that_is_no_json_object_is_refused(subtests: pytest.Subtests) -> None:
+    for wire, raw in product(WIRES, [b"{", b"", b"[1]", b'"text"', b"\xff"]):
+        with subtests.test(wire=wire, raw=raw):
+            with LoopbackServer(["one"]) as server:
+                assert post(server, wire, raw).status == 400
+            assert server.requests[0].raw == raw
+            assert server.requests[0].body == {}
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("given", [None, "Bearer ", "Basic secret"])
-def test_a_request_without_a_key_is_refused(wire: str, given: str | None) -> None:
-    headers = {name: value for name, value in HEADERS.items() if name != "authorization"}
-    with LoopbackServer(["one"]) as server:
-        answered = post(server, wire, headers=headers if given is None else {**headers, "authorization": given})
-    assert answered.status == 401
-    error = answered.body["error"]
-    assert error["type" if wire == "messages" else "code"] == (
-        "authentication_error" if wire == "messages" else "invalid_api_key"
-    )
+def test_a_request_without_a_key_is_refused(subtests: pytest.Subtests) -> None:
+    for wire, given in product(WIRES, [None, "Bearer ", "Basic secret"]):
+        with subtests.test(wire=wire, given=given):
+            headers = {name: value for name, value in HEADERS.items() if name != "authorization"}
+            with LoopbackServer(["one"]) as server:
+                answered = post(server, wire, headers=headers if given is None else {**headers, "authorization": given})
+            assert answered.status == 401
+            error = answered.body["error"]
+            assert error["type" if wire == "messages" else "code"] == (
+                "authentication_error" if wire == "messages" else "invalid_api_key"
+            )
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize(("key", "status"), [("secret", 200), ("another", 401)])
-def test_with_a_key_of_its_own_no_other_is_accepted(wire: str, key: str, status: int) -> None:
-    with LoopbackServer(["one"], key=key) as server:
-        assert post(server, wire).status == status
+def test_with_a_key_of_its_own_no_other_is_accepted(subtests: pytest.Subtests) -> None:
+    for wire, (key, status) in product(WIRES, [("secret", 200), ("another", 401)]):
+        with subtests.test(wire=wire, key=key):
+            with LoopbackServer(["one"], key=key) as server:
+                assert post(server, wire).status == status
 
 
-@pytest.mark.parametrize(("key", "status"), [(None, 200), ("secret", 401)])
-def test_a_minimal_server_wants_a_key_only_if_it_has_one(key: str | None, status: int) -> None:
-    with LoopbackServer(["one"], key=key, minimal=True) as server:
-        assert post(server, "chat", headers={}).status == status
+def test_a_minimal_server_wants_a_key_only_if_it_has_one(subtests: pytest.Subtests) -> None:
+    for key, status in [(None, 200), ("secret", 401)]:
+        with subtests.test(key=key):
+            with LoopbackServer(["one"], key=key, minimal=True) as server:
+                assert post(server, "chat", headers={}).status == status
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_refusals_have_the_shape_of_the_provider(wire: str) -> None:
-    with LoopbackServer(["one"]) as server:
-        answered = post(server, wire, {"model": "m", "colour": "red"})
-    assert answered.status == 400
-    if wire == "messages":
-        assert answered.body["type"] == "error"
-        assert answered.body["error"] == {"type": "invalid_request_error", "message": "max_tokens: Field required"}
-        assert answered.headers["request-id"].startswith("req_011")
-    else:
-        wanted = "messages" if wire == "chat" else "input"
-        message = f"Missing required parameter: '{wanted}'."
-        assert answered.body == {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}
-        assert answered.headers["x-request-id"].startswith("req_011")
+def test_refusals_have_the_shape_of_the_provider(subtests: pytest.Subtests) -> None:
+    for wire in WIRES:
+        with subtests.test(wire):
+            with LoopbackServer(["one"]) as server:
+                answered = post(server, wire, {"model": "m", "colour": "red"})
+            assert answered.status == 400
+            if wire == "messages":
+                assert answered.body["type"] == "error"
+                assert answered.body["error"] == {"type": "invalid_request_error", "message": "max_tokens: Field required"}
+                assert answered.headers["request-id"].startswith("req_011")
+            else:
+                wanted = "messages" if wire == "chat" else "input"
+                message = f"Missing required parameter: '{wanted}'."
+                assert answered.body == {
+                    "error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+                }
+                assert answered.headers["x-request-id"].startswith("req_011")
 
 
 def test_another_address_is_not_found() -> None:
@@ -187,18 +195,19 @@ def test_another_address_is_not_found() -> None:
     assert server.requests == []
 
 
-@pytest.mark.parametrize("anthropic", [True, False])
-def test_the_list_of_models_has_the_shape_of_who_asks(anthropic: bool) -> None:
-    headers = HEADERS if anthropic else {"authorization": "Bearer secret"}
-    with LoopbackServer([]) as server:
-        connection = connect(server)
-        connection.request("GET", "/v1/models", headers=headers)
-        listed = json.loads(connection.getresponse().read())
-        connection.request("GET", "/v1/models")
-        assert connection.getresponse().status == 401
-        connection.close()
-    assert [model["id"] for model in listed["data"]] == ["loopback"]
-    assert ("has_more" in listed) is anthropic
+def test_the_list_of_models_has_the_shape_of_who_asks(subtests: pytest.Subtests) -> None:
+    for anthropic in [True, False]:
+        with subtests.test(anthropic=anthropic):
+            headers = HEADERS if anthropic else {"authorization": "Bearer secret"}
+            with LoopbackServer([]) as server:
+                connection = connect(server)
+                connection.request("GET", "/v1/models", headers=headers)
+                listed = json.loads(connection.getresponse().read())
+                connection.request("GET", "/v1/models")
+                assert connection.getresponse().status == 401
+                connection.close()
+            assert [model["id"] for model in listed["data"]] == ["loopback"]
+            assert ("has_more" in listed) is anthropic
 
 
 def test_one_connection_serves_many_requests() -> None:
@@ -273,9 +282,8 @@ def test_an_id_that_the_script_gives_is_kept() -> None:
     assert responses["output"][0]["call_id"] == "mine"
 
 
-@pytest.mark.parametrize(
-    ("given", "messages", "chat", "responses"),
-    [
+def test_why_a_reply_ends_is_said_in_the_words_of_the_wire(subtests: pytest.Subtests) -> None:
+    cases = [
         (None, "end_turn", "stop", "completed"),
         ("stop", "end_turn", "stop", "completed"),
         ("max_tokens", "max_tokens", "length", "max_output_tokens"),
@@ -285,19 +293,19 @@ def test_an_id_that_the_script_gives_is_kept() -> None:
         ("content_filter", "refusal", "content_filter", "content_filter"),
         ("pause_turn", "pause_turn", "pause_turn", "pause_turn"),
         ("solar_eclipse", "solar_eclipse", "solar_eclipse", "solar_eclipse"),
-    ],
-)
-def test_why_a_reply_ends_is_said_in_the_words_of_the_wire(given: str | None, messages: str, chat: str, responses: str) -> None:
-    with LoopbackServer(lambda _: Answer(["Well"], stop_reason=given)) as server:
-        whole = [post(server, wire).body for wire in WIRES]
-        ends = [post(server, wire, streamed(wire)).events for wire in WIRES]
-    assert whole[0]["stop_reason"] == ends[0][-2][1]["delta"]["stop_reason"] == messages
-    assert whole[1]["choices"][0]["finish_reason"] == ends[1][-2][1]["choices"][0]["finish_reason"] == chat
-    for response in (whole[2], ends[2][-1][1]["response"]):
-        details = response["incomplete_details"]
-        assert (details["reason"] if details else response["status"]) == responses
-        assert (response["status"] == "incomplete") == bool(details)
-    assert ends[2][-1][0] == f"response.{whole[2]['status']}"
+    ]
+    for given, messages, chat, responses in cases:
+        with subtests.test(given=given):
+            with LoopbackServer([Answer(["Well"], stop_reason=given)], repeat=True) as server:
+                whole = [post(server, wire).body for wire in WIRES]
+                ends = [post(server, wire, streamed(wire)).events for wire in WIRES]
+            assert whole[0]["stop_reason"] == ends[0][-2][1]["delta"]["stop_reason"] == messages
+            assert whole[1]["choices"][0]["finish_reason"] == ends[1][-2][1]["choices"][0]["finish_reason"] == chat
+            for response in (whole[2], ends[2][-1][1]["response"]):
+                details = response["incomplete_details"]
+                assert (details["reason"] if details else response["status"]) == responses
+                assert (response["status"] == "incomplete") == bool(details)
+            assert ends[2][-1][0] == f"response.{whole[2]['status']}"
 
 
 def test_a_refusal_is_said_where_the_wire_has_a_place_for_it() -> None:
@@ -358,20 +366,23 @@ def test_an_answer_of_one_text_is_one_part() -> None:
     assert Answer("Hello", stop_reason="length").parts == (Text("Hello"),)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_request_shows_itself_on_one_line_without_what_was_said(wire: str) -> None:
-    field = "input" if wire == "responses" else "messages"
-    long = {**MINIMAL[wire], field: [{"role": "user", "content": "to be or not " * 5_000}]}
-    refused = {**MINIMAL[wire], "nobody_knows": "x" * 5_000}
-    with LoopbackServer(["Hello"]) as server:
-        post(server, wire, long)
-        post(server, wire, refused)
-        post(server, wire, b"{")
-    good, bad, none = map(repr, server.requests)
-    assert good == f"<Received {wire} to loopback, 1 message, answered 200>"
-    assert bad.startswith(f"<Received {wire} to loopback, 1 message, answered 400, problems: ") and "nobody_knows" in bad
-    assert none == f"<Received {wire} to ?, 0 messages, answered 400>"
-    assert max(len(good), len(bad), len(none)) < 300
+def test_a_request_shows_itself_on_one_line_without_what_was_said(subtests: pytest.Subtests) -> None:
+    for wire in WIRES:
+        with subtests.test(wire):
+            field = "input" if wire == "responses" else "messages"
+            long = {**MINIMAL[wire], field: [{"role": "user", "content": "to be or not " * 5_000}]}
+            refused = {**MINIMAL[wire], "nobody_knows": "x" * 5_000}
+            with LoopbackServer(["Hello"]) as server:
+                post(server, wire, long)
+                post(server, wire, refused)
+                post(server, wire, b"{")
+            good, bad, none = map(repr, server.requests)
+            assert good == f"<Received {wire} to loopback, 1 message, answered 200>"
+            assert (
+                bad.startswith(f"<Received {wire} to loopback, 1 message, answered 400, problems: ") and "nobody_knows" in bad
+            )
+            assert none == f"<Received {wire} to ?, 0 messages, answered 400>"
+            assert max(len(good), len(bad), len(none)) < 300
 
 
 def test_a_request_that_got_no_answer_says_so_however_long_its_names_are() -> None:

@@ -119,16 +119,17 @@ def test_parallel_calls_of_the_chat_wire_interleave() -> None:
     assert all(len(piece["function"]["arguments"]) <= 6 for piece in pieces)
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_usage_of_a_chat_stream_comes_only_if_asked_for(wanted: bool) -> None:
-    body = streamed("chat", stream_options={"include_usage": True}) if wanted else streamed("chat")
-    with LoopbackServer(["one two"]) as server:
-        chunks = [data for _, data in post(server, "chat", body).events[:-1]]
-    assert (chunks[-1]["choices"] == []) is wanted
-    assert ("usage" in chunks[0]) is wanted
-    if wanted:
-        assert chunks[0]["usage"] is None
-        assert chunks[-1]["usage"]["completion_tokens"] == 3
+def test_usage_of_a_chat_stream_comes_only_if_asked_for(subtests: pytest.Subtests) -> None:
+    for wanted in [True, False]:
+        with subtests.test(wanted=wanted):
+            body = streamed("chat", stream_options={"include_usage": True}) if wanted else streamed("chat")
+            with LoopbackServer(["one two"]) as server:
+                chunks = [data for _, data in post(server, "chat", body).events[:-1]]
+            assert (chunks[-1]["choices"] == []) is wanted
+            assert ("usage" in chunks[0]) is wanted
+            if wanted:
+                assert chunks[0]["usage"] is None
+                assert chunks[-1]["usage"]["completion_tokens"] == 3
 
 
 def test_the_chat_library_reads_raw_stream_helper_and_whole_reply_the_same() -> None:
@@ -205,20 +206,21 @@ def test_the_responses_library_reads_stream_and_whole_reply_the_same() -> None:
     with_server(LINE, work)
 
 
-@pytest.mark.parametrize(
-    "line", [[], "", Answer(["cut"], stop_reason="max_tokens"), Answer(["no"], stop_reason="refusal"), UnknownEvent(LINE)]
-)
-def test_the_libraries_read_the_unusual_too(line: Any) -> None:
-    async def work(server: LoopbackServer) -> None:
-        async with claude(server) as client, client.messages.stream(**MINIMAL["messages"]) as stream:
-            await stream.get_final_message()
-        async with gpt(server) as client:
-            async for _ in await client.chat.completions.create(**MINIMAL["chat"], stream=True):
-                pass
-            async for _ in await client.responses.create(**MINIMAL["responses"], stream=True):
-                pass
+def test_the_libraries_read_the_unusual_too(subtests: pytest.Subtests) -> None:
+    cases = [[], "", Answer(["cut"], stop_reason="max_tokens"), Answer(["no"], stop_reason="refusal"), UnknownEvent(LINE)]
+    for line in cases:
+        with subtests.test(line=line):
 
-    with_server(line, work)
+            async def work(server: LoopbackServer) -> None:
+                async with claude(server) as client, client.messages.stream(**MINIMAL["messages"]) as stream:
+                    await stream.get_final_message()
+                async with gpt(server) as client:
+                    async for _ in await client.chat.completions.create(**MINIMAL["chat"], stream=True):
+                        pass
+                    async for _ in await client.responses.create(**MINIMAL["responses"], stream=True):
+                        pass
+
+            with_server(line, work)
 
 
 def test_a_conversation_of_the_messages_library_goes_on_with_what_it_was_sent() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
+from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, ToolCall, ask_person, tool
 from agentnb.core.events import ToolFinished, ToolStarted
@@ -14,16 +14,11 @@ from agentnb.models import ScriptedModel
 from agentnb.runtime.live import LiveRun
 from agentnb.tools.function import FunctionTool, as_tool
 
-LONG = 30
-
 
 def begin(*calls: ToolCall, tools: Any = ()) -> LiveRun:
     model = ScriptedModel([list(calls), "Done."])
     live = Agent(model, tools=[ask_person, *tools], guidance="off", todos=False).start("go")
-    end = time.monotonic() + LONG
-    while not (live.run.waiting or live.done):
-        assert time.monotonic() < end
-        time.sleep(0.001)
+    wait_until(lambda: live.run.waiting or live.done)
     return live
 
 
@@ -37,7 +32,7 @@ def test_the_model_gets_what_the_person_said() -> None:
     (question,) = live.run.waiting
     assert (question.kind, question.message, question.schema) == ("elicitation", "Which table?", {"type": "string"})
     live.answer_in_words("the one of 2024")
-    assert texts(live.result(LONG)) == ["the one of 2024"]
+    assert texts(live.result(PATIENCE)) == ["the one of 2024"]
 
 
 def test_options_are_the_only_answers() -> None:
@@ -46,13 +41,13 @@ def test_options_are_the_only_answers() -> None:
     with pytest.raises(ValueError, match="Answer with one of: red, blue"):
         live.answer("green")
     live.answer_in_words("Blue")
-    assert texts(live.result(LONG)) == ["blue"]
+    assert texts(live.result(PATIENCE)) == ["blue"]
 
 
 def test_who_does_not_want_to_answer_is_no_failure() -> None:
     live = begin(ToolCall("ask_person", {"question": "Which table?"}))
     live.decline()
-    run = live.result(LONG)
+    run = live.result(PATIENCE)
     (result,) = run.rounds[0].results
     assert not result.is_error
     assert "gave no answer" in result.text and "say what you assumed" in result.text
@@ -76,7 +71,7 @@ def test_the_person_is_asked_before_other_tools_run() -> None:
     assert not [event for event in live.run.events if isinstance(event, ToolFinished)]
     assert len([event for event in live.run.events if isinstance(event, ToolStarted)]) == 3
     live.answer("yes")
-    assert texts(live.result(LONG)) == ["worked", "worked", "yes"]
+    assert texts(live.result(PATIENCE)) == ["worked", "worked", "yes"]
 
 
 def test_the_model_is_told_all_it_needs() -> None:

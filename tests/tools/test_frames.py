@@ -57,21 +57,19 @@ def test_an_empty_frame_is_said_to_be_empty() -> None:
     assert lines(pd.DataFrame({"a": []}, dtype="int64"))[:2] == ["DataFrame, 0 x 1", "columns: a (int64)"]
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame([[1, 2]], columns=["a", "a"]),
-        pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])),
-        pd.DataFrame({None: [1]}),
-        pd.DataFrame({"a": [[1, 2], {"b": 1}]}),
-        pd.DataFrame({"a": pd.Categorical(["x", None])}),
-        pd.DataFrame({"at": pd.to_datetime(["2026-05-04"], utc=True)}),
-    ],
-    ids=["same names", "two levels", "no name", "lists", "categories", "times"],
-)
-def test_odd_frames_are_shown_too(frame: pd.DataFrame) -> None:
-    found = lines(frame)
-    assert found[0] == f"DataFrame, {frame.shape[0]} x {frame.shape[1]}" and found[1].startswith("columns: ")
+def test_odd_frames_are_shown_too(subtests: pytest.Subtests) -> None:
+    cases = {
+        "same names": pd.DataFrame([[1, 2]], columns=["a", "a"]),
+        "two levels": pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])),
+        "no name": pd.DataFrame({None: [1]}),
+        "lists": pd.DataFrame({"a": [[1, 2], {"b": 1}]}),
+        "categories": pd.DataFrame({"a": pd.Categorical(["x", None])}),
+        "times": pd.DataFrame({"at": pd.to_datetime(["2026-05-04"], utc=True)}),
+    }
+    for name, frame in cases.items():
+        with subtests.test(name):
+            found = lines(frame)
+            assert found[0] == f"DataFrame, {frame.shape[0]} x {frame.shape[1]}" and found[1].startswith("columns: ")
 
 
 def test_a_styled_frame_is_its_frame() -> None:
@@ -93,9 +91,10 @@ def test_gaps_are_counted_only_where_that_is_quick(monkeypatch: pytest.MonkeyPat
     assert lines(pd.Series([None, 1.0]))[0] == "Series, 2, float64"
 
 
-@pytest.mark.parametrize("value", ["DataFrame", 1, None, [1], np.zeros(3), object()], ids=lambda value: type(value).__name__)
-def test_anything_else_is_no_frame(value: Any) -> None:
-    assert frame_text(value) is None
+def test_anything_else_is_no_frame(subtests: pytest.Subtests) -> None:
+    for value in ["DataFrame", 1, None, [1], np.zeros(3), object()]:
+        with subtests.test(value=value):
+            assert frame_text(value) is None
 
 
 def polars_like(columns: dict[str, list[Any]]) -> Any:
@@ -204,37 +203,24 @@ def test_cells_and_names_in_a_table_are_short_and_of_one_line() -> None:
     assert "\n" not in repr(found)
 
 
-@pytest.mark.parametrize(
-    ("values", "cells"),
-    [
-        (pd.array([1, None], dtype="Int64"), [1, None]),
-        (pd.Categorical(["x", None]), ["x", None]),
-        (pd.to_datetime(["2026-05-04", None]), ["2026-05-04", None]),
-        (pd.to_datetime(["2026-05-04 12:30", "2026-05-05 00:00"]), ["2026-05-04 12:30:00", "2026-05-05 00:00:00"]),
-        (np.array([np.inf, -np.inf, 1]), ["inf", "-inf", 1.0]),
-        (np.array([2**60, 2]), [str(2**60), 2]),
-        ([10**400, 1], ["1" + "0" * 96 + "...", 1]),
-        ([np.int8(3), np.float32(0.5)], [3, 0.5]),
-        ([np.True_, {"a": 1}], ["True", "{'a': 1}"]),
-        (["\ud800", "ü"], ["\ufffd", "ü"]),
-    ],
-    ids=[
-        "integers with gaps",
-        "categories",
-        "days",
-        "times",
-        "endless",
-        "large",
-        "huge",
-        "numpy",
-        "objects",
-        "half characters",
-    ],
-)
-def test_values_of_a_table_are_what_json_has(values: Any, cells: list[Any]) -> None:
-    found = table(pd.DataFrame({"a": pd.Series(values, dtype=object if isinstance(values, list) else None)}))
-    assert [row[1] for row in found.rows] == cells
-    assert [type(row[1]) for row in found.rows] == [type(cell) for cell in cells]
+def test_values_of_a_table_are_what_json_has(subtests: pytest.Subtests) -> None:
+    cases = {
+        "integers with gaps": (pd.array([1, None], dtype="Int64"), [1, None]),
+        "categories": (pd.Categorical(["x", None]), ["x", None]),
+        "days": (pd.to_datetime(["2026-05-04", None]), ["2026-05-04", None]),
+        "times": (pd.to_datetime(["2026-05-04 12:30", "2026-05-05 00:00"]), ["2026-05-04 12:30:00", "2026-05-05 00:00:00"]),
+        "endless": (np.array([np.inf, -np.inf, 1]), ["inf", "-inf", 1.0]),
+        "large": (np.array([2**60, 2]), [str(2**60), 2]),
+        "huge": ([10**400, 1], ["1" + "0" * 96 + "...", 1]),
+        "numpy": ([np.int8(3), np.float32(0.5)], [3, 0.5]),
+        "objects": ([np.True_, {"a": 1}], ["True", "{'a': 1}"]),
+        "half characters": (["\ud800", "ü"], ["\ufffd", "ü"]),
+    }
+    for name, (values, cells) in cases.items():
+        with subtests.test(name):
+            found = table(pd.DataFrame({"a": pd.Series(values, dtype=object if isinstance(values, list) else None)}))
+            assert [row[1] for row in found.rows] == cells
+            assert [type(row[1]) for row in found.rows] == [type(cell) for cell in cells]
 
 
 def test_odd_frames_are_tables_too() -> None:
@@ -257,6 +243,7 @@ def test_a_polars_frame_is_a_table_without_an_index() -> None:
     assert [long.rows[14][0], long.rows[15][0]] == [14, 485]
 
 
-@pytest.mark.parametrize("value", ["DataFrame", 1, None, [1], np.zeros(3), object()], ids=lambda value: type(value).__name__)
-def test_anything_else_is_no_table(value: Any) -> None:
-    assert frame_table(value) is None
+def test_anything_else_is_no_table(subtests: pytest.Subtests) -> None:
+    for value in ["DataFrame", 1, None, [1], np.zeros(3), object()]:
+        with subtests.test(value=value):
+            assert frame_table(value) is None

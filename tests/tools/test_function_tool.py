@@ -163,13 +163,17 @@ def logged(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize(
-    "function",
-    [double, functools.partial(double), Doubler(), Doubler().__call__, logged(double)],
-    ids=["function", "partial", "object", "method", "behind a plain decorator"],
-)
-def test_what_is_async_is_awaited(function: Callable[..., Any]) -> None:
-    assert call(function, x=4).text == "8"
+def test_what_is_async_is_awaited(subtests: pytest.Subtests) -> None:
+    cases = {
+        "function": double,
+        "partial": functools.partial(double),
+        "object": Doubler(),
+        "method": Doubler().__call__,
+        "behind a plain decorator": logged(double),
+    }
+    for name, function in cases.items():
+        with subtests.test(name):
+            assert call(function, x=4).text == "8"
 
 
 @pytest.mark.req("R2.3", "R2.10")
@@ -224,17 +228,17 @@ def test_of_long_arguments_that_are_no_json_the_part_around_the_place_is_shown()
 
 
 @pytest.mark.req("R2.10")
-@pytest.mark.parametrize("text", ["[" * 100_000, "1" * 100_000, '{"a":' * 50_000])
-def test_arguments_that_are_hostile_text_are_refused_in_a_few_words(text: str) -> None:
-    told = sent(text)
-    assert len(told) < 500
-    assert "Python" not in told and "sys." not in told
+def test_arguments_that_are_hostile_text_are_refused_in_a_few_words(subtests: pytest.Subtests) -> None:
+    for text in ["[" * 100_000, "1" * 100_000, '{"a":' * 50_000]:
+        with subtests.test(text):
+            told = sent(text)
+            assert len(told) < 500
+            assert "Python" not in told and "sys." not in told
 
 
 @pytest.mark.req("R2.10")
-@pytest.mark.parametrize(
-    ("arguments", "kind"),
-    [
+def test_arguments_that_are_no_object_are_told_so_with_what_came(subtests: pytest.Subtests) -> None:
+    cases = [
         ([1, 2], "a list"),
         (7, "a number"),
         (0.5, "a number"),
@@ -242,12 +246,15 @@ def test_arguments_that_are_hostile_text_are_refused_in_a_few_words(text: str) -
         (True, "true"),
         ('{"a": 1, "b": 2}', "a text"),
         ('"a"', "a text"),
-    ],
-)
-def test_arguments_that_are_no_object_are_told_so_with_what_came(arguments: Any, kind: str) -> None:
-    told = sent(arguments)
-    assert f"- they must be an object, not {kind}\n" in told
-    assert f"- what came: {arguments if isinstance(arguments, str) else json.dumps(arguments, separators=(',', ':'))}\n" in told
+    ]
+    for arguments, kind in cases:
+        with subtests.test(arguments=arguments):
+            told = sent(arguments)
+            assert f"- they must be an object, not {kind}\n" in told
+            assert (
+                f"- what came: {arguments if isinstance(arguments, str) else json.dumps(arguments, separators=(',', ':'))}\n"
+                in told
+            )
 
 
 @pytest.mark.req("R2.10")
@@ -259,13 +266,16 @@ def test_a_tool_without_arguments_asks_for_an_empty_object() -> None:
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize(("hint", "value"), [(date, "tomorrow"), (date, "2026-02-30"), (Colour, "green"), (int, 1.5)])
-def test_what_cannot_be_converted_is_told(hint: Any, value: Any) -> None:
-    def f(x):  # type: ignore[no-untyped-def]
-        return x
+def test_what_cannot_be_converted_is_told(subtests: pytest.Subtests) -> None:
+    cases = [(date, "tomorrow"), (date, "2026-02-30"), (Colour, "green"), (int, 1.5)]
+    for hint, value in cases:
+        with subtests.test(hint=hint, value=value):
 
-    f.__annotations__ = {"x": hint}
-    assert "x" in refused(f, x=value).partition("\n")[2]
+            def f(x):  # type: ignore[no-untyped-def]
+                return x
+
+            f.__annotations__ = {"x": hint}
+            assert "x" in refused(f, x=value).partition("\n")[2]
 
 
 @pytest.mark.req("R2.3")
@@ -362,41 +372,40 @@ def test_a_method_of_an_object_can_be_given_settings_or_is_refused_clearly() -> 
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
+def test_settings_that_make_no_sense_are_refused_when_the_function_is_marked(subtests: pytest.Subtests) -> None:
+    cases = [
         ({"effects": ["fly"]}, "no such effect: fly.*read, write"),
         ({"timeout": 0}, "timeout=0"),
         ({"timeout": -1}, "timeout=-1"),
         ({"timeout": float("nan")}, "timeout=nan"),
         ({"name": "two words"}, "'two words' cannot be the name"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused_when_the_function_is_marked(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidTool, match=words):
-        tool(**settings)(double)
+    ]
+    for settings, words in cases:
+        with subtests.test(settings=settings):
+            with pytest.raises(InvalidTool, match=words):
+                tool(**settings)(double)
 
 
 @pytest.mark.req("K2.5")
-@pytest.mark.parametrize(
-    ("settings", "safe"),
-    [
+def test_only_what_just_reads_is_safe_beside_others_unless_said(subtests: pytest.Subtests) -> None:
+    cases = [
         ({}, False),
         ({"effects": ["read"]}, True),
         ({"effects": ["read", "network"]}, False),
         ({"effects": []}, False),
         ({"effects": ["read"], "parallel_safe": False}, False),
         ({"effects": ["write"], "parallel_safe": True}, True),
-    ],
-)
-def test_only_what_just_reads_is_safe_beside_others_unless_said(settings: dict[str, Any], safe: bool) -> None:
-    assert FunctionTool(double, **settings).parallel_safe is safe
+    ]
+    for settings, safe in cases:
+        with subtests.test(settings=settings):
+            assert FunctionTool(double, **settings).parallel_safe is safe
 
 
-@pytest.mark.parametrize("value", [3, "text", None, int, Bank])
-def test_what_is_no_function_is_no_tool(value: Any) -> None:
-    with pytest.raises(InvalidTool, match="is no tool"):
-        as_tool(value)
+def test_what_is_no_function_is_no_tool(subtests: pytest.Subtests) -> None:
+    for value in [3, "text", None, int, Bank]:
+        with subtests.test(value=value):
+            with pytest.raises(InvalidTool, match="is no tool"):
+                as_tool(value)
 
 
 def test_a_tool_is_taken_as_it_is() -> None:

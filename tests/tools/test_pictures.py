@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from itertools import product
 from typing import Any
 
 import IPython.display
@@ -83,21 +84,19 @@ def test_a_figure_is_seen_and_told() -> None:
     assert len(image.convert("RGB").getcolors(400 * 300) or ()) > 2  # something is drawn
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        lambda figure: figure.axes[0],
-        lambda figure: figure.axes[0].lines[0],
-        lambda figure: figure.axes[0].xaxis,
-        lambda figure: np.array([[figure.axes[0]]], dtype=object),
-        lambda figure: type("Grid", (), {"figure": figure})(),
-        lambda figure: type("Grid", (), {"figure": figure.axes[0]})(),
-    ],
-    ids=["axes", "line", "axis", "array of axes", "object with a figure", "object with axes for one"],
-)
-def test_what_is_drawn_in_a_figure_is_its_figure(part: Callable[[Figure], Any]) -> None:
-    figure = drawn()
-    assert shown(part(figure)) == shown(figure)
+def test_what_is_drawn_in_a_figure_is_its_figure(subtests: pytest.Subtests) -> None:
+    cases = {
+        "axes": lambda figure: figure.axes[0],
+        "line": lambda figure: figure.axes[0].lines[0],
+        "axis": lambda figure: figure.axes[0].xaxis,
+        "array of axes": lambda figure: np.array([[figure.axes[0]]], dtype=object),
+        "object with a figure": lambda figure: type("Grid", (), {"figure": figure})(),
+        "object with axes for one": lambda figure: type("Grid", (), {"figure": figure.axes[0]})(),
+    }
+    for name, part in cases.items():
+        with subtests.test(name):
+            figure = drawn()
+            assert shown(part(figure)) == shown(figure)
 
 
 def test_a_part_of_a_figure_is_the_whole_figure() -> None:
@@ -107,12 +106,15 @@ def test_a_part_of_a_figure_is_the_whole_figure() -> None:
     assert shown(left)[0] == shown(axes)[0] == "a figure of 400 x 300 pixels"
 
 
-@pytest.mark.parametrize("size", [(40, 10), (10, 40), (15.69, 3), (200, 10)])
-def test_of_a_large_figure_no_more_is_sent_than_a_model_sees(size: tuple[float, float]) -> None:
-    told, picture = shown(drawn(*size))
-    image = opened(picture)
-    assert max(image.size) <= LONGEST and max(image.size) >= LONGEST - 2
-    assert told == f"a figure of {size[0] * 100:.0f} x {size[1] * 100:.0f} pixels, shown as {image.width} x {image.height}"
+def test_of_a_large_figure_no_more_is_sent_than_a_model_sees(subtests: pytest.Subtests) -> None:
+    for size in [(40, 10), (10, 40), (15.69, 3), (200, 10)]:
+        with subtests.test(size=size):
+            told, picture = shown(drawn(*size))
+            image = opened(picture)
+            assert max(image.size) <= LONGEST and max(image.size) >= LONGEST - 2
+            assert (
+                told == f"a figure of {size[0] * 100:.0f} x {size[1] * 100:.0f} pixels, shown as {image.width} x {image.height}"
+            )
 
 
 def test_a_figure_that_grows_when_it_is_drawn_is_drawn_again() -> None:
@@ -174,20 +176,19 @@ def test_a_figure_beyond_all_measure_is_told_with_the_reason() -> None:
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize(
-    "mode", ["1", "L", "LA", "I", "I;16", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB", "F", "RGBa"]
-)
-@pytest.mark.parametrize("size", [(40, 30), (3136, 10)])
-def test_a_picture_of_every_mode_is_seen_in_a_size_that_models_see(mode: str, size: tuple[int, int]) -> None:
-    image = PIL.Image.new(mode, size)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        told, picture = shown(image)
-    small = (1568, 5)
-    assert opened(picture).size == (size if size == (40, 30) else small)
-    note = "" if size == (40, 30) else ", shown as 1568 x 5"
-    assert told == f"a picture of {size[0]} x {size[1]} pixels{note}"
-    assert image.size == size and image.mode == mode
+def test_a_picture_of_every_mode_is_seen_in_a_size_that_models_see(subtests: pytest.Subtests) -> None:
+    cases = ["1", "L", "LA", "I", "I;16", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB", "F", "RGBa"]
+    for mode, size in product(cases, [(40, 30), (3136, 10)]):
+        with subtests.test(mode=mode, size=size):
+            image = PIL.Image.new(mode, size)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                told, picture = shown(image)
+            small = (1568, 5)
+            assert opened(picture).size == (size if size == (40, 30) else small)
+            note = "" if size == (40, 30) else ", shown as 1568 x 5"
+            assert told == f"a picture of {size[0]} x {size[1]} pixels{note}"
+            assert image.size == size and image.mode == mode
 
 
 def test_a_large_photo_is_sent_as_jpeg() -> None:
@@ -218,32 +219,36 @@ def test_a_picture_that_cannot_be_read_is_told_with_the_reason() -> None:
 FORMATS = ["PNG", "JPEG", "GIF", "WEBP"]
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, IPython.display.Image], ids=lambda wrap: wrap.__name__)
-def test_the_bytes_of_a_picture_are_sent_as_they_are(kind: str, wrap: Callable[[bytes], Any]) -> None:
-    data = saved(noise(40, 30), kind)
-    told, picture = shown(wrap(data))
-    assert (picture.data, picture.media_type, opened(picture).size) == (data, f"image/{kind.lower()}", (40, 30))
-    webp = f"a picture (image/webp, {len(data):,} bytes)"
-    assert told == (webp if kind == "WEBP" else "a picture of 40 x 30 pixels")
+def test_the_bytes_of_a_picture_are_sent_as_they_are(subtests: pytest.Subtests) -> None:
+    for kind, wrap in product(FORMATS, [bytes, bytearray, memoryview, IPython.display.Image]):
+        with subtests.test(kind=kind, wrap=wrap):
+            data = saved(noise(40, 30), kind)
+            told, picture = shown(wrap(data))
+            assert (picture.data, picture.media_type, opened(picture).size) == (data, f"image/{kind.lower()}", (40, 30))
+            webp = f"a picture (image/webp, {len(data):,} bytes)"
+            assert told == (webp if kind == "WEBP" else "a picture of 40 x 30 pixels")
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("part", [0, 3, 8, 20, 0.5])
-def test_bytes_that_only_begin_as_a_picture_are_bytes(kind: str, part: float) -> None:
-    data = saved(noise(40, 30), kind)
-    data = data[: int(part * len(data)) if part == 0.5 else int(part)]
-    assert words(data) == f"{len(data)} bytes" and media_type(data) is None and size_of(data) is None
+def test_bytes_that_only_begin_as_a_picture_are_bytes(subtests: pytest.Subtests) -> None:
+    for kind, part in product(FORMATS, [0, 3, 8, 20, 0.5]):
+        with subtests.test(kind=kind, part=part):
+            data = saved(noise(40, 30), kind)
+            data = data[: int(part * len(data)) if part == 0.5 else int(part)]
+            assert words(data) == f"{len(data)} bytes" and media_type(data) is None and size_of(data) is None
 
 
-@pytest.mark.parametrize("data", [b"%PDF-1.7", b"<svg></svg>", b"BM" + bytes(60), b"II*\x00" + bytes(60), b"a,b\n1,2"])
-def test_other_files_are_bytes(data: bytes) -> None:
-    assert words(data) == f"{len(data)} bytes"
+def test_other_files_are_bytes(subtests: pytest.Subtests) -> None:
+    cases = [b"%PDF-1.7", b"<svg></svg>", b"BM" + bytes(60), b"II*\x00" + bytes(60), b"a,b\n1,2"]
+    for data in cases:
+        with subtests.test(data=data):
+            assert words(data) == f"{len(data)} bytes"
 
 
-@pytest.mark.parametrize("how", [{}, {"progressive": True}, {"quality": 5}, {"exif": b"Exif\x00\x00" + bytes(5000)}], ids=str)
-def test_the_size_of_a_jpeg_is_read_behind_whatever_stands_before_it(how: dict[str, Any]) -> None:
-    assert size_of(saved(noise(41, 17), "JPEG", **how)) == (41, 17)
+def test_the_size_of_a_jpeg_is_read_behind_whatever_stands_before_it(subtests: pytest.Subtests) -> None:
+    cases = [{}, {"progressive": True}, {"quality": 5}, {"exif": b"Exif\x00\x00" + bytes(5000)}]
+    for how in cases:
+        with subtests.test(how=how):
+            assert size_of(saved(noise(41, 17), "JPEG", **how)) == (41, 17)
 
 
 def test_the_size_of_a_jpeg_is_not_read_from_its_tables() -> None:
@@ -295,24 +300,24 @@ def drawing_itself(**methods: Any) -> Any:
     return type("Chart", (), {**show, "__repr__": lambda self: "<chart>"})()
 
 
-@pytest.mark.parametrize(
-    ("methods", "kind", "data"),
-    [
+def test_what_draws_itself_in_a_notebook_is_seen_and_shown_in_its_own_words(subtests: pytest.Subtests) -> None:
+    cases = [
         ({"_repr_png_": PNG}, "image/png", PNG),
         ({"_repr_png_": (PNG, {"width": 8})}, "image/png", PNG),
         ({"_repr_png_": base64.b64encode(PNG).decode()}, "image/png", PNG),
         ({"_repr_jpeg_": JPEG}, "image/jpeg", JPEG),
         ({"_repr_png_": None, "_repr_jpeg_": JPEG}, "image/jpeg", JPEG),
-    ],
-)
-def test_what_draws_itself_in_a_notebook_is_seen_and_shown_in_its_own_words(methods: Any, kind: str, data: bytes) -> None:
-    told, picture = shown(drawing_itself(**methods))
-    assert (told.strip('"'), picture) == ("<chart>", Image(kind, data))
+    ]
+    for methods, kind, data in cases:
+        with subtests.test(methods=methods):
+            told, picture = shown(drawing_itself(**methods))
+            assert (told.strip('"'), picture) == ("<chart>", Image(kind, data))
 
 
-@pytest.mark.parametrize("result", [None, b"", b"no picture", (), 3, "<svg/>"], ids=repr)
-def test_what_draws_nothing_is_an_object(result: Any) -> None:
-    assert words(drawing_itself(_repr_png_=result)).strip('"').startswith("<chart>")
+def test_what_draws_nothing_is_an_object(subtests: pytest.Subtests) -> None:
+    for result in [None, b"", b"no picture", (), 3, "<svg/>"]:
+        with subtests.test(result=result):
+            assert words(drawing_itself(_repr_png_=result)).strip('"').startswith("<chart>")
 
 
 def test_an_object_whose_drawing_fails_is_told_with_the_reason() -> None:
@@ -352,6 +357,7 @@ PLAIN: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", [*PLAIN, Everything(), FailsWhenAsked()], ids=lambda value: type(value).__name__)
-def test_anything_else_is_no_picture(value: Any) -> None:
-    assert picture_of(value) is None
+def test_anything_else_is_no_picture(subtests: pytest.Subtests) -> None:
+    for value in [*PLAIN, Everything(), FailsWhenAsked()]:
+        with subtests.test(value=value):
+            assert picture_of(value) is None

@@ -38,24 +38,20 @@ def test_it_gives_a_piece_and_says_where_it_stands_and_where_the_next_begins() -
 
 
 @pytest.mark.req("R0.76")
-@pytest.mark.parametrize(
-    ("arguments", "start", "end"),
-    [
+def test_whatever_is_asked_for_it_gives_something_and_no_more_than_it_may(subtests: pytest.Subtests) -> None:
+    cases = [
         ({}, 0, CHUNK),
         ({"length": 10**9}, 0, 5_000),
         ({"offset": 10, "length": 0}, 10, 11),
-    ],
-)
-def test_whatever_is_asked_for_it_gives_something_and_no_more_than_it_may(
-    arguments: dict[str, int], start: int, end: int
-) -> None:
-    assert text(called({"handle": "c1", **arguments})).partition("\n")[2] == TEXT[start:end]
+    ]
+    for arguments, start, end in cases:
+        with subtests.test(arguments=arguments):
+            assert text(called({"handle": "c1", **arguments})).partition("\n")[2] == TEXT[start:end]
 
 
 @pytest.mark.req("R0.76")
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
+def test_what_cannot_be_read_is_an_error_that_says_why(subtests: pytest.Subtests) -> None:
+    cases = [
         ({"handle": "c9"}, "unknown_handle", "'c9'"),
         ({"handle": "c1", "offset": 10_000}, "past_the_end", "10,000 characters"),
         ({"handle": "c1", "offset": "there"}, "invalid_arguments", "offset"),
@@ -65,11 +61,11 @@ def test_whatever_is_asked_for_it_gives_something_and_no_more_than_it_may(
         ({"handle": 1}, "invalid_arguments", "handle"),
         ({}, "invalid_arguments", "handle"),
         ('{"handle": ', "invalid_arguments", "handle"),
-    ],
-)
-def test_what_cannot_be_read_is_an_error_that_says_why(arguments: Any, code: str, words: str) -> None:
-    outcome = called(arguments)
-    assert not outcome.ok and outcome.error_code == code and words in text(outcome)
+    ]
+    for arguments, code, words in cases:
+        with subtests.test(arguments=arguments):
+            outcome = called(arguments)
+            assert not outcome.ok and outcome.error_code == code and words in text(outcome)
 
 
 def test_it_only_reads_so_calls_of_it_may_run_side_by_side() -> None:

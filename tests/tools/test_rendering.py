@@ -38,44 +38,46 @@ class Point:
     y: float = 0.5
 
 
-@pytest.mark.req("R2.3")
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ("žluťoučký\n", "žluťoučký\n"),
-        ("", ""),
-        (None, "(no value)"),
-        (3, "3"),
-        (-2.5, "-2.5"),
-        (True, "true"),
-        (10**30, "1" + "0" * 30),
-        ([1, "a", None], '[1,"a",null]'),
-        ((1, 2), "[1,2]"),
-        ({"a": {"b": [1]}}, '{"a":{"b":[1]}}'),
-        ({1: 2}, '{"1":2}'),
-        (Point(1), '{"x":1,"y":0.5}'),
-        ([Point(1)], '[{"x":1,"y":0.5}]'),
-        (Colour.RED, '"red"'),
-        (date(2026, 1, 2), '"2026-01-02"'),
-        (b"abc", "3 bytes"),
-        (bytearray(2), "2 bytes"),
-        (np.int64(3), "3"),
-        (np.float64(2.5), "2.5"),
-        (np.bool_(True), "true"),
-        (np.array(4), "4"),
-        (np.array([1, 2]), "[1 2]"),
-        ({"mean": np.float32(0.5), "all": np.array([1, 2])}, '{"mean":0.5,"all":[1,2]}'),
-    ],
-    ids=repr,
-)
-def test_values_are_shown_as_data(value: Any, words: str) -> None:
-    assert as_text(value) == words
+SHOWN = [
+    ("žluťoučký\n", "žluťoučký\n"),
+    ("", ""),
+    (None, "(no value)"),
+    (3, "3"),
+    (-2.5, "-2.5"),
+    (True, "true"),
+    (10**30, "1" + "0" * 30),
+    ([1, "a", None], '[1,"a",null]'),
+    ((1, 2), "[1,2]"),
+    ({"a": {"b": [1]}}, '{"a":{"b":[1]}}'),
+    ({1: 2}, '{"1":2}'),
+    (Point(1), '{"x":1,"y":0.5}'),
+    ([Point(1)], '[{"x":1,"y":0.5}]'),
+    (Colour.RED, '"red"'),
+    (date(2026, 1, 2), '"2026-01-02"'),
+    (b"abc", "3 bytes"),
+    (bytearray(2), "2 bytes"),
+    (np.int64(3), "3"),
+    (np.float64(2.5), "2.5"),
+    (np.bool_(True), "true"),
+    (np.array(4), "4"),
+    (np.array([1, 2]), "[1 2]"),
+    ({"mean": np.float32(0.5), "all": np.array([1, 2])}, '{"mean":0.5,"all":[1,2]}'),
+]
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float64("nan"), {"mean": math.inf}], ids=repr)
-def test_numbers_that_json_has_not_are_not_shown_as_a_missing_value(value: Any) -> None:
-    assert "null" not in as_text(value)
+def test_values_are_shown_as_data(subtests: pytest.Subtests) -> None:
+    for value, words in SHOWN:
+        with subtests.test(value=value):
+            assert as_text(value) == words
+
+
+@pytest.mark.req("R2.3")
+def test_numbers_that_json_has_not_are_not_shown_as_a_missing_value(subtests: pytest.Subtests) -> None:
+    cases = [math.nan, math.inf, -math.inf, np.float64("nan"), {"mean": math.inf}]
+    for value in cases:
+        with subtests.test(value=value):
+            assert "null" not in as_text(value)
 
 
 @pytest.mark.req("R2.3")
@@ -125,23 +127,34 @@ class FailsAsAList(Plain):
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [(Plain(), "<plain>"), (Anything(), "<anything>"), (FailsAsAList(), "<plain>"), ([Plain()], "<plain>")],
-    ids=["plain", "anything", "fails as a list", "in a list"],
-)
-def test_an_object_is_shown_as_python_shows_it(value: Any, words: str) -> None:
-    assert as_text(value).strip('[]"') == words
+def test_an_object_is_shown_as_python_shows_it(subtests: pytest.Subtests) -> None:
+    cases = {
+        "plain": (Plain(), "<plain>"),
+        "anything": (Anything(), "<anything>"),
+        "fails as a list": (FailsAsAList(), "<plain>"),
+        "in a list": ([Plain()], "<plain>"),
+    }
+    for name, (value, words) in cases.items():
+        with subtests.test(name):
+            assert as_text(value).strip('[]"') == words
 
 
 @pytest.mark.req("R2.3", "R2.10")
-@pytest.mark.parametrize("value", [FailsToShow(), ShowsNoText(), [FailsToShow()]], ids=["fails", "no text", "in a list"])
-def test_an_object_that_cannot_be_shown_does_not_end_the_run(value: Any) -> None:
+def test_an_object_that_cannot_be_shown_does_not_end_the_run(subtests: pytest.Subtests) -> None:
+    cases = {"fails": FailsToShow(), "no text": ShowsNoText(), "in a list": [FailsToShow()]}
+    for name, value in cases.items():
+        with subtests.test(name):
+            run = agent_that_gets(value).run_sync("go")
+            assert (run.status, len(run.rounds[0].results)) == ("completed", 1)
+
+
+def agent_that_gets(value: Any) -> Agent:
+    """An agent whose one tool returns this value."""
+
     def get() -> Any:
         return value
 
-    run = Agent(ScriptedModel([ToolCall("get"), "Done."]), tools=[get]).run_sync("go")
-    assert (run.status, len(run.rounds[0].results)) == ("completed", 1)
+    return Agent(ScriptedModel([ToolCall("get"), "Done."]), tools=[get])
 
 
 @pytest.mark.req("R2.3")
@@ -155,36 +168,31 @@ def test_data_that_holds_itself_is_shown() -> None:
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize(
-    "value",
-    [
-        "a\ud800b",
-        {"a": "\ud800"},
-        {"\ud800": 1},
-        ["\udfff"],
-        pd.DataFrame({"a": ["\ud800"]}),
-        [Text("\ud800"), Image("image/png", b"png")],
-        Text("\ud800"),
-        ToolOutcome(True, (Text("\ud800"),)),
-        failure("odd", "\ud800"),
-    ],
-    ids=["text", "value", "key", "list", "table", "parts", "part", "outcome", "failure"],
-)
-def test_half_characters_do_not_break_the_log(value: Any, tmp_path: Path) -> None:
-    def get() -> Any:
-        return value
-
-    store = Store(tmp_path / "runs")
-    run = Agent(ScriptedModel([ToolCall("get"), "Done."]), tools=[get]).run_sync("go", store=store)
-    run.rounds[0].results[0].text.encode()
-    assert store.load(run.id) == run
+def test_half_characters_do_not_break_the_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases = {
+        "text": "a\ud800b",
+        "value": {"a": "\ud800"},
+        "key": {"\ud800": 1},
+        "list": ["\udfff"],
+        "table": pd.DataFrame({"a": ["\ud800"]}),
+        "parts": [Text("\ud800"), Image("image/png", b"png")],
+        "part": Text("\ud800"),
+        "outcome": ToolOutcome(True, (Text("\ud800"),)),
+        "failure": failure("odd", "\ud800"),
+    }
+    for name, value in cases.items():
+        with subtests.test(name):
+            store = Store(tmp_path / name)
+            run = agent_that_gets(value).run_sync("go", store=store)
+            run.rounds[0].results[0].text.encode()
+            assert store.load(run.id) == run
 
 
-@pytest.mark.parametrize(
-    "value", ["\ud800", Text("\ud800"), [Text("\ud800"), Image("image/png", b"png")]], ids=["text", "part", "parts"]
-)
-def test_the_words_of_an_outcome_are_what_a_file_can_hold(value: Any) -> None:
-    success(value).text.encode()
+def test_the_words_of_an_outcome_are_what_a_file_can_hold(subtests: pytest.Subtests) -> None:
+    cases = {"text": "\ud800", "part": Text("\ud800"), "parts": [Text("\ud800"), Image("image/png", b"png")]}
+    for name, value in cases.items():
+        with subtests.test(name):
+            success(value).text.encode()
 
 
 @pytest.mark.req("KX.6")

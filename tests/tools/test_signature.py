@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -74,28 +75,28 @@ def test_name_description_and_schema_come_from_the_function() -> None:
     }
 
 
+HINTS = [
+    (int, {"type": "integer"}),
+    (float, {"type": "number"}),
+    (bool, {"type": "boolean"}),
+    (str, {"type": "string"}),
+    (list[int], {"type": "array", "items": {"type": "integer"}}),
+    (dict[str, float], {"type": "object", "additionalProperties": {"type": "number"}}),
+    (Literal["a", "b"], {"enum": ["a", "b"]}),
+    (date, {"type": "string", "format": "date"}),
+    (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}),  # noqa: UP045  # people write it
+    (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+    (Any, {}),
+    (Annotated[int, msgspec.Meta(ge=1)], {"type": "integer", "minimum": 1}),
+    (Annotated[int, "any words"], {"type": "integer"}),
+]
+
+
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize(
-    ("hint", "expected"),
-    [
-        (int, {"type": "integer"}),
-        (float, {"type": "number"}),
-        (bool, {"type": "boolean"}),
-        (str, {"type": "string"}),
-        (list[int], {"type": "array", "items": {"type": "integer"}}),
-        (dict[str, float], {"type": "object", "additionalProperties": {"type": "number"}}),
-        (Literal["a", "b"], {"enum": ["a", "b"]}),
-        (date, {"type": "string", "format": "date"}),
-        (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}),  # noqa: UP045  # people write it
-        (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
-        (Any, {}),
-        (Annotated[int, msgspec.Meta(ge=1)], {"type": "integer", "minimum": 1}),
-        (Annotated[int, "any words"], {"type": "integer"}),
-    ],
-    ids=str,
-)
-def test_a_hint_is_told_as_json_schema(hint: Any, expected: dict[str, Any]) -> None:
-    assert schema_of(takes(hint))["properties"]["x"] == expected
+def test_a_hint_is_told_as_json_schema(subtests: pytest.Subtests) -> None:
+    for hint, expected in HINTS:
+        with subtests.test(hint=hint):
+            assert schema_of(takes(hint))["properties"]["x"] == expected
 
 
 @pytest.mark.req("R2.3")
@@ -125,9 +126,10 @@ def test_parameters_without_a_hint_take_anything_and_that_is_said() -> None:
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize("default", ["a", 3, 2.5, True, [1], {"a": 1}])
-def test_a_plain_default_is_told(default: Any) -> None:
-    assert schema_of(takes(Any, default))["properties"]["x"]["default"] == default
+def test_a_plain_default_is_told(subtests: pytest.Subtests) -> None:
+    for default in ["a", 3, 2.5, True, [1], {"a": 1}]:
+        with subtests.test(default=default):
+            assert schema_of(takes(Any, default))["properties"]["x"]["default"] == default
 
 
 @pytest.mark.req("R2.3")
@@ -178,18 +180,20 @@ REST = """Count rows.
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, REST], ids=["google", "numpy", "rest"])
-def test_parameters_are_described_as_the_docstring_describes_them(docstring: str) -> None:
-    def count_rows(table: str, limit: int = 10) -> int:
-        return limit
+def test_parameters_are_described_as_the_docstring_describes_them(subtests: pytest.Subtests) -> None:
+    for name, docstring in {"google": GOOGLE, "numpy": NUMPY, "rest": REST}.items():
+        with subtests.test(name):
 
-    count_rows.__doc__ = docstring
-    spec = FunctionTool(count_rows).spec
-    assert spec.description == "Count rows."
-    assert spec.input_schema["properties"]["table"] == {"type": "string", "description": "Which table."}
-    described = spec.input_schema["properties"]["limit"]
-    assert " ".join(described["description"].split()) == "How many at most."
-    assert (described["type"], described["default"]) == ("integer", 10)
+            def count_rows(table: str, limit: int = 10) -> int:
+                return limit
+
+            count_rows.__doc__ = docstring
+            spec = FunctionTool(count_rows).spec
+            assert spec.description == "Count rows."
+            assert spec.input_schema["properties"]["table"] == {"type": "string", "description": "Which table."}
+            described = spec.input_schema["properties"]["limit"]
+            assert " ".join(described["description"].split()) == "How many at most."
+            assert (described["type"], described["default"]) == ("integer", 10)
 
 
 @pytest.mark.req("R2.3")
@@ -265,22 +269,18 @@ class Account:
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize(
-    ("function", "name", "description", "parameters"),
-    [
+def test_whatever_can_be_called_can_be_a_tool(subtests: pytest.Subtests) -> None:
+    cases = [
         (Account().book, "book", "Book an amount.", ["amount"]),
         (Account.open, "open", "Open one.", ["owner"]),
         (Account.rate, "rate", "Tell the rate.", ["year"]),
         (Account(), "Account", "Answer a question.", ["question"]),
         (functools.lru_cache(Account.rate), "rate", "Tell the rate.", ["year"]),
-    ],
-    ids=["method", "classmethod", "staticmethod", "object", "cached"],
-)
-def test_whatever_can_be_called_can_be_a_tool(
-    function: Callable[..., Any], name: str, description: str, parameters: list[str]
-) -> None:
-    spec = FunctionTool(function).spec
-    assert (spec.name, spec.description, list(spec.input_schema["properties"])) == (name, description, parameters)
+    ]
+    for function, name, description, parameters in cases:
+        with subtests.test(function=function):
+            spec = FunctionTool(function).spec
+            assert (spec.name, spec.description, list(spec.input_schema["properties"])) == (name, description, parameters)
 
 
 def load(table: str, rows: int, folder: str = ".") -> str:
@@ -315,11 +315,12 @@ def test_the_hints_of_an_object_are_those_of_its_call_whatever_else_it_holds() -
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize("hint", [object, Callable[[], int], complex, type, [int], any, print], ids=str)
-@pytest.mark.parametrize("default", [(), (None,)], ids=["required", "with a default"])
-def test_a_type_a_model_cannot_write_is_refused_and_the_parameter_is_named(hint: Any, default: tuple[Any, ...]) -> None:
-    with pytest.raises(InvalidTool, match="f wants x"):
-        FunctionTool(takes(hint, *default))
+def test_a_type_a_model_cannot_write_is_refused_and_the_parameter_is_named(subtests: pytest.Subtests) -> None:
+    cases = [object, Callable[[], int], complex, type, [int], any, print]
+    for hint, (name, default) in product(cases, {"required": (), "with a default": (None,)}.items()):
+        with subtests.test(hint=hint, name=name):
+            with pytest.raises(InvalidTool, match="f wants x"):
+                FunctionTool(takes(hint, *default))
 
 
 @pytest.mark.req("R2.3")
@@ -344,12 +345,12 @@ class Yields:
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize(
-    "function", [yields, yields_async, functools.partial(yields), Yields()], ids=["plain", "async", "partial", "object"]
-)
-def test_what_yields_is_refused(function: Callable[..., Any]) -> None:
-    with pytest.raises(InvalidTool, match=r"yields its values.*return a list"):
-        FunctionTool(function, name="numbers")
+def test_what_yields_is_refused(subtests: pytest.Subtests) -> None:
+    cases = {"plain": yields, "async": yields_async, "partial": functools.partial(yields), "object": Yields()}
+    for name, function in cases.items():
+        with subtests.test(name):
+            with pytest.raises(InvalidTool, match=r"yields its values.*return a list"):
+                FunctionTool(function, name="numbers")
 
 
 @pytest.mark.req("R2.3")
@@ -360,10 +361,11 @@ def test_a_lambda_is_refused_and_told_how_to_get_a_name() -> None:
 
 
 @pytest.mark.req("R2.3")
-@pytest.mark.parametrize("name", ["two words", "a.b", "é", "x" * 65])
-def test_a_name_no_provider_takes_is_refused(name: str) -> None:
-    with pytest.raises(InvalidTool, match="cannot be the name of a tool"):
-        FunctionTool(load, name=name)
+def test_a_name_no_provider_takes_is_refused(subtests: pytest.Subtests) -> None:
+    for name in ["two words", "a.b", "é", "x" * 65]:
+        with subtests.test(name):
+            with pytest.raises(InvalidTool, match="cannot be the name of a tool"):
+                FunctionTool(load, name=name)
 
 
 @pytest.mark.req("R2.3")

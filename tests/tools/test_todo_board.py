@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from IPython.lib.pretty import pretty
 from test_todo_operations import assert_whole
@@ -44,22 +44,22 @@ def test_titles_become_todos_with_ids_from_one() -> None:
     assert all(todo.created_at is not None and todo.updated_at is None for todo in board())
 
 
-@pytest.mark.parametrize("key", ["blockedReason", "blocked_reason"])
-def test_todos_and_dicts_go_on_a_board_too(key: str) -> None:
-    todo = Todo(4, "Load", "completed", created_at=NOW)
-    made = TodoBoard([todo, {"title": "Ask", "status": "Blocked", key: "no key", "dependencies": [4]}, "Plot"]).read()
-    assert made[0] == todo
-    assert (made[1].id, made[1].status, made[1].blocked_reason, made[1].dependencies) == (5, "blocked", "no key", (4,))
-    assert (made[2].id, made[2].title) == (6, "Plot")
-    assert TodoBoard(made).read() == made
-    assert TodoBoard(msgspec.to_builtins(made)).read() == made
-    assert TodoBoard().read() == ()
+def test_todos_and_dicts_go_on_a_board_too(subtests: pytest.Subtests) -> None:
+    for key in ["blockedReason", "blocked_reason"]:
+        with subtests.test(key):
+            todo = Todo(4, "Load", "completed", created_at=NOW)
+            made = TodoBoard([todo, {"title": "Ask", "status": "Blocked", key: "no key", "dependencies": [4]}, "Plot"]).read()
+            assert made[0] == todo
+            assert (made[1].id, made[1].status, made[1].blocked_reason, made[1].dependencies) == (5, "blocked", "no key", (4,))
+            assert (made[2].id, made[2].title) == (6, "Plot")
+            assert TodoBoard(made).read() == made
+            assert TodoBoard(msgspec.to_builtins(made)).read() == made
+            assert TodoBoard().read() == ()
 
 
 @pytest.mark.req("R0.60")
-@pytest.mark.parametrize(
-    ("todos", "said"),
-    [
+def test_what_cannot_go_on_a_board_is_refused(subtests: pytest.Subtests) -> None:
+    cases = [
         ("Load the data", "no list"),
         ([3], "todos[0]: is no title, dict or Todo, but of type int"),
         ([{"id": 1}], "todos[0] (id 1): title is missing"),
@@ -70,13 +70,13 @@ def test_todos_and_dicts_go_on_a_board_too(key: str) -> None:
         ([Todo(1, "a", dependencies=(2,))], "do not exist: 2"),
         ([Todo(1, "a", dependencies=(2,)), Todo(2, "b", dependencies=(1,))], "in a circle"),
         ([Todo(1, "a", progress=2.0)], "from 0 to 1"),
-    ],
-)
-def test_what_cannot_go_on_a_board_is_refused(todos: Any, said: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        TodoBoard(todos)
-    assert said in str(caught.value)
-    assert caught.value.hint
+    ]
+    for todos, said in cases:
+        with subtests.test(todos=todos):
+            with pytest.raises(SettingsError) as caught:
+                TodoBoard(todos)
+            assert said in str(caught.value)
+            assert caught.value.hint
 
 
 @pytest.mark.req("R0.44", "R0.54")
@@ -109,9 +109,8 @@ def test_the_person_may_remove_even_what_is_completed() -> None:
     assert mine.read()[0].updated_at is not None
 
 
-@pytest.mark.parametrize(
-    ("number", "before", "order"),
-    [
+def test_the_person_puts_a_todo_before_another_one_or_at_the_end(subtests: pytest.Subtests) -> None:
+    cases = [
         (3, 1, [3, 1, 2]),
         (1, 3, [2, 1, 3]),
         (2, 1, [2, 1, 3]),
@@ -119,48 +118,51 @@ def test_the_person_may_remove_even_what_is_completed() -> None:
         (1, 2, [1, 2, 3]),
         (3, None, [1, 2, 3]),
         (2, 2, [1, 2, 3]),
-    ],
-)
-def test_the_person_puts_a_todo_before_another_one_or_at_the_end(number: int, before: int | None, order: list[int]) -> None:
-    mine = TodoBoard([Todo(1, "a", "completed", created_at=NOW), Todo(2, "b", dependencies=(3,)), Todo(3, "c", "in-progress")])
-    at_first = mine.read()
-    assert mine.move(number, before=before) is at_first[number - 1]
-    assert [todo.id for todo in mine] == order
-    assert sorted(mine, key=lambda todo: todo.id) == list(at_first), "nothing else about them has changed"
-    assert (mine.read() is at_first) == (order == [1, 2, 3])
+    ]
+    for number, before, order in cases:
+        with subtests.test(number=number, before=before, order=order):
+            mine = TodoBoard(
+                [Todo(1, "a", "completed", created_at=NOW), Todo(2, "b", dependencies=(3,)), Todo(3, "c", "in-progress")]
+            )
+            at_first = mine.read()
+            assert mine.move(number, before=before) is at_first[number - 1]
+            assert [todo.id for todo in mine] == order
+            assert sorted(mine, key=lambda todo: todo.id) == list(at_first), "nothing else about them has changed"
+            assert (mine.read() is at_first) == (order == [1, 2, 3])
 
 
-@pytest.mark.parametrize(
-    ("act", "said"),
-    [
-        (lambda mine: mine.move(9), "There is no todo 9 on the board. There is 1, 2, 3."),
-        (lambda mine: mine.move(1, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
-        (lambda mine: mine.move(9, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
-        (lambda mine: mine.move(1, before="2"), "'2' is no number of a todo"),
-        (lambda mine: mine.complete(9), "There is no todo 9 on the board. There is 1, 2, 3."),
-        (lambda mine: mine.remove(22), "There is no todo 22 on the board. Did you mean 2?"),
-        (lambda mine: mine.edit(9, title="x"), "There is no todo 9 on the board."),
-        (lambda mine: mine.edit(9), "There is no todo 9 on the board."),
-        (lambda mine: mine.block(1, " "), 'Todo 1 cannot be blocked without a reason. board.block(1, "'),
-        (lambda mine: mine.edit(1, status="blocked"), "Todo 1 was not changed: a blocked todo needs blockedReason"),
-        (lambda mine: mine.edit(1, prio="high"), 'Todo 1 was not changed: there is no field "prio". Did you mean priority'),
-        (lambda mine: mine.edit(1, status="done"), "Todo 1 was not changed: status must be one of"),
-        (lambda mine: mine.edit(1, title=None), "Todo 1 was not changed: title must be a text"),
-        (lambda mine: mine.edit(1, dependencies=[1]), "Todo 1 was not changed: dependencies go in a circle"),
-        (lambda mine: mine.add(""), "Nothing was added: title must be a text"),
-        (lambda mine: mine.add("x", id=7), "Nothing was added: the board gives the ids"),
-        (lambda mine: mine.add("x", dependencies=[7]), "dependencies name todos that do not exist: 7"),
-        (lambda mine: TodoBoard().start(1), "There is no todo 1 on the board. It is empty: board.add("),
-    ],
-)
-def test_what_the_person_cannot_do_says_what_to_type_and_changes_nothing(act: Callable[[TodoBoard], Any], said: str) -> None:
-    mine = board()
-    before = mine.read()
-    with pytest.raises(SettingsError) as caught:
-        act(mine)
-    assert str(caught.value).startswith(said) or said in str(caught.value)
-    assert caught.value.hint
-    assert mine.read() is before
+IMPOSSIBLE = [
+    (lambda mine: mine.move(9), "There is no todo 9 on the board. There is 1, 2, 3."),
+    (lambda mine: mine.move(1, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
+    (lambda mine: mine.move(9, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
+    (lambda mine: mine.move(1, before="2"), "'2' is no number of a todo"),
+    (lambda mine: mine.complete(9), "There is no todo 9 on the board. There is 1, 2, 3."),
+    (lambda mine: mine.remove(22), "There is no todo 22 on the board. Did you mean 2?"),
+    (lambda mine: mine.edit(9, title="x"), "There is no todo 9 on the board."),
+    (lambda mine: mine.edit(9), "There is no todo 9 on the board."),
+    (lambda mine: mine.block(1, " "), 'Todo 1 cannot be blocked without a reason. board.block(1, "'),
+    (lambda mine: mine.edit(1, status="blocked"), "Todo 1 was not changed: a blocked todo needs blockedReason"),
+    (lambda mine: mine.edit(1, prio="high"), 'Todo 1 was not changed: there is no field "prio". Did you mean priority'),
+    (lambda mine: mine.edit(1, status="done"), "Todo 1 was not changed: status must be one of"),
+    (lambda mine: mine.edit(1, title=None), "Todo 1 was not changed: title must be a text"),
+    (lambda mine: mine.edit(1, dependencies=[1]), "Todo 1 was not changed: dependencies go in a circle"),
+    (lambda mine: mine.add(""), "Nothing was added: title must be a text"),
+    (lambda mine: mine.add("x", id=7), "Nothing was added: the board gives the ids"),
+    (lambda mine: mine.add("x", dependencies=[7]), "dependencies name todos that do not exist: 7"),
+    (lambda mine: TodoBoard().start(1), "There is no todo 1 on the board. It is empty: board.add("),
+]
+
+
+def test_what_the_person_cannot_do_says_what_to_type_and_changes_nothing(subtests: pytest.Subtests) -> None:
+    for act, said in IMPOSSIBLE:
+        with subtests.test(said):
+            mine = board()
+            before = mine.read()
+            with pytest.raises(SettingsError) as caught:
+                act(mine)
+            assert str(caught.value).startswith(said) or said in str(caught.value)
+            assert caught.value.hint
+            assert mine.read() is before
 
 
 @pytest.mark.req("R0.43")
@@ -320,7 +322,6 @@ ACTS = st.one_of(
 
 
 @pytest.mark.req("R0.60", "R0.43")
-@settings(deadline=None, database=None)
 @given(st.lists(ACTS, max_size=12))
 def test_whatever_the_person_does_the_board_stays_whole_and_changes_only_when_it_changes(acts: list[Any]) -> None:
     mine = board()
@@ -337,26 +338,29 @@ def test_whatever_the_person_does_the_board_stays_whole_and_changes_only_when_it
         assert (todo in after) == (name != "remove")
 
 
-@pytest.mark.parametrize("number", ["1", True, None])
-def test_a_todo_is_named_by_a_whole_number(number: Any) -> None:
-    board = TodoBoard(["Look"])
-    with pytest.raises(SettingsError, match="is no number of a todo"):
-        board.complete(number)
-    assert board.read()[0].status == "not-started"
+def test_a_todo_is_named_by_a_whole_number(subtests: pytest.Subtests) -> None:
+    for number in ["1", True, None]:
+        with subtests.test(number=number):
+            board = TodoBoard(["Look"])
+            with pytest.raises(SettingsError, match="is no number of a todo"):
+                board.complete(number)
+            assert board.read()[0].status == "not-started"
 
 
-@pytest.mark.parametrize("given", [None, 5])
-def test_what_is_no_list_makes_no_board(given: Any) -> None:
-    with pytest.raises(SettingsError, match="they are no list"):
-        TodoBoard(given)
+def test_what_is_no_list_makes_no_board(subtests: pytest.Subtests) -> None:
+    for todos in [None, 5]:
+        with subtests.test(todos=todos):
+            with pytest.raises(SettingsError, match="they are no list"):
+                TodoBoard(todos)
 
 
-@pytest.mark.parametrize("given", [None, ["x"], [{"id": 1}]])
-def test_a_change_that_gives_no_todos_changes_nothing(given: Any) -> None:
-    board = TodoBoard(["Look"])
-    with pytest.raises(SettingsError, match="The board cannot hold"):
-        board.change(lambda todos: given)
-    assert [todo.title for todo in board] == ["Look"]
+def test_a_change_that_gives_no_todos_changes_nothing(subtests: pytest.Subtests) -> None:
+    for changed in [None, ["x"], [{"id": 1}]]:
+        with subtests.test(changed=changed):
+            board = TodoBoard(["Look"])
+            with pytest.raises(SettingsError, match="The board cannot hold"):
+                board.change(lambda todos, changed=changed: changed)
+            assert [todo.title for todo in board] == ["Look"]
 
 
 def test_a_copy_is_a_board_of_its_own() -> None:

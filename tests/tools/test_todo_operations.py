@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from graphlib import TopologicalSorter
+from itertools import product
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.core.todos import Todo, Todos, is_open
 from agentnb.tools.todos.operations import Refused, Report, add, read, update, write
@@ -78,16 +80,16 @@ def test_half_characters_do_not_get_into_a_list_for_no_log_could_keep_them() -> 
 
 
 @pytest.mark.req("R0.57")
-@pytest.mark.parametrize("name", ["id", "title", "status"])
-@pytest.mark.parametrize("null", [True, False])
-def test_write_names_the_item_and_what_it_lacks(name: str, null: bool) -> None:
-    lacking: dict[str, Any] = item(5) | {name: None}
-    if not null:
-        del lacking[name]
-    error = refused(write, THREE, [item(1, LOAD.title, "completed"), lacking])
-    label = "todoList[1]" if name == "id" else "todoList[1] (id 5)"
-    assert error.problems == (f"{label}: {name} is missing",)
-    assert error.code == "invalid_arguments"
+def test_write_names_the_item_and_what_it_lacks(subtests: pytest.Subtests) -> None:
+    for name, null in product(["id", "title", "status"], [True, False]):
+        with subtests.test(name=name, null=null):
+            lacking: dict[str, Any] = item(5) | {name: None}
+            if not null:
+                del lacking[name]
+            error = refused(write, THREE, [item(1, LOAD.title, "completed"), lacking])
+            label = "todoList[1]" if name == "id" else "todoList[1] (id 5)"
+            assert error.problems == (f"{label}: {name} is missing",)
+            assert error.code == "invalid_arguments"
 
 
 @pytest.mark.req("R0.57")
@@ -116,19 +118,22 @@ def test_ids_are_unique() -> None:
 
 
 @pytest.mark.req("K0.8", "R0.54")
-@pytest.mark.parametrize("spelled", ["In_Progress", "in progress", "IN-PROGRESS", " in-progress "])
-def test_a_status_means_the_same_however_it_is_spelled(spelled: str) -> None:
-    assert write((), [item(1, status=spelled)], NOW)[0][0].status == "in-progress"
-    assert one((PLOT,), id=3, status=spelled)[0][0].status == "in-progress"
-    assert add((), [{"title": "Plot", "status": spelled}], NOW)[0][0].status == "in-progress"
+def test_a_status_means_the_same_however_it_is_spelled(subtests: pytest.Subtests) -> None:
+    cases = ["In_Progress", "in progress", "IN-PROGRESS", " in-progress "]
+    for spelled in cases:
+        with subtests.test(spelled):
+            assert write((), [item(1, status=spelled)], NOW)[0][0].status == "in-progress"
+            assert one((PLOT,), id=3, status=spelled)[0][0].status == "in-progress"
+            assert add((), [{"title": "Plot", "status": spelled}], NOW)[0][0].status == "in-progress"
 
 
 @pytest.mark.req("R0.54")
-@pytest.mark.parametrize("status", ["not-started", "in-progress", "completed", "blocked"])
-def test_there_are_four_statuses(status: str) -> None:
-    after, _ = write((), [item(1, status=status, blockedReason="no key")], NOW)
-    assert after[0].status == status
-    assert after[0].blocked_reason == ("no key" if status == "blocked" else None)
+def test_there_are_four_statuses(subtests: pytest.Subtests) -> None:
+    for status in ["not-started", "in-progress", "completed", "blocked"]:
+        with subtests.test(status):
+            after, _ = write((), [item(1, status=status, blockedReason="no key")], NOW)
+            assert after[0].status == status
+            assert after[0].blocked_reason == ("no key" if status == "blocked" else None)
 
 
 @pytest.mark.req("R0.57")
@@ -190,11 +195,12 @@ def test_a_list_without_completed_todos_may_be_emptied() -> None:
 
 
 @pytest.mark.req("R0.58")
-@pytest.mark.parametrize("given", [[{"id": 1, "status": "completed"}], [], None])
-def test_an_update_before_there_is_a_list_says_to_write_it_first(given: Any) -> None:
-    error = refused(update, (), given)
-    assert error.code == "todo_error"
-    assert "Create it first" in error.what and "write" in error.what
+def test_an_update_before_there_is_a_list_says_to_write_it_first(subtests: pytest.Subtests) -> None:
+    for changes in [[{"id": 1, "status": "completed"}], [], None]:
+        with subtests.test(changes=changes):
+            error = refused(update, (), changes)
+            assert error.code == "todo_error"
+            assert "Create it first" in error.what and "write" in error.what
 
 
 @pytest.mark.req("R0.58")
@@ -233,9 +239,8 @@ def test_the_same_status_with_something_new_is_no_redundant_update() -> None:
 
 
 @pytest.mark.req("R0.56", "R0.58")
-@pytest.mark.parametrize(
-    ("name", "value", "attribute", "kept"),
-    [
+def test_an_update_may_change_every_field_and_leaves_the_others(subtests: pytest.Subtests) -> None:
+    cases = [
         ("title", "Draw it", "title", "Draw it"),
         ("description", "In blue", "description", "In blue"),
         ("priority", "CRITICAL", "priority", "critical"),
@@ -246,11 +251,11 @@ def test_the_same_status_with_something_new_is_no_redundant_update() -> None:
         ("parallelGroup", "plots", "parallel_group", "plots"),
         ("progress", 1, "progress", 1.0),
         ("progress", "0.25", "progress", 0.25),
-    ],
-)
-def test_an_update_may_change_every_field_and_leaves_the_others(name: str, value: Any, attribute: str, kept: Any) -> None:
-    after, _ = one(THREE, id="3", **{name: value})
-    assert after == (LOAD, DESCRIBE, msgspec.structs.replace(PLOT, updated_at=NOW, **{attribute: kept}))
+    ]
+    for name, value, attribute, kept in cases:
+        with subtests.test(name=name, value=value, attribute=attribute, kept=kept):
+            after, _ = one(THREE, id="3", **{name: value})
+            assert after == (LOAD, DESCRIBE, msgspec.structs.replace(PLOT, updated_at=NOW, **{attribute: kept}))
 
 
 @pytest.mark.req("R0.58")
@@ -260,31 +265,32 @@ def test_null_and_what_only_the_list_says_leave_a_todo_as_it_is() -> None:
     assert after is todos and report.redundant
 
 
+WRONG_ENTRIES = [
+    ({"id": 3, "status": "blocked"}, "a blocked todo needs blockedReason"),
+    ({"id": 3, "blockedReason": "no key"}, "it is not blocked"),
+    ({"id": 3, "dependencies": [1, 8]}, "dependencies name todos that do not exist: 8"),
+    ({"id": 3, "dependencies": [3]}, "dependencies go in a circle: 3 waits for 3"),
+    ({"id": 3, "progress": 1.01}, "progress must be a number from 0 to 1"),
+    ({"id": 3, "progress": -0.1}, "progress must be a number from 0 to 1"),
+    ({"id": 3, "progress": "nan"}, "progress must be a number from 0 to 1"),
+    ({"id": 3, "status": "done"}, 'status must be one of not-started, in-progress, completed, blocked, not "done"'),
+    ({"id": 3, "title": "  "}, "title must be a text"),
+    ({"id": 3, "state": "completed"}, 'there is no field "state". Did you mean status'),
+    ({"id": 3}, "nothing to change"),
+    ({"status": "completed"}, "id is missing"),
+    ({"id": "third", "status": "completed"}, "id must be a whole number"),
+    (3, "must be an object"),
+]
+
+
 @pytest.mark.req("R0.58", "R0.60")
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        ({"id": 3, "status": "blocked"}, "a blocked todo needs blockedReason"),
-        ({"id": 3, "blockedReason": "no key"}, "it is not blocked"),
-        ({"id": 3, "dependencies": [1, 8]}, "dependencies name todos that do not exist: 8"),
-        ({"id": 3, "dependencies": [3]}, "dependencies go in a circle: 3 waits for 3"),
-        ({"id": 3, "progress": 1.01}, "progress must be a number from 0 to 1"),
-        ({"id": 3, "progress": -0.1}, "progress must be a number from 0 to 1"),
-        ({"id": 3, "progress": "nan"}, "progress must be a number from 0 to 1"),
-        ({"id": 3, "status": "done"}, 'status must be one of not-started, in-progress, completed, blocked, not "done"'),
-        ({"id": 3, "title": "  "}, "title must be a text"),
-        ({"id": 3, "state": "completed"}, 'there is no field "state". Did you mean status'),
-        ({"id": 3}, "nothing to change"),
-        ({"status": "completed"}, "id is missing"),
-        ({"id": "third", "status": "completed"}, "id must be a whole number"),
-        (3, "must be an object"),
-    ],
-)
-def test_an_entry_that_cannot_be_applied_fails_with_its_reason_and_the_others_still_apply(entry: Any, reason: str) -> None:
-    after, report = update(THREE, [entry, {"id": 2, "status": "completed"}], NOW)
-    assert (after[0], after[1].status, after[2]) == (LOAD, "completed", PLOT)
-    assert len(report.applied) == len(report.failed) == 1
-    assert report.failed[0].startswith("todoUpdates[0]") and reason in report.failed[0]
+def test_an_entry_that_cannot_be_applied_fails_with_its_reason_and_the_others_still_apply(subtests: pytest.Subtests) -> None:
+    for entry, reason in WRONG_ENTRIES:
+        with subtests.test(entry=entry):
+            after, report = update(THREE, [entry, {"id": 2, "status": "completed"}], NOW)
+            assert (after[0], after[1].status, after[2]) == (LOAD, "completed", PLOT)
+            assert len(report.applied) == len(report.failed) == 1
+            assert report.failed[0].startswith("todoUpdates[0]") and reason in report.failed[0]
 
 
 @pytest.mark.req("R0.60")
@@ -344,9 +350,8 @@ def test_add_puts_new_todos_behind_with_the_next_ids() -> None:
 
 
 @pytest.mark.req("R0.59", "R0.60")
-@pytest.mark.parametrize(
-    ("new", "problem"),
-    [
+def test_add_refuses_all_when_one_is_wrong(subtests: pytest.Subtests) -> None:
+    cases = [
         ({}, "newTodos[1]: title is missing"),
         ({"title": ""}, 'newTodos[1]: title must be a text of three to seven words, not ""'),
         (
@@ -357,11 +362,11 @@ def test_add_puts_new_todos_behind_with_the_next_ids() -> None:
         ({"title": "a", "status": "blocked"}, "newTodos[1] (id 5): a blocked todo needs blockedReason"),
         ({"title": "a", "dependencies": [6]}, "newTodos[1] (id 5): dependencies name todos that do not exist: 6"),
         ({"title": "a", "dependencies": [5]}, "newTodos[1] (id 5): dependencies go in a circle: 5 waits for 5"),
-    ],
-)
-def test_add_refuses_all_when_one_is_wrong(new: Any, problem: str) -> None:
-    error = refused(add, THREE, [{"title": "Fine", "id": 4}, new])
-    assert (error.problems, error.code) == ((problem,), "invalid_arguments")
+    ]
+    for new, problem in cases:
+        with subtests.test(new=new):
+            error = refused(add, THREE, [{"title": "Fine", "id": 4}, new])
+            assert (error.problems, error.code) == ((problem,), "invalid_arguments")
 
 
 # what all have in common
@@ -382,18 +387,20 @@ def test_when_all_is_completed_every_operation_says_to_add_new_work() -> None:
 
 
 @pytest.mark.req("R0.55")
-@pytest.mark.parametrize(("operation", "parameter"), [(write, "todoList"), (update, "todoUpdates"), (add, "newTodos")])
-@pytest.mark.parametrize("given", [None, 3, "Load the data", "[broken"])
-def test_what_is_no_list_is_refused_by_the_name_of_the_parameter(operation: Any, parameter: str, given: Any) -> None:
-    error = refused(operation, THREE, given)
-    assert error.what.startswith(f"{parameter} must be a list of objects")
-    assert error.code == "invalid_arguments"
+def test_what_is_no_list_is_refused_by_the_name_of_the_parameter(subtests: pytest.Subtests) -> None:
+    cases = [(write, "todoList"), (update, "todoUpdates"), (add, "newTodos")]
+    for (operation, parameter), value in product(cases, [None, 3, "Load the data", "[broken"]):
+        with subtests.test(parameter, value=value):
+            error = refused(operation, THREE, value)
+            assert error.what.startswith(f"{parameter} must be a list of objects")
+            assert error.code == "invalid_arguments"
 
 
 @pytest.mark.req("R0.55")
-@pytest.mark.parametrize(("operation", "parameter"), [(update, "todoUpdates"), (add, "newTodos")])
-def test_an_empty_list_of_changes_is_refused(operation: Any, parameter: str) -> None:
-    assert refused(operation, THREE, []).what == f"{parameter} is empty"
+def test_an_empty_list_of_changes_is_refused(subtests: pytest.Subtests) -> None:
+    for operation, parameter in [(update, "todoUpdates"), (add, "newTodos")]:
+        with subtests.test(parameter):
+            assert refused(operation, THREE, []).what == f"{parameter} is empty"
 
 
 NUMBERS = st.integers(0, 5)
@@ -435,7 +442,7 @@ def assert_whole(todos: Todos) -> None:
 
 
 @pytest.mark.req("R0.57", "R0.58", "R0.59", "R0.60")
-@settings(deadline=None, database=None, max_examples=200)
+@examples(200)
 @given(st.lists(STEPS, max_size=12))
 def test_whatever_a_model_sends_the_list_stays_whole_and_completed_todos_stay_in_it(steps: list[Any]) -> None:
     todos: Todos = ()

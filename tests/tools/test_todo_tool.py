@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from property_settings import examples
 
 from agentnb.core.todos import TODO_TOOL, Todo, Todos, counted, listed
 from agentnb.runtime.threads import call_in_thread
@@ -169,9 +171,8 @@ def test_a_list_with_wrong_items_is_refused_with_an_example() -> None:
 
 
 @pytest.mark.req("R0.55")
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_a_wrong_or_missing_operation_is_told_of_the_four(subtests: pytest.Subtests) -> None:
+    cases = [
         ({}, f"operation is missing: give one of {OPERATIONS}."),
         ({"operation": None}, f"operation is missing: give one of {OPERATIONS}."),
         ({"operation": "delete"}, f'operation must be one of {OPERATIONS}, not "delete".'),
@@ -180,41 +181,41 @@ def test_a_list_with_wrong_items_is_refused_with_an_example() -> None:
         ("read", f'The arguments must be an object with operation, one of {OPERATIONS}, not "read".'),
         (None, f"The arguments must be an object with operation, one of {OPERATIONS}, not null."),
         ({"operation": "read", "id": 3}, 'There is no parameter "id".'),
-    ],
-)
-def test_a_wrong_or_missing_operation_is_told_of_the_four(arguments: Any, said: str) -> None:
-    text = refused(three(), arguments, "invalid_arguments")
-    assert text.startswith(said)
-    assert '\nFor example: {"operation": "read"}\n\nTodos (' in text
+    ]
+    for arguments, said in cases:
+        with subtests.test(arguments=arguments):
+            text = refused(three(), arguments, "invalid_arguments")
+            assert text.startswith(said)
+            assert '\nFor example: {"operation": "read"}\n\nTodos (' in text
 
 
 @pytest.mark.req("R0.55")
-@pytest.mark.parametrize(("operation", "parameter"), [("write", "todoList"), ("update", "todoUpdates"), ("add", "newTodos")])
-@pytest.mark.parametrize("other", [{}, {"todos": []}, {"same": None}])
-def test_a_missing_parameter_is_named_with_an_example_that_works(operation: str, parameter: str, other: Any) -> None:
-    arguments = {"operation": operation, **({parameter: None} if "same" in other else other)}
-    text = refused(three(), arguments, "invalid_arguments")
-    assert f"Operation {operation} needs {parameter}." in text
-    assert ('There is no parameter "todos". Did you mean' in text) == ("todos" in other)
-    example = json.loads(text.split("For example: ")[1].split("\n")[0])
-    Draft202012Validator(TodoTool(three()).spec.input_schema).validate(example)
-    assert call(TodoBoard(["Load the data"]), example).ok
+def test_a_missing_parameter_is_named_with_an_example_that_works(subtests: pytest.Subtests) -> None:
+    cases = [("write", "todoList"), ("update", "todoUpdates"), ("add", "newTodos")]
+    for (operation, parameter), other in product(cases, [{}, {"todos": []}, {"same": None}]):
+        with subtests.test(operation=operation, other=other):
+            arguments = {"operation": operation, **({parameter: None} if "same" in other else other)}
+            text = refused(three(), arguments, "invalid_arguments")
+            assert f"Operation {operation} needs {parameter}." in text
+            assert ('There is no parameter "todos". Did you mean' in text) == ("todos" in other)
+            example = json.loads(text.split("For example: ")[1].split("\n")[0])
+            Draft202012Validator(TodoTool(three()).spec.input_schema).validate(example)
+            assert call(TodoBoard(["Load the data"]), example).ok
 
 
 @pytest.mark.req("R0.55")
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_a_list_that_arrives_as_text_or_without_its_brackets_is_understood(subtests: pytest.Subtests) -> None:
+    cases = [
         {"operation": "update", "todoUpdates": '[{"id": 2, "status": "completed"}]'},
         {"operation": "update", "todoUpdates": ['{"id": 2, "status": "completed"}']},
         {"operation": "update", "todoUpdates": {"id": 2, "status": "completed"}},
         '{"operation": "update", "todoUpdates": [{"id": 2, "status": "completed"}]}',
-    ],
-)
-def test_a_list_that_arrives_as_text_or_without_its_brackets_is_understood(arguments: Any) -> None:
-    board = three()
-    assert call(board, arguments).ok
-    assert board.read()[1].status == "completed"
+    ]
+    for arguments in cases:
+        with subtests.test(arguments=arguments):
+            board = three()
+            assert call(board, arguments).ok
+            assert board.read()[1].status == "completed"
 
 
 @pytest.mark.req("R0.55")
@@ -276,7 +277,7 @@ ARGUMENTS = st.fixed_dictionaries(
 
 
 @pytest.mark.req("R0.55")
-@settings(deadline=None, database=None, max_examples=200)
+@examples(200)
 @given(ARGUMENTS | ANYTHING)
 def test_whatever_is_sent_is_answered_and_the_list_shown(arguments: Any) -> None:
     board = three()

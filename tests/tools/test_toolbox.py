@@ -53,19 +53,18 @@ def test_a_tool_is_found_by_its_name() -> None:
 
 
 @pytest.mark.req("R2.6", "R0.72", "KX.6")
-@pytest.mark.parametrize(
-    ("asked", "advice"),
-    [
+def test_who_asks_for_a_tool_there_is_not_is_told_of_near_ones(subtests: pytest.Subtests) -> None:
+    cases = [
         ("read_tabel", "Did you mean read_table"),
         ("zzz", "There is read_table, write_table, plot."),
         ("", "There is read_table, write_table, plot."),
-    ],
-)
-def test_who_asks_for_a_tool_there_is_not_is_told_of_near_ones(asked: str, advice: str) -> None:
-    outcome = Toolbox([read_table, write_table, plot]).not_found(asked)
-    assert (outcome.ok, outcome.error_code) == (False, "unknown_tool")
-    assert outcome.text.startswith(f"tool not found: {asked}. {advice}")
-    assert outcome.as_result("toolu_1", asked).is_error
+    ]
+    for asked, advice in cases:
+        with subtests.test(asked):
+            outcome = Toolbox([read_table, write_table, plot]).not_found(asked)
+            assert (outcome.ok, outcome.error_code) == (False, "unknown_tool")
+            assert outcome.text.startswith(f"tool not found: {asked}. {advice}")
+            assert outcome.as_result("toolu_1", asked).is_error
 
 
 @pytest.mark.req("R2.6")
