@@ -34,10 +34,11 @@ def yields() -> Any:
 
 
 @pytest.mark.req("R0.7")
-@pytest.mark.parametrize("rounds", [0, -1, 1001, 2.0, "5", True, None])
-def test_a_limit_of_rounds_is_a_whole_number_from_1_to_1000(rounds: Any) -> None:
-    with pytest.raises(SettingsError, match=r"max_rounds=.*1 to 1,000"):
-        Agent(ScriptedModel([]), max_rounds=rounds)
+def test_a_limit_of_rounds_is_a_whole_number_from_1_to_1000(subtests: pytest.Subtests) -> None:
+    for rounds in [0, -1, 1001, 2.0, "5", True, None]:
+        with subtests.test(rounds=rounds):
+            with pytest.raises(SettingsError, match=r"max_rounds=.*1 to 1,000"):
+                Agent(ScriptedModel([]), max_rounds=rounds)
 
 
 @pytest.mark.req("R0.7")
@@ -46,9 +47,8 @@ def test_the_ends_of_the_range_are_allowed(rounds: int) -> None:
     assert Agent(ScriptedModel([]), max_rounds=rounds).max_rounds == rounds
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "words"),
-    [
+def test_settings_that_cannot_work_are_refused_at_once_and_clearly(subtests: pytest.Subtests) -> None:
+    for settings, error, words in [
         ({"model": "simulatd:disciplined"}, UnknownModel, "simulated:disciplined"),
         ({"model": "simulated:"}, UnknownModel, "names no model"),
         ({"model": 3}, UnknownModel, "3 is no model"),
@@ -61,23 +61,19 @@ def test_the_ends_of_the_range_are_allowed(rounds: int) -> None:
         ({"tools": [add, add]}, InvalidTool, 'tool "add" already registered'),
         ({"system": 3}, SettingsError, "system"),
         ({"work_dir": 3}, SettingsError, "work_dir"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused_at_once_and_clearly(
-    settings: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        Agent(**{"model": ScriptedModel([]), **settings})
+    ]:
+        with subtests.test(settings=settings, error=error, words=words):
+            with pytest.raises(error, match=words):
+                Agent(**{"model": ScriptedModel([]), **settings})
 
 
-@pytest.mark.parametrize(
-    ("prompt", "words"), [("", "blank"), (" \n", "blank"), (Message("assistant", (Text("x"),)), "user"), (3, "prompt")]
-)
-def test_a_prompt_that_says_nothing_or_is_none_is_refused_before_any_call(prompt: Any, words: str) -> None:
-    model = ScriptedModel(["never"])
-    with pytest.raises(SettingsError, match=words):
-        Agent(model).run_sync(prompt)
-    assert model.requests == []
+def test_a_prompt_that_says_nothing_or_is_none_is_refused_before_any_call(subtests: pytest.Subtests) -> None:
+    for prompt, words in [("", "blank"), (" \n", "blank"), (Message("assistant", (Text("x"),)), "user"), (3, "prompt")]:
+        with subtests.test(prompt=prompt, words=words):
+            model = ScriptedModel(["never"])
+            with pytest.raises(SettingsError, match=words):
+                Agent(model).run_sync(prompt)
+            assert model.requests == []
 
 
 def test_an_agent_cannot_be_changed() -> None:

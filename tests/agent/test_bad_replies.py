@@ -22,7 +22,8 @@ from agentnb.policies import Matrix, Minimal
 from agentnb.runtime.live import LiveRun
 from agentnb.testing import Answer, LoopbackServer
 
-BOTH = pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])
+POLICIES = [Matrix(), Minimal()]
+BOTH = pytest.mark.parametrize("policy", POLICIES, ids=["matrix", "minimal"])
 EMPTY: dict[str, Line] = {
     "nothing": reply(),
     "no characters": reply(Text("")),
@@ -51,25 +52,25 @@ def ran(*replies: Line, prompt: str = "go", **settings: Any) -> tuple[Run, Scrip
 
 
 @pytest.mark.req("K2.1", "R0.70")
-@pytest.mark.parametrize("kind", EMPTY)
-@BOTH
-def test_after_an_empty_answer_the_model_is_told_so_and_goes_on(kind: str, policy: Matrix) -> None:
-    run, model = ran(EMPTY[kind], "It is done.", policy=policy)
-    assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "It is done.")
-    assert reasons(run) == ["prompt", "empty_answer"]
-    assert round_statuses(run) == ["premature_stop_nudge", "natural_completion"]
-    assert "Your last message was empty" in model.requests[1].messages[-1].text
-    assert not run.warnings
+def test_after_an_empty_answer_the_model_is_told_so_and_goes_on(subtests: pytest.Subtests) -> None:
+    for kind, policy in itertools.product(EMPTY, POLICIES):
+        with subtests.test(kind=kind, policy=policy):
+            run, model = ran(EMPTY[kind], "It is done.", policy=policy)
+            assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "It is done.")
+            assert reasons(run) == ["prompt", "empty_answer"]
+            assert round_statuses(run) == ["premature_stop_nudge", "natural_completion"]
+            assert "Your last message was empty" in model.requests[1].messages[-1].text
+            assert not run.warnings
 
 
 @pytest.mark.req("K2.1")
-@pytest.mark.parametrize("kind", EMPTY)
-@BOTH
-def test_a_second_empty_answer_in_a_row_fails_the_run(kind: str, policy: Matrix) -> None:
-    run, _ = ran(EMPTY[kind], EMPTY[kind], policy=policy)
-    assert (run.status, run.stop_reason) == ("failed", "error")
-    assert run.error is not None and run.error.message == "The model gave two empty answers in a row" and run.error.hint
-    assert round_statuses(run) == ["premature_stop_nudge", "success"]
+def test_a_second_empty_answer_in_a_row_fails_the_run(subtests: pytest.Subtests) -> None:
+    for kind, policy in itertools.product(EMPTY, POLICIES):
+        with subtests.test(kind=kind, policy=policy):
+            run, _ = ran(EMPTY[kind], EMPTY[kind], policy=policy)
+            assert (run.status, run.stop_reason) == ("failed", "error")
+            assert run.error is not None and run.error.message == "The model gave two empty answers in a row" and run.error.hint
+            assert round_statuses(run) == ["premature_stop_nudge", "success"]
 
 
 @pytest.mark.req("K2.1")
@@ -133,21 +134,26 @@ def test_in_workflow_mode_two_empty_answers_in_a_row_fail_the_run_and_one_betwee
 
 
 @pytest.mark.req("R0.87", "K2.1")
-@pytest.mark.parametrize("bad", [reply(), reply(stop_reason="refusal"), reply(Text("Th"), stop_reason="length"), CLAIM])
-@BOTH
-def test_what_the_person_says_goes_before_whatever_the_reply_is(bad: Line, policy: Matrix) -> None:
-    begun, handle = threading.Event(), list[LiveRun]()
+def test_what_the_person_says_goes_before_whatever_the_reply_is(subtests: pytest.Subtests) -> None:
+    def check(bad: Line, policy: Matrix) -> None:
+        begun, handle = threading.Event(), list[LiveRun]()
 
-    def said_meanwhile(request: Request) -> Line:
-        assert begun.wait(30)
-        handle[0].say("And now?")
-        return bad
+        def said_meanwhile(request: Request) -> Line:
+            assert begun.wait(30)
+            handle[0].say("And now?")
+            return bad
 
-    handle.append(Agent(ScriptedModel([said_meanwhile, "Now this."]), tools=[add], policy=policy).start("go"))
-    begun.set()
-    run = handle[0].result(30)
-    assert reasons(run) == ["prompt", "said"]
-    assert (run.status, run.text) == ("completed", "Now this.")
+        handle.append(Agent(ScriptedModel([said_meanwhile, "Now this."]), tools=[add], policy=policy).start("go"))
+        begun.set()
+        run = handle[0].result(30)
+        assert reasons(run) == ["prompt", "said"]
+        assert (run.status, run.text) == ("completed", "Now this.")
+
+    for bad, policy in itertools.product(
+        [reply(), reply(stop_reason="refusal"), reply(Text("Th"), stop_reason="length"), CLAIM], POLICIES
+    ):
+        with subtests.test(bad=bad, policy=policy):
+            check(bad, policy)
 
 
 @pytest.mark.req("K2.1")
@@ -231,14 +237,16 @@ def test_a_marker_that_ends_the_run_goes_before_it_and_one_that_goes_on_after() 
 
 
 @pytest.mark.req("R0.81")
-@pytest.mark.parametrize("persona", ["disciplined", "forgetful", "chatty", "looping", "planner", "early-stopper", "mixed"])
-@pytest.mark.parametrize("seed", range(4))
-def test_no_persona_of_the_simulated_model_gives_such_replies(persona: str, seed: int) -> None:
-    prompt = "- First `add(1, 2)`\n- Then `add(3, 4)`, please\n- `add(5, 6)`"
-    for asked in (prompt, "add(1, 2)", "Hello"):
-        run = Agent(SimulatedModel(persona, seed=seed), tools=[add]).run_sync(asked)
-        assert not {"empty_answer", "reply_cut", "claimed_call", "pause_turn"} & set(reasons(run))
-        assert not any("written as text" in warning for warning in run.warnings)
+def test_no_persona_of_the_simulated_model_gives_such_replies(subtests: pytest.Subtests) -> None:
+    for persona, seed in itertools.product(
+        ["disciplined", "forgetful", "chatty", "looping", "planner", "early-stopper", "mixed"], range(4)
+    ):
+        with subtests.test(persona=persona, seed=seed):
+            prompt = "- First `add(1, 2)`\n- Then `add(3, 4)`, please\n- `add(5, 6)`"
+            for asked in (prompt, "add(1, 2)", "Hello"):
+                run = Agent(SimulatedModel(persona, seed=seed), tools=[add]).run_sync(asked)
+                assert not {"empty_answer", "reply_cut", "claimed_call", "pause_turn"} & set(reasons(run))
+                assert not any("written as text" in warning for warning in run.warnings)
 
 
 # Without end
@@ -253,25 +261,25 @@ ROWS = [row for length in (2, 3) for row in itertools.permutations(BAD, length)]
 
 
 @pytest.mark.req("K2.1")
-@pytest.mark.parametrize("row", ROWS, ids="-".join)
-@BOTH
-def test_replies_that_are_bad_in_turn_come_to_an_end(row: tuple[str, ...], policy: Matrix) -> None:
-    replies = [BAD[name] for name in itertools.islice(itertools.cycle(row), 40)]
-    run = Agent(ScriptedModel(replies), tools=[add], policy=policy).run_sync("go")
-    assert run.stop_reason in ("error", "reply_cut", "natural")
-    assert len(run.rounds) <= 8
-    assert_closed(run)
+def test_replies_that_are_bad_in_turn_come_to_an_end(subtests: pytest.Subtests) -> None:
+    for row, policy in itertools.product(ROWS, POLICIES):
+        with subtests.test(row=row, policy=policy):
+            replies = [BAD[name] for name in itertools.islice(itertools.cycle(row), 40)]
+            run = Agent(ScriptedModel(replies), tools=[add], policy=policy).run_sync("go")
+            assert run.stop_reason in ("error", "reply_cut", "natural")
+            assert len(run.rounds) <= 8
+            assert_closed(run)
 
 
 @pytest.mark.req("K2.1")
-@pytest.mark.parametrize("row", [(name,) for name in BAD] + ROWS, ids="-".join)
-@pytest.mark.parametrize("policy", [Matrix(workflow_mode=True), Matrix(), Minimal()], ids=["workflow", "matrix", "minimal"])
-def test_with_open_todos_and_in_workflow_mode_they_do_too(row: tuple[str, ...], policy: Matrix) -> None:
-    replies = [OPEN, *[BAD[name] for name in itertools.islice(itertools.cycle(row), 60)]]
-    run = Agent(ScriptedModel(replies), tools=[add], policy=policy).run_sync("go")
-    assert run.stop_reason != "max_rounds"
-    assert len(run.rounds) <= 30
-    assert_closed(run)
+def test_with_open_todos_and_in_workflow_mode_they_do_too(subtests: pytest.Subtests) -> None:
+    for row, policy in itertools.product([(name,) for name in BAD] + ROWS, [Matrix(workflow_mode=True), Matrix(), Minimal()]):
+        with subtests.test(row=row, policy=policy):
+            replies = [OPEN, *[BAD[name] for name in itertools.islice(itertools.cycle(row), 60)]]
+            run = Agent(ScriptedModel(replies), tools=[add], policy=policy).run_sync("go")
+            assert run.stop_reason != "max_rounds"
+            assert len(run.rounds) <= 30
+            assert_closed(run)
 
 
 # Unknown tools
@@ -318,14 +326,15 @@ def test_arguments_that_are_no_json_are_told_with_their_place_and_the_model_may_
 
 
 @pytest.mark.req("R2.10")
-@pytest.mark.parametrize("arguments", ["{", "", [1, 2], 7, None, '{"a": 1, "b": 2}', {"a": "one", "c": 3}])
-def test_a_model_that_sends_them_for_ever_is_stopped(arguments: Any) -> None:
-    model = ScriptedModel([reply(ToolCall("add", arguments))] * 50)
-    run = Agent(model, tools=[add]).run_sync("go")
-    assert (run.status, run.stop_reason) == ("stopped", "loop_detected")
-    assert codes(run)[0] == "invalid_arguments"
-    assert len(run.rounds) < 10
-    assert_every_call_has_one_result(run)
+def test_a_model_that_sends_them_for_ever_is_stopped(subtests: pytest.Subtests) -> None:
+    for arguments in ["{", "", [1, 2], 7, None, '{"a": 1, "b": 2}', {"a": "one", "c": 3}]:
+        with subtests.test(arguments=arguments):
+            model = ScriptedModel([reply(ToolCall("add", arguments))] * 50)
+            run = Agent(model, tools=[add]).run_sync("go")
+            assert (run.status, run.stop_reason) == ("stopped", "loop_detected")
+            assert codes(run)[0] == "invalid_arguments"
+            assert len(run.rounds) < 10
+            assert_every_call_has_one_result(run)
 
 
 @pytest.mark.req("R2.10", "R0.7")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from run_checks import assert_closed, kinds, reasons, results
 from scripted_runs import add, reply
@@ -14,7 +16,8 @@ from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Matrix, Minimal
 
 CUT = ["max_tokens", "length", "max_output_tokens"]
-BOTH = pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])
+POLICIES = [Matrix(), Minimal()]
+BOTH = pytest.mark.parametrize("policy", POLICIES, ids=["matrix", "minimal"])
 
 
 ADD = ToolCall("add", {"a": 1, "b": 2})
@@ -28,31 +31,31 @@ def cut(text: str, stop_reason: str = "max_tokens") -> Line:
 
 
 @pytest.mark.req("K2.1", "R2.9")
-@pytest.mark.parametrize("stop_reason", CUT)
-@BOTH
-def test_the_words_of_a_cut_reply_are_gone_on_with_and_both_pieces_are_the_text(stop_reason: str, policy: Matrix) -> None:
-    model = ScriptedModel([cut("The answer is for", stop_reason), "ty-two."])
-    run = Agent(model, tools=[add], policy=policy).run_sync("go")
-    assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "The answer is forty-two.")
-    assert reasons(run) == ["prompt", "reply_cut"]
-    assert not run.warnings
-    assert [message.role for message in model.requests[1].messages] == ["user", "assistant", "user"]
-    assert "Go on exactly where it ended" in model.requests[1].messages[-1].text
-    assert [message.text for message in run.messages if message.role == "assistant"] == ["The answer is for", "ty-two."]
-    assert Run.from_events(run.events) == run
+def test_the_words_of_a_cut_reply_are_gone_on_with_and_both_pieces_are_the_text(subtests: pytest.Subtests) -> None:
+    for stop_reason, policy in itertools.product(CUT, POLICIES):
+        with subtests.test(stop_reason=stop_reason, policy=policy):
+            model = ScriptedModel([cut("The answer is for", stop_reason), "ty-two."])
+            run = Agent(model, tools=[add], policy=policy).run_sync("go")
+            assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "The answer is forty-two.")
+            assert reasons(run) == ["prompt", "reply_cut"]
+            assert not run.warnings
+            assert [message.role for message in model.requests[1].messages] == ["user", "assistant", "user"]
+            assert "Go on exactly where it ended" in model.requests[1].messages[-1].text
+            assert [message.text for message in run.messages if message.role == "assistant"] == ["The answer is for", "ty-two."]
+            assert Run.from_events(run.events) == run
 
 
 @pytest.mark.req("K2.1", "R2.9")
-@pytest.mark.parametrize("stop_reason", CUT)
-@BOTH
-def test_a_second_cut_in_a_row_fails_the_run_and_keeps_both_parts_that_came(stop_reason: str, policy: Matrix) -> None:
-    model = ScriptedModel([cut("The answer", stop_reason), cut(" is", stop_reason)])
-    run = Agent(model, policy=policy).run_sync("go")
-    assert (run.status, run.stop_reason, run.text) == ("failed", "reply_cut", "The answer is")
-    assert run.error is not None and "max tokens reached" in str(run.error) and "Raise the limit" in run.error.hint
-    assert kinds(run)[-2:] == ["ErrorRaised", "RunFinished"]
-    assert len(model.requests) == 2
-    assert_closed(run)
+def test_a_second_cut_in_a_row_fails_the_run_and_keeps_both_parts_that_came(subtests: pytest.Subtests) -> None:
+    for stop_reason, policy in itertools.product(CUT, POLICIES):
+        with subtests.test(stop_reason=stop_reason, policy=policy):
+            model = ScriptedModel([cut("The answer", stop_reason), cut(" is", stop_reason)])
+            run = Agent(model, policy=policy).run_sync("go")
+            assert (run.status, run.stop_reason, run.text) == ("failed", "reply_cut", "The answer is")
+            assert run.error is not None and "max tokens reached" in str(run.error) and "Raise the limit" in run.error.hint
+            assert kinds(run)[-2:] == ["ErrorRaised", "RunFinished"]
+            assert len(model.requests) == 2
+            assert_closed(run)
 
 
 @pytest.mark.req("K2.1")
@@ -85,32 +88,31 @@ def test_a_cut_reply_that_holds_calls_runs_them_and_goes_on() -> None:
 
 
 @pytest.mark.req("K2.1")
-@pytest.mark.parametrize("stop_reason", ["model_context_window_exceeded", "model_length"])
-@BOTH
-def test_a_reply_that_filled_the_context_window_is_not_gone_on_with(stop_reason: str, policy: Matrix) -> None:
-    model = ScriptedModel([cut("The answer is", stop_reason)])
-    run = Agent(model, policy=policy).run_sync("go")
-    assert (run.status, run.stop_reason, run.text) == ("failed", "reply_cut", "The answer is")
-    assert run.error is not None and "context window" in run.error.message and "without --continue" in run.error.hint
-    assert len(model.requests) == 1
+def test_a_reply_that_filled_the_context_window_is_not_gone_on_with(subtests: pytest.Subtests) -> None:
+    for stop_reason, policy in itertools.product(["model_context_window_exceeded", "model_length"], POLICIES):
+        with subtests.test(stop_reason=stop_reason, policy=policy):
+            model = ScriptedModel([cut("The answer is", stop_reason)])
+            run = Agent(model, policy=policy).run_sync("go")
+            assert (run.status, run.stop_reason, run.text) == ("failed", "reply_cut", "The answer is")
+            assert run.error is not None and "context window" in run.error.message and "without --continue" in run.error.hint
+            assert len(model.requests) == 1
 
 
 # Refused
 
 
 @pytest.mark.req("K2.1")
-@pytest.mark.parametrize("stop_reason", ["refusal", "content_filter"])
-@BOTH
-def test_a_refusal_stops_the_run_with_that_reason(stop_reason: str, policy: Matrix) -> None:
-    run = Agent(ScriptedModel([cut("I will not.", stop_reason)]), policy=policy).run_sync("go")
-    assert (run.status, run.stop_reason, run.text) == ("stopped", "refusal", "I will not.")
-    assert labels.ending(run) == "Stopped: the model declined to answer. Go on with %%agent --continue"
+def test_a_refusal_stops_the_run_with_that_reason(subtests: pytest.Subtests) -> None:
+    for stop_reason, policy in itertools.product(["refusal", "content_filter"], POLICIES):
+        with subtests.test(stop_reason=stop_reason, policy=policy):
+            run = Agent(ScriptedModel([cut("I will not.", stop_reason)]), policy=policy).run_sync("go")
+            assert (run.status, run.stop_reason, run.text) == ("stopped", "refusal", "I will not.")
+            assert labels.ending(run) == "Stopped: the model declined to answer. Go on with %%agent --continue"
 
 
 @pytest.mark.req("K2.1")
-@pytest.mark.parametrize(
-    ("details", "told"),
-    [
+def test_what_the_provider_says_of_a_refusal_is_told(subtests: pytest.Subtests) -> None:
+    for details, told in [
         ({"category": "cyber", "explanation": "It may do harm.\x1b[31m"}, "(cyber: It may do harm.\ufffd[31m)"),
         ({"category": None, "explanation": "It may do harm."}, "(It may do harm)"),
         ({"category": "cyber"}, "(cyber)"),
@@ -119,13 +121,12 @@ def test_a_refusal_stops_the_run_with_that_reason(stop_reason: str, policy: Matr
         ({"explanation": "  "}, "answer."),
         ("no details", "answer."),
         (None, "answer."),
-    ],
-)
-def test_what_the_provider_says_of_a_refusal_is_told(details: object, told: str) -> None:
-    model = ScriptedModel([reply(stop_reason="refusal", metadata={"stop_details": details})])
-    ending = labels.ending(Agent(model).run_sync("go"))
-    assert told in ending
-    assert "\x1b" not in ending
+    ]:
+        with subtests.test(details=details, told=told):
+            model = ScriptedModel([reply(stop_reason="refusal", metadata={"stop_details": details})])
+            ending = labels.ending(Agent(model).run_sync("go"))
+            assert told in ending
+            assert "\x1b" not in ending
 
 
 # Paused
@@ -140,15 +141,15 @@ def test_a_reply_that_the_provider_paused_is_gone_on_with(policy: Matrix) -> Non
 
 
 @pytest.mark.req("K2.1")
-@pytest.mark.parametrize("words", [(), (Text("I search."),)])
-@BOTH
-def test_a_reply_that_is_paused_again_and_again_fails_the_run(words: tuple[Text, ...], policy: Matrix) -> None:
-    model = ScriptedModel([reply(*words, stop_reason="pause_turn")] * 9)
-    run = Agent(model, policy=policy).run_sync("go")
-    assert (run.status, run.stop_reason) == ("failed", "error")
-    assert run.error is not None and "pause_turn" in run.error.message and run.error.hint
-    assert len(model.requests) == 4
-    assert_closed(run)
+def test_a_reply_that_is_paused_again_and_again_fails_the_run(subtests: pytest.Subtests) -> None:
+    for words, policy in itertools.product([(), (Text("I search."),)], POLICIES):
+        with subtests.test(words=words, policy=policy):
+            model = ScriptedModel([reply(*words, stop_reason="pause_turn")] * 9)
+            run = Agent(model, policy=policy).run_sync("go")
+            assert (run.status, run.stop_reason) == ("failed", "error")
+            assert run.error is not None and "pause_turn" in run.error.message and run.error.hint
+            assert len(model.requests) == 4
+            assert_closed(run)
 
 
 @pytest.mark.req("K2.1")
@@ -161,12 +162,14 @@ def test_a_paused_reply_with_calls_runs_them() -> None:
 
 
 @pytest.mark.req("K2.1")
-@pytest.mark.parametrize("stop_reason", ["", "end_turn", "stop", "stop_sequence", "completed", "tool_use", "tool_calls", "eos"])
-@BOTH
-def test_a_known_reason_to_stop_is_a_natural_end_without_a_word_about_it(stop_reason: str, policy: Matrix) -> None:
-    run = Agent(ScriptedModel([cut("Done.", stop_reason)]), tools=[add], policy=policy).run_sync("go")
-    assert (run.status, run.stop_reason, run.rounds[0].stop_reason) == ("completed", "natural", stop_reason)
-    assert not run.warnings
+def test_a_known_reason_to_stop_is_a_natural_end_without_a_word_about_it(subtests: pytest.Subtests) -> None:
+    for stop_reason, policy in itertools.product(
+        ["", "end_turn", "stop", "stop_sequence", "completed", "tool_use", "tool_calls", "eos"], POLICIES
+    ):
+        with subtests.test(stop_reason=stop_reason, policy=policy):
+            run = Agent(ScriptedModel([cut("Done.", stop_reason)]), tools=[add], policy=policy).run_sync("go")
+            assert (run.status, run.stop_reason, run.rounds[0].stop_reason) == ("completed", "natural", stop_reason)
+            assert not run.warnings
 
 
 @pytest.mark.req("K2.1")
@@ -203,19 +206,18 @@ def test_calls_beside_an_unknown_reason_are_run() -> None:
 
 
 @pytest.mark.req("R0.4", "K0.3")
-@pytest.mark.parametrize("stop_reason", ["tool_use", "tool_calls"])
-@pytest.mark.parametrize("parts", [(), (Thinking("I should add."),)])
-@BOTH
-def test_announced_calls_that_did_not_come_fail_the_run_instead_of_asking_again(
-    stop_reason: str, parts: tuple[Thinking, ...], policy: Matrix
-) -> None:
-    model = ScriptedModel([reply(*parts, stop_reason=stop_reason), "never asked for"])
-    run = Agent(model, tools=[add], policy=policy).run_sync("go")
-    assert (run.status, run.stop_reason) == ("failed", "error")
-    assert run.rounds[-1].status == "unexpected_empty_tools"
-    assert run.error is not None and "announced" in str(run.error)
-    assert len(model.requests) == 1
-    assert_closed(run)
+def test_announced_calls_that_did_not_come_fail_the_run_instead_of_asking_again(subtests: pytest.Subtests) -> None:
+    for stop_reason, parts, policy in itertools.product(
+        ["tool_use", "tool_calls"], [(), (Thinking("I should add."),)], POLICIES
+    ):
+        with subtests.test(stop_reason=stop_reason, parts=parts, policy=policy):
+            model = ScriptedModel([reply(*parts, stop_reason=stop_reason), "never asked for"])
+            run = Agent(model, tools=[add], policy=policy).run_sync("go")
+            assert (run.status, run.stop_reason) == ("failed", "error")
+            assert run.rounds[-1].status == "unexpected_empty_tools"
+            assert run.error is not None and "announced" in str(run.error)
+            assert len(model.requests) == 1
+            assert_closed(run)
 
 
 @pytest.mark.req("R0.4", "R0.33")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -119,30 +120,32 @@ def _copy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.mark.req("KX.11", "R2.10")
-@pytest.mark.parametrize("way_out", WAYS_OUT, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("together", [False, True], ids=["in turn", "side by side"])
-def test_a_tool_that_fails_is_one_error_result_and_its_siblings_and_the_run_go_on(
-    way_out: Callable[..., Any], together: bool
-) -> None:
-    tools = [beside(way_out), beside(fine)] if together else [way_out, fine]
-    calls = [ToolCall("fine"), ToolCall(way_out.__name__), ToolCall("fine")]
-    run = Agent(ScriptedModel([calls, "Done."]), tools=tools).run_sync("go")
-    assert [result.is_error for result in results(run)] == [False, True, False]
-    assert codes(run)[1] == ("timeout" if way_out is takes_too_long else "tool_error")
-    assert (run.status, run.text) == ("completed", "Done.")
-    assert_every_call_has_one_result(run)
+def test_a_tool_that_fails_is_one_error_result_and_its_siblings_and_the_run_go_on(subtests: pytest.Subtests) -> None:
+    for way_out, together in itertools.product(WAYS_OUT, [False, True]):
+        with subtests.test(way_out=way_out.__name__, together=together):
+            tools = [beside(way_out), beside(fine)] if together else [way_out, fine]
+            calls = [ToolCall("fine"), ToolCall(way_out.__name__), ToolCall("fine")]
+            run = Agent(ScriptedModel([calls, "Done."]), tools=tools).run_sync("go")
+            assert [result.is_error for result in results(run)] == [False, True, False]
+            assert codes(run)[1] == ("timeout" if way_out is takes_too_long else "tool_error")
+            assert (run.status, run.text) == ("completed", "Done.")
+            assert_every_call_has_one_result(run)
 
 
 @pytest.mark.req("KX.11")
-@pytest.mark.parametrize("way_out", [*WAYS_OUT[:8], takes_too_long], ids=lambda f: f.__name__)
-def test_nothing_is_left_running_after_a_run_whatever_its_tools_did(way_out: Callable[..., Any]) -> None:
-    async def main() -> Run:
-        calls = [ToolCall("fine"), ToolCall(way_out.__name__)]
-        run = await Agent(ScriptedModel([calls, "Done."]), tools=[beside(way_out), beside(fine)]).run("go")
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        return run
+def test_nothing_is_left_running_after_a_run_whatever_its_tools_did(subtests: pytest.Subtests) -> None:
+    def check(way_out: Any) -> None:
+        async def main() -> Run:
+            calls = [ToolCall("fine"), ToolCall(way_out.__name__)]
+            run = await Agent(ScriptedModel([calls, "Done."]), tools=[beside(way_out), beside(fine)]).run("go")
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            return run
 
-    assert_every_call_has_one_result(asyncio.run(main()))
+        assert_every_call_has_one_result(asyncio.run(main()))
+
+    for way_out in [*WAYS_OUT[:8], takes_too_long]:
+        with subtests.test(way_out=way_out.__name__):
+            check(way_out)
 
 
 @pytest.mark.req("R2.10")

@@ -176,17 +176,18 @@ def test_a_reply_that_is_stopped_in_the_middle_is_paid_for_as_its_model_reckons(
     assert budget.spent == pytest.approx(run.cost)
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
 @pytest.mark.req("KX.9")
-def test_a_stream_that_breaks_off_is_paid_for_as_far_as_the_price_is_known(wire: str) -> None:
-    for price, known in (("1000/2000", True), (None, False)):
-        with LoopbackServer([ErrorInStream(line="One two three four", after=6)] * 5) as server:
-            model = make_model(server.model(wire, **({"price": price} if price else {})))
-            assert isinstance(model, RemoteModel)
-            model.retries = RetryPolicy(trouble_first=0.001)
-            with pytest.raises(ModelError) as caught:
-                Agent(model).run_sync("go")
-        run = caught.value.run
-        assert run is not None and run.rounds[0].stop_reason == "broken_off"
-        assert run.usage.estimated and (run.usage.output or 0) > 0
-        assert (run.cost is not None and run.cost > 0) == known
+def test_a_stream_that_breaks_off_is_paid_for_as_far_as_the_price_is_known(subtests: pytest.Subtests) -> None:
+    for wire in ["anthropic", "openai", "openai-responses", "compatible"]:
+        with subtests.test(wire=wire):
+            for price, known in (("1000/2000", True), (None, False)):
+                with LoopbackServer([ErrorInStream(line="One two three four", after=6)] * 5) as server:
+                    model = make_model(server.model(wire, **({"price": price} if price else {})))
+                    assert isinstance(model, RemoteModel)
+                    model.retries = RetryPolicy(trouble_first=0.001)
+                    with pytest.raises(ModelError) as caught:
+                        Agent(model).run_sync("go")
+                run = caught.value.run
+                assert run is not None and run.rounds[0].stop_reason == "broken_off"
+                assert run.usage.estimated and (run.usage.output or 0) > 0
+                assert (run.cost is not None and run.cost > 0) == known

@@ -122,12 +122,13 @@ def test_a_board_that_cannot_be_read_from_the_beginning_is_an_empty_list_and_a_w
 
 
 @pytest.mark.req("R0.45")
-@pytest.mark.parametrize("held", [None, 5, ["a title"], [{"id": 1, "title": "Look"}]])
-def test_a_board_that_holds_no_todos_from_the_beginning_is_an_empty_list_and_a_warning(held: Any) -> None:
-    board = ForeignBoard()
-    board.todos = held
-    run = run_with_board(board, [ToolCall("look"), "Done."])
-    assert (run.status, run.todos, len(run.warnings)) == ("completed", (), 1)
+def test_a_board_that_holds_no_todos_from_the_beginning_is_an_empty_list_and_a_warning(subtests: pytest.Subtests) -> None:
+    for held in [None, 5, ["a title"], [{"id": 1, "title": "Look"}]]:
+        with subtests.test(held=held):
+            board = ForeignBoard()
+            board.todos = held
+            run = run_with_board(board, [ToolCall("look"), "Done."])
+            assert (run.status, run.todos, len(run.warnings)) == ("completed", (), 1)
 
 
 @pytest.mark.req("R0.45")

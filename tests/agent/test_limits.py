@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,62 +55,69 @@ LIMITS: dict[str, tuple[float, int]] = {
     "budget": (0.7, 3),
 }
 """A value of each, and after how many rounds it is reached."""
-each_limit = pytest.mark.parametrize("name", LIMITS)
 
 
-@each_limit
 @pytest.mark.req("KX.2", "KX.11", "K2.2")
-def test_each_limit_has_its_setting_its_event_and_its_stop_reason_of_one_name(name: str, tmp_path: Path) -> None:
-    store, (value, rounds) = Store(tmp_path / "runs"), LIMITS[name]
-    model = ScriptedModel(script(9))
-    run = checked(bare(model, [work], **{name: value}).run_sync("go", store=store))
-    assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", name, [(name, value)])
-    assert run.settings[name] == value and run.limit is not None
-    assert len(run.rounds) == rounds == len(model.requests)
-    done = [result.text for one in run.rounds for result in one.results if not result.is_error]
-    assert done == [f"made {number}" for number in range(len(done))] and len(done) >= 2
-    assert store.load(run.id) == run
-    assert_made_again(run, model.requests)
+def test_each_limit_has_its_setting_its_event_and_its_stop_reason_of_one_name(
+    subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for name, (value, rounds) in LIMITS.items():
+        with subtests.test(name=name):
+            tmp_path = tmp_path_factory.mktemp("case")
+            store = Store(tmp_path / "runs")
+            model = ScriptedModel(script(9))
+            run = checked(bare(model, [work], **{name: value}).run_sync("go", store=store))
+            assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", name, [(name, value)])
+            assert run.settings[name] == value and run.limit is not None
+            assert len(run.rounds) == rounds == len(model.requests)
+            done = [result.text for one in run.rounds for result in one.results if not result.is_error]
+            assert done == [f"made {number}" for number in range(len(done))] and len(done) >= 2
+            assert store.load(run.id) == run
+            assert_made_again(run, model.requests)
 
 
-@each_limit
 @pytest.mark.req("KX.2", "R2.8")
-def test_from_each_limit_the_conversation_can_be_gone_on_with_and_its_counts_begin_anew(name: str, tmp_path: Path) -> None:
-    store, (value, rounds) = Store(tmp_path / "runs"), LIMITS[name]
-    first = bare(ScriptedModel(script(9)), [work], **{name: value}).run_sync("go", store=store)
-    model = ScriptedModel([priced(do(7), cost=0.3, tokens=(100, 20)), priced("Done.", cost=0.3, tokens=(100, 20))])
-    run = bare(model, [work], **{name: value}).run_sync("On.", continue_from=store.load(first.id))
-    assert (checked(run).status, run.text, limits_reached(run)) == ("completed", "Done.", [])
-    again = bare(ScriptedModel(script(9)), [work], **{name: value}).run_sync("On.", continue_from=first)
-    assert len(checked(again).rounds) == rounds and again.stop_reason == name
+def test_from_each_limit_the_conversation_can_be_gone_on_with_and_its_counts_begin_anew(
+    subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for name, (value, rounds) in LIMITS.items():
+        with subtests.test(name=name):
+            tmp_path = tmp_path_factory.mktemp("case")
+            store = Store(tmp_path / "runs")
+            first = bare(ScriptedModel(script(9)), [work], **{name: value}).run_sync("go", store=store)
+            model = ScriptedModel([priced(do(7), cost=0.3, tokens=(100, 20)), priced("Done.", cost=0.3, tokens=(100, 20))])
+            run = bare(model, [work], **{name: value}).run_sync("On.", continue_from=store.load(first.id))
+            assert (checked(run).status, run.text, limits_reached(run)) == ("completed", "Done.", [])
+            again = bare(ScriptedModel(script(9)), [work], **{name: value}).run_sync("On.", continue_from=first)
+            assert len(checked(again).rounds) == rounds and again.stop_reason == name
 
 
-@each_limit
 @pytest.mark.req("K2.2")
-def test_a_limit_can_raise_and_the_error_holds_the_run_and_says_how_to_go_on(name: str) -> None:
-    value, _ = LIMITS[name]
-    with pytest.raises(RunLimited, match=f"{name}, {value:g}") as caught:
-        bare(ScriptedModel(script(9)), [work], **{name: value}, on_limit="raise").run_sync("go")
-    run = caught.value.run
-    assert run is not None and (checked(run).status, run.stop_reason) == ("limited", name)
-    assert "continue_from=error.run" in caught.value.hint
-    assert bare(ScriptedModel(["Done."]), [work]).run_sync("On.", continue_from=run).text == "Done."
+def test_a_limit_can_raise_and_the_error_holds_the_run_and_says_how_to_go_on(subtests: pytest.Subtests) -> None:
+    for name, (value, _) in LIMITS.items():
+        with subtests.test(name=name):
+            with pytest.raises(RunLimited, match=f"{name}, {value:g}") as caught:
+                bare(ScriptedModel(script(9)), [work], **{name: value}, on_limit="raise").run_sync("go")
+            run = caught.value.run
+            assert run is not None and (checked(run).status, run.stop_reason) == ("limited", name)
+            assert "continue_from=error.run" in caught.value.hint
+            assert bare(ScriptedModel(["Done."]), [work]).run_sync("On.", continue_from=run).text == "Done."
 
 
-@each_limit
 @pytest.mark.req("K2.2", "KX.11")
-def test_at_a_limit_the_model_can_answer_once_more_without_tools(name: str) -> None:
-    value, rounds = LIMITS[name]
-    model = ScriptedModel([*script(rounds), priced("This is what I have.", cost=0.3, tokens=(100, 20)), "Too many."])
-    run = checked(bare(model, [work], **{name: value}, on_limit="final_answer").run_sync("go"))
-    assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", name, [(name, value)])
-    assert run.text == "This is what I have." and run.rounds[-1].reason == "final_answer"
-    assert len(run.rounds) == len(model.requests) == rounds + 1
-    last, before = model.requests[-1], model.requests[-2]
-    assert last.settings == {"tool_choice": "none"} and last.tools == before.tools
-    words = prompt("final_answer").replace("{{ limit }}", f"{name}, {value:g}")
-    assert words in last.messages[-1].text
-    assert_made_again(run, model.requests)
+def test_at_a_limit_the_model_can_answer_once_more_without_tools(subtests: pytest.Subtests) -> None:
+    for name, (value, rounds) in LIMITS.items():
+        with subtests.test(name=name):
+            model = ScriptedModel([*script(rounds), priced("This is what I have.", cost=0.3, tokens=(100, 20)), "Too many."])
+            run = checked(bare(model, [work], **{name: value}, on_limit="final_answer").run_sync("go"))
+            assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", name, [(name, value)])
+            assert run.text == "This is what I have." and run.rounds[-1].reason == "final_answer"
+            assert len(run.rounds) == len(model.requests) == rounds + 1
+            last, before = model.requests[-1], model.requests[-2]
+            assert last.settings == {"tool_choice": "none"} and last.tools == before.tools
+            words = prompt("final_answer").replace("{{ limit }}", f"{name}, {value:g}")
+            assert words in last.messages[-1].text
+            assert_made_again(run, model.requests)
 
 
 @pytest.mark.req("K2.2")
@@ -300,34 +307,36 @@ def in_time(made: Any, on_limit: Any = "stop", way: str = "run_sync") -> tuple[R
     return checked(run), model
 
 
-@pytest.mark.parametrize("way", ["run_sync", "start"])
-@pytest.mark.parametrize("kind", TOOLS)
 @pytest.mark.req("KX.2", "KX.11")
-def test_when_the_time_is_up_in_a_tool_the_run_ends_and_keeps_what_it_has(kind: str, way: str) -> None:
-    run, model = in_time(TOOLS[kind](), way=way)
-    assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "max_seconds", [("max_seconds", SOON)])
-    assert len(model.requests) == 1, "nothing is asked of the model when the time is up"
-    assert {result.text for result in run.rounds[0].results if not result.is_error} <= {"made 1", "made 2", "cut short"}
-    assert run.seconds < 60
-    following = bare(ScriptedModel(["Done."]), [work], max_seconds=60).run_sync("On.", continue_from=run)
-    assert checked(following).text == "Done."
+def test_when_the_time_is_up_in_a_tool_the_run_ends_and_keeps_what_it_has(subtests: pytest.Subtests) -> None:
+    for way, kind in itertools.product(["run_sync", "start"], TOOLS):
+        with subtests.test(way=way, kind=kind):
+            run, model = in_time(TOOLS[kind](), way=way)
+            assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "max_seconds", [("max_seconds", SOON)])
+            assert len(model.requests) == 1, "nothing is asked of the model when the time is up"
+            assert {result.text for result in run.rounds[0].results if not result.is_error} <= {"made 1", "made 2", "cut short"}
+            assert run.seconds < 60
+            following = bare(ScriptedModel(["Done."]), [work], max_seconds=60).run_sync("On.", continue_from=run)
+            assert checked(following).text == "Done."
 
 
-@pytest.mark.parametrize("kind", [kind for kind in TOOLS if kind != "swallows its cancellation"])
 @pytest.mark.req("K2.2", "KX.2")
-def test_when_the_time_is_up_in_a_tool_the_model_can_still_answer_once(kind: str) -> None:
-    run, model = in_time(TOOLS[kind](), "final_answer")
-    assert (run.stop_reason, run.text, len(model.requests)) == ("max_seconds", "This is what I have.", 2)
-    assert_made_again(run, model.requests)
+def test_when_the_time_is_up_in_a_tool_the_model_can_still_answer_once(subtests: pytest.Subtests) -> None:
+    for kind in [kind for kind in TOOLS if kind != "swallows its cancellation"]:
+        with subtests.test(kind=kind):
+            run, model = in_time(TOOLS[kind](), "final_answer")
+            assert (run.stop_reason, run.text, len(model.requests)) == ("max_seconds", "This is what I have.", 2)
+            assert_made_again(run, model.requests)
 
 
-@pytest.mark.parametrize("kind", TOOLS)
 @pytest.mark.req("K2.2", "KX.2")
-def test_when_the_time_is_up_in_a_tool_it_can_raise(kind: str) -> None:
-    with pytest.raises(RunLimited, match="max_seconds") as caught:
-        in_time(TOOLS[kind](), "raise")
-    assert caught.value.run is not None
-    checked(caught.value.run)
+def test_when_the_time_is_up_in_a_tool_it_can_raise(subtests: pytest.Subtests) -> None:
+    for kind, make in TOOLS.items():
+        with subtests.test(kind=kind):
+            with pytest.raises(RunLimited, match="max_seconds") as caught:
+                in_time(make(), "raise")
+            assert caught.value.run is not None
+            checked(caught.value.run)
 
 
 @pytest.mark.parametrize("on_limit", ["stop", "final_answer"])
@@ -436,9 +445,9 @@ def test_a_run_inside_a_run_ends_with_the_outer_ones_time_or_with_its_own(inner_
 # The settings
 
 
-@pytest.mark.parametrize(
-    ("fields", "what"),
-    [
+@pytest.mark.req("KX.2")
+def test_what_can_be_no_limit_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+    for fields, what in [
         ({"max_rounds": 0}, "max_rounds=0"),
         ({"max_rounds": 1_001}, "max_rounds=1001"),
         ({"max_tool_calls": 0}, "max_tool_calls=0"),
@@ -458,12 +467,10 @@ def test_a_run_inside_a_run_ends_with_the_outer_ones_time_or_with_its_own(inner_
         ({"max_tokens": "many"}, "max_tokens='many'"),
         ({"on_limit": []}, r"on_limit=\[\]"),
         ({"on_limit": "explode"}, "on_limit='explode'"),
-    ],
-)
-@pytest.mark.req("KX.2")
-def test_what_can_be_no_limit_is_refused_by_its_name(fields: dict[str, Any], what: str) -> None:
-    with pytest.raises(SettingsError, match=what):
-        Agent(ScriptedModel([]), **fields)
+    ]:
+        with subtests.test(fields=fields, what=what):
+            with pytest.raises(SettingsError, match=what):
+                Agent(ScriptedModel([]), **fields)
 
 
 @pytest.mark.req("KX.2")

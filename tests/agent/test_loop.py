@@ -83,21 +83,23 @@ def test_a_reply_with_text_and_calls_keeps_its_text_and_runs_its_tools() -> None
 
 
 @pytest.mark.req("R0.4", "K0.3")
-@pytest.mark.parametrize("stop_reason", ["stop", "end_turn", "tool_use", "", "something_new"])
-def test_the_presence_of_calls_decides_whether_tools_run_and_the_stop_reason_is_kept(stop_reason: str) -> None:
-    model = ScriptedModel([reply(ADD, stop_reason=stop_reason), "Done."])
-    run = Agent(model, tools=[add]).run_sync("go")
-    assert [result.text for result in results(run)] == ["3"]
-    assert run.rounds[0].stop_reason == stop_reason
-    assert (run.status, run.stop_reason) == ("completed", "natural")
+def test_the_presence_of_calls_decides_whether_tools_run_and_the_stop_reason_is_kept(subtests: pytest.Subtests) -> None:
+    for stop_reason in ["stop", "end_turn", "tool_use", "", "something_new"]:
+        with subtests.test(stop_reason=stop_reason):
+            model = ScriptedModel([reply(ADD, stop_reason=stop_reason), "Done."])
+            run = Agent(model, tools=[add]).run_sync("go")
+            assert [result.text for result in results(run)] == ["3"]
+            assert run.rounds[0].stop_reason == stop_reason
+            assert (run.status, run.stop_reason) == ("completed", "natural")
 
 
 @pytest.mark.req("R0.4", "K2.1")
-@pytest.mark.parametrize("stop_reason", ["stop", "stop_sequence", "tool_use", "", "something_new"])
-def test_words_without_calls_end_the_run_whatever_the_provider_says(stop_reason: str) -> None:
-    run = Agent(ScriptedModel([reply(Text("Done."), stop_reason=stop_reason)])).run_sync("go")
-    assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "Done.")
-    assert run.rounds[-1].status == "natural_completion"
+def test_words_without_calls_end_the_run_whatever_the_provider_says(subtests: pytest.Subtests) -> None:
+    for stop_reason in ["stop", "stop_sequence", "tool_use", "", "something_new"]:
+        with subtests.test(stop_reason=stop_reason):
+            run = Agent(ScriptedModel([reply(Text("Done."), stop_reason=stop_reason)])).run_sync("go")
+            assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "Done.")
+            assert run.rounds[-1].status == "natural_completion"
 
 
 @pytest.mark.req("R0.7", "R2.8")

@@ -38,9 +38,8 @@ def test_by_the_documented_numbers_31_messages_are_too_many_and_30_are_not() -> 
 
 
 @pytest.mark.req("R2.36")
-@pytest.mark.parametrize(
-    ("history", "tokens", "window", "why"),
-    [
+def test_a_share_of_the_window_is_filled_or_nobody_knows(subtests: pytest.Subtests) -> None:
+    for history, tokens, window, why in [
         (AUTO, 8_000, 10_000, None),
         (AUTO, 8_001, 10_000, "share"),
         (History(share=0.5), 5_001, 10_000, "share"),
@@ -49,12 +48,9 @@ def test_by_the_documented_numbers_31_messages_are_too_many_and_30_are_not() -> 
         (AUTO, None, 10_000, None),
         (FULL, 10**9, 10, None),
         (History(compact_above=30), 10**9, 10, None),
-    ],
-)
-def test_a_share_of_the_window_is_filled_or_nobody_knows(
-    history: History, tokens: int | None, window: int | None, why: str | None
-) -> None:
-    assert why_due(history, 3, tokens, window) == why
+    ]:
+        with subtests.test(history=history, tokens=tokens, window=window, why=why):
+            assert why_due(history, 3, tokens, window) == why
 
 
 # What is replaced

@@ -45,12 +45,13 @@ def test_histories_have_names_and_every_number_can_be_another() -> None:
         Agent(ScriptedModel([]), history="some")
 
 
-@pytest.mark.parametrize("given", [None, 40, [], {}, ["auto"], AUTO.keep_recent, b"auto"], ids=repr)
-def test_what_is_no_history_is_refused_whatever_it_is(given: Any) -> None:
-    with pytest.raises(SettingsError, match=r"There is no history .*auto, documented, full"):
-        find_history(given)
-    with pytest.raises(SettingsError, match="There is no history"):
-        Agent(ScriptedModel([]), history=given)
+def test_what_is_no_history_is_refused_whatever_it_is(subtests: pytest.Subtests) -> None:
+    for given in [None, 40, [], {}, ["auto"], AUTO.keep_recent, b"auto"]:
+        with subtests.test(given=given):
+            with pytest.raises(SettingsError, match=r"There is no history .*auto, documented, full"):
+                find_history(given)
+            with pytest.raises(SettingsError, match="There is no history"):
+                Agent(ScriptedModel([]), history=given)
 
 
 @pytest.mark.req("R0.52", "R0.77")
@@ -60,9 +61,8 @@ def test_by_default_no_round_and_no_words_are_left_out_whatever_the_name() -> No
     assert not Matrix().workflow_drops_text
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
+def test_what_cannot_be_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+    for fields in [
         {"share": 0},
         {"share": 1.01},
         {"share": -0.5},
@@ -85,11 +85,10 @@ def test_by_default_no_round_and_no_words_are_left_out_whatever_the_name() -> No
         {"result_characters": 999},
         {"failed_rounds_above": 0},
         {"failed_rounds_above": "20"},
-    ],
-)
-def test_what_cannot_be_is_refused_by_its_name(fields: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match=next(reversed(fields))):
-        History(**fields)
+    ]:
+        with subtests.test(fields=fields):
+            with pytest.raises(SettingsError, match=next(reversed(fields))):
+                History(**fields)
 
 
 @pytest.mark.req("K2.4")
@@ -126,12 +125,13 @@ def test_the_variable_that_turns_compaction_off_turns_off_the_share_of_auto_too(
     assert own.asked, "what somebody asks for by name is done"
 
 
-@pytest.mark.parametrize("history", [AUTO, FULL, documented(), History(share=0.5, window=900, failed_rounds_above=3)])
-def test_the_log_says_what_was_sent(history: History) -> None:
-    run = bare(ScriptedModel(["Done."]), [], history=history).run_sync("go")
-    assert as_sent_then(run.settings["history"]) == history == as_sent_then(as_logged(history))
-    assert as_sent_then(None) == FULL
-    assert as_sent_then({"of_a_later_version": 1}) == FULL
+def test_the_log_says_what_was_sent(subtests: pytest.Subtests) -> None:
+    for history in [AUTO, FULL, documented(), History(share=0.5, window=900, failed_rounds_above=3)]:
+        with subtests.test(history=history):
+            run = bare(ScriptedModel(["Done."]), [], history=history).run_sync("go")
+            assert as_sent_then(run.settings["history"]) == history == as_sent_then(as_logged(history))
+            assert as_sent_then(None) == FULL
+            assert as_sent_then({"of_a_later_version": 1}) == FULL
 
 
 # R0.52 and R0.77
@@ -227,23 +227,32 @@ def test_words_that_workflow_mode_went_on_from_are_left_out_of_the_request_and_n
 
 
 @pytest.mark.req("R0.52", "R0.77", "K2.4")
-@pytest.mark.parametrize("seed", range(4))
-def test_all_of_it_together_gives_valid_requests_that_the_log_makes_again(seed: int) -> None:
-    history = History(compact_above=5 + seed, keep_recent=2, max_messages=4 + seed, failed_rounds_above=3 + seed)
-    script: list[Any] = [write("A", "B"), start(1), do(1), fails(2), fails(3), [do(4), fails(5)], complete(1)]
-    script += ["On it goes.", fails(6), do(7), start(2), fails(8), complete(2), "All of it is done. [WORKFLOW_COMPLETE]"]
-    mode = Matrix(workflow_mode=True, workflow_drops_text=True)
-    for model in (ScriptedModel(script), Summarising(script)):
-        run = Agent(model, tools=[work, failing], history=history, policy=mode, max_rounds=20).run_sync("go")
-        assert_made_again(run, model.requests)
-        assert compactions(run)
-        for request in model.requests:
-            assert_valid_on_all_wires(request)
-        following = type(model)([do(9), fails(10), "So."])
-        more = Agent(following, tools=[work, failing], history=history, policy=mode, max_rounds=2).run_sync(
-            "x", continue_from=run
-        )
-        assert_made_again(more, following.requests)
+def test_all_of_it_together_gives_valid_requests_that_the_log_makes_again(subtests: pytest.Subtests) -> None:
+    for seed in range(4):
+        with subtests.test(seed=seed):
+            history = History(compact_above=5 + seed, keep_recent=2, max_messages=4 + seed, failed_rounds_above=3 + seed)
+            script: list[Any] = [write("A", "B"), start(1), do(1), fails(2), fails(3), [do(4), fails(5)], complete(1)]
+            script += [
+                "On it goes.",
+                fails(6),
+                do(7),
+                start(2),
+                fails(8),
+                complete(2),
+                "All of it is done. [WORKFLOW_COMPLETE]",
+            ]
+            mode = Matrix(workflow_mode=True, workflow_drops_text=True)
+            for model in (ScriptedModel(script), Summarising(script)):
+                run = Agent(model, tools=[work, failing], history=history, policy=mode, max_rounds=20).run_sync("go")
+                assert_made_again(run, model.requests)
+                assert compactions(run)
+                for request in model.requests:
+                    assert_valid_on_all_wires(request)
+                following = type(model)([do(9), fails(10), "So."])
+                more = Agent(following, tools=[work, failing], history=history, policy=mode, max_rounds=2).run_sync(
+                    "x", continue_from=run
+                )
+                assert_made_again(more, following.requests)
 
 
 def test_the_log_makes_again_what_was_sent_also_if_a_long_result_was_compacted_away_at_once() -> None:

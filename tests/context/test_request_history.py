@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -119,13 +120,13 @@ SCRIPTS: dict[str, tuple[list[Any], dict[str, Any]]] = {
 
 
 @pytest.mark.req("R0.20", "R0.87")
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_the_request_of_each_round_is_the_one_that_was_sent(name: str) -> None:
-    script, fields = SCRIPTS[name]
-    model = ScriptedModel(script)
-    run = Agent(model, tools=[work, think], **fields).run_sync("Write two stories.")
-    assert len(model.requests) > 1 or name == "words alone"
-    assert_same(run, model.requests)
+def test_the_request_of_each_round_is_the_one_that_was_sent(subtests: pytest.Subtests) -> None:
+    for name, (script, fields) in SCRIPTS.items():
+        with subtests.test(name=name):
+            model = ScriptedModel(script)
+            run = Agent(model, tools=[work, think], **fields).run_sync("Write two stories.")
+            assert len(model.requests) > 1 or name == "words alone"
+            assert_same(run, model.requests)
 
 
 @pytest.mark.req("R0.20", "R0.87")
@@ -136,12 +137,12 @@ def test_it_is_with_a_list_that_hung_before_the_run() -> None:
 
 
 @pytest.mark.req("R0.20", "R0.87")
-@pytest.mark.parametrize("persona", PERSONAS)
-@pytest.mark.parametrize("seed", [0, 3])
-def test_it_is_with_simulated_personas(persona: str, seed: int) -> None:
-    model = Recording(SimulatedModel(persona, seed=seed))
-    run = Agent(model, tools=[work, think], max_rounds=12).run_sync(PLAN)
-    assert_same(run, model.requests)
+def test_it_is_with_simulated_personas(subtests: pytest.Subtests) -> None:
+    for persona, seed in itertools.product(PERSONAS, [0, 3]):
+        with subtests.test(persona=persona, seed=seed):
+            model = Recording(SimulatedModel(persona, seed=seed))
+            run = Agent(model, tools=[work, think], max_rounds=12).run_sync(PLAN)
+            assert_same(run, model.requests)
 
 
 @pytest.mark.req("R0.87")

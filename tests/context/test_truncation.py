@@ -135,9 +135,8 @@ def test_if_pairs_were_broken_by_it_the_whole_history_is_sent(monkeypatch: pytes
 
 
 @pytest.mark.req("R2.31")
-@pytest.mark.parametrize(
-    ("messages", "whole"),
-    [
+def test_pairs_are_whole_if_each_message_answers_just_the_calls_before_it(subtests: pytest.Subtests) -> None:
+    for messages, whole in [
         ([], True),
         ([words("user"), *rounds(2)], True),
         ([words("user"), asks("a", "b"), results("b", "a")], True),
@@ -146,10 +145,9 @@ def test_if_pairs_were_broken_by_it_the_whole_history_is_sent(monkeypatch: pytes
         ([words("user"), asks("a", "b"), results("a")], False),
         ([words("user"), asks("a"), words("user"), results("a")], False),
         ([words("user"), asks("a"), results("a"), results("a")], False),
-    ],
-)
-def test_pairs_are_whole_if_each_message_answers_just_the_calls_before_it(messages: list[Message], whole: bool) -> None:
-    assert are_whole(messages) is whole
+    ]:
+        with subtests.test(messages=messages, whole=whole):
+            assert are_whole(messages) is whole
 
 
 @pytest.mark.req("R2.30", "R0.62")

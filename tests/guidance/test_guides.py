@@ -38,21 +38,19 @@ def ignored(times: int, cell: str = "todos_text") -> Run:
 
 
 @pytest.mark.req("R0.14", "R0.23")
-@pytest.mark.parametrize(
-    ("todos", "calls", "cell"),
-    [
+def test_the_cell_is_chosen_by_open_todos_and_the_tools_of_the_round_before(subtests: pytest.Subtests) -> None:
+    for todos, calls, cell in [
         (OPEN, True, "todos_tools"),
         (OPEN, False, "todos_text"),
         (DONE, True, "tools"),
         ((), True, "tools"),
         (DONE, False, "text"),
-    ],
-)
-def test_the_cell_is_chosen_by_open_todos_and_the_tools_of_the_round_before(todos, calls, cell) -> None:  # type: ignore[no-untyped-def]
-    run = tool_run(*a_round(0, *(["I look.", LOOK] if calls else ["Hm."])), *begun(1), todos=todos)
-    assert cell_of(run) == cell
-    said = FourCells(MATRIX)(run)
-    assert said == Guidance("matrix", cell, MATRIX.parts[cell], 1, "tool_results", MATRIX.version)
+    ]:
+        with subtests.test(todos=todos, calls=calls, cell=cell):
+            run = tool_run(*a_round(0, *(["I look.", LOOK] if calls else ["Hm."])), *begun(1), todos=todos)
+            assert cell_of(run) == cell
+            said = FourCells(MATRIX)(run)
+            assert said == Guidance("matrix", cell, MATRIX.parts[cell], 1, "tool_results", MATRIX.version)
 
 
 @pytest.mark.req("R0.23")
@@ -97,13 +95,14 @@ def test_a_model_without_tools_is_not_told_to_use_them() -> None:
     assert cells(run) == [[], []]
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_a_cell_without_words_says_nothing(cell: str) -> None:
-    run = tool_run(
-        *a_round(0, *(["x", LOOK] if "tools" in cell else ["Hm."])), *begun(1), todos=OPEN if "todos" in cell else ()
-    )
-    assert cell_of(run) == cell
-    assert FourCells(own_set(**{cell: ""}))(run) is None
+def test_a_cell_without_words_says_nothing(subtests: pytest.Subtests) -> None:
+    for cell in CELLS:
+        with subtests.test(cell=cell):
+            run = tool_run(
+                *a_round(0, *(["x", LOOK] if "tools" in cell else ["Hm."])), *begun(1), todos=OPEN if "todos" in cell else ()
+            )
+            assert cell_of(run) == cell
+            assert FourCells(own_set(**{cell: ""}))(run) is None
 
 
 def test_the_trigger_is_why_the_round_was_begun() -> None:
@@ -115,15 +114,16 @@ def test_the_trigger_is_why_the_round_was_begun() -> None:
 
 
 @pytest.mark.req("R0.79")
-@pytest.mark.parametrize(("times", "level"), [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 3), (9, 3)])
-def test_two_in_a_row_not_followed_make_it_stronger_to_three_at_most(times: int, level: int) -> None:
-    said = FourCells(MATRIX)(ignored(times))
-    assert said is not None and said.level == level
-    prefix = {1: "", 2: "stronger", 3: "strongest"}[level]
-    assert said.text.endswith(MATRIX.parts["todos_text"])
-    assert (said.text == MATRIX.parts["todos_text"]) == (level == 1)
-    if prefix:
-        assert said.text.startswith(MATRIX.parts[prefix].replace("{{ ignored }}", str(times)))
+def test_two_in_a_row_not_followed_make_it_stronger_to_three_at_most(subtests: pytest.Subtests) -> None:
+    for times, level in [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 3), (9, 3)]:
+        with subtests.test(times=times, level=level):
+            said = FourCells(MATRIX)(ignored(times))
+            assert said is not None and said.level == level
+            prefix = {1: "", 2: "stronger", 3: "strongest"}[level]
+            assert said.text.endswith(MATRIX.parts["todos_text"])
+            assert (said.text == MATRIX.parts["todos_text"]) == (level == 1)
+            if prefix:
+                assert said.text.startswith(MATRIX.parts[prefix].replace("{{ ignored }}", str(times)))
 
 
 @pytest.mark.req("R0.79")
@@ -255,12 +255,13 @@ def test_news_of_the_list_come_with_the_next_request_and_ask_for_nothing(policy:
 
 
 @pytest.mark.req("R0.47", "K0.10")
-@pytest.mark.parametrize(("level", "part"), [(1, "reminder"), (2, "warning"), (3, "final_warning"), (4, "final_warning")])
-def test_an_intervention_of_a_level_says_the_words_of_that_level(level: int, part: str) -> None:
-    (said,) = intervention(MATRIX, tool_run(*a_round(0, "Hm."), todos=OPEN), "open_todos", level)
-    assert (said.cell, said.level, said.trigger, said.set) == ("intervention", min(level, 3), "open_todos", "matrix")
-    assert said.text.startswith(MATRIX.parts[part].split("{{")[0])
-    assert 'todo 2, "Write story 2"' in said.text
+def test_an_intervention_of_a_level_says_the_words_of_that_level(subtests: pytest.Subtests) -> None:
+    for level, part in [(1, "reminder"), (2, "warning"), (3, "final_warning"), (4, "final_warning")]:
+        with subtests.test(level=level, part=part):
+            (said,) = intervention(MATRIX, tool_run(*a_round(0, "Hm."), todos=OPEN), "open_todos", level)
+            assert (said.cell, said.level, said.trigger, said.set) == ("intervention", min(level, 3), "open_todos", "matrix")
+            assert said.text.startswith(MATRIX.parts[part].split("{{")[0])
+            assert 'todo 2, "Write story 2"' in said.text
 
 
 @pytest.mark.req("R0.37")

@@ -39,9 +39,10 @@ def holds(part: str, *words: str) -> bool:
 
 
 @pytest.mark.req("R0.15", "R0.16", "R0.17", "R0.18", "R0.47", "K0.11")
-@pytest.mark.parametrize("part", HEADINGS)
-def test_each_cell_and_level_begins_with_its_heading(part: str) -> None:
-    assert SAID[part].startswith(HEADINGS[part])
+def test_each_cell_and_level_begins_with_its_heading(subtests: pytest.Subtests) -> None:
+    for part, heading in HEADINGS.items():
+        with subtests.test(part=part):
+            assert SAID[part].startswith(heading)
 
 
 @pytest.mark.req("R0.15")

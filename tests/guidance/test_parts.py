@@ -21,12 +21,13 @@ def test_failures_have_parts_of_their_own_that_may_be_headings() -> None:
     assert read_parts(body) == {"tool_failed": "A.", "tool_failed_again": "B.", "failure_loop": "C."}
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_a_heading_names_a_part_however_it_is_spelled(part: str) -> None:
-    words = part.replace("_", " ")
-    assert {part_name(one) for one in (part, f" {words.title()} ", words.upper(), f"`{part}`", part.replace("_", "-"))} == {
-        part
-    }
+def test_a_heading_names_a_part_however_it_is_spelled(subtests: pytest.Subtests) -> None:
+    for part in PARTS:
+        with subtests.test(part=part):
+            words = part.replace("_", " ")
+            assert {
+                part_name(one) for one in (part, f" {words.title()} ", words.upper(), f"`{part}`", part.replace("_", "-"))
+            } == {part}
 
 
 @pytest.mark.req("R0.47")

@@ -23,10 +23,11 @@ def test_equal_texts_have_equal_versions_whatever_the_name() -> None:
     assert GuidanceSet("spelled_out", dict(MATRIX.parts)).version == MATRIX.version
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_every_part_counts_for_the_version(part: str) -> None:
-    assert own_set(**{part: "Something else."}).version != MATRIX.version
-    assert own_set(**{part: "Something else."}).version != own_set(**{part: "Something other."}).version
+def test_every_part_counts_for_the_version(subtests: pytest.Subtests) -> None:
+    for part in PARTS:
+        with subtests.test(part=part):
+            assert own_set(**{part: "Something else."}).version != MATRIX.version
+            assert own_set(**{part: "Something else."}).version != own_set(**{part: "Something other."}).version
 
 
 def test_texts_that_change_places_make_another_version() -> None:
@@ -74,10 +75,11 @@ def test_what_off_says_survives_as_markdown_under_another_name() -> None:
     assert GuidanceSet.from_markdown("silent", OFF.markdown()).version == OFF.version
 
 
-@pytest.mark.parametrize("name", ["", "  ", "two words", None, 3])
-def test_a_name_is_one_word(name: Any) -> None:
-    with pytest.raises(SettingsError, match="name of a guidance set"):
-        GuidanceSet(name, {})
+def test_a_name_is_one_word(subtests: pytest.Subtests) -> None:
+    for name in ["", "  ", "two words", None, 3]:
+        with subtests.test(name=name):
+            with pytest.raises(SettingsError, match="name of a guidance set"):
+                GuidanceSet(name, {})
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -99,10 +101,11 @@ def test_a_variable_that_there_is_not_is_refused_with_those_most_like_it() -> No
         own_set(text="Do {{ next_tood }}.")
 
 
-@pytest.mark.parametrize("text", [None, 3, ["Words."], b"Words."])
-def test_a_text_is_a_text(text: Any) -> None:
-    with pytest.raises(SettingsError, match="The part text is"):
-        own_set(text=text)
+def test_a_text_is_a_text(subtests: pytest.Subtests) -> None:
+    for text in [None, 3, ["Words."], b"Words."]:
+        with subtests.test(text=text):
+            with pytest.raises(SettingsError, match="The part text is"):
+                own_set(text=text)
 
 
 @pytest.mark.parametrize("parts", [None, "Words.", [("text", "Words.")]])

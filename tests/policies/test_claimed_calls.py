@@ -43,17 +43,19 @@ CLAIMS = [
 
 
 @pytest.mark.req("R0.70", "R0.81")
-@pytest.mark.parametrize("text", CLAIMS)
-def test_a_call_of_a_known_tool_written_as_text_is_found(text: str) -> None:
-    assert claimed_call(text, TOOLS) == "add"
-    assert claimed_call(f"\n {text} \n", TOOLS) == "add"
+def test_a_call_of_a_known_tool_written_as_text_is_found(subtests: pytest.Subtests) -> None:
+    for text in CLAIMS:
+        with subtests.test(text=text):
+            assert claimed_call(text, TOOLS) == "add"
+            assert claimed_call(f"\n {text} \n", TOOLS) == "add"
 
 
 @pytest.mark.req("R0.70")
-@pytest.mark.parametrize("text", CLAIMS)
-def test_a_call_of_a_tool_there_is_not_is_none(text: str) -> None:
-    assert claimed_call(text, ("other", "ad", "addition")) is None
-    assert claimed_call(text, ()) is None
+def test_a_call_of_a_tool_there_is_not_is_none(subtests: pytest.Subtests) -> None:
+    for text in CLAIMS:
+        with subtests.test(text=text):
+            assert claimed_call(text, ("other", "ad", "addition")) is None
+            assert claimed_call(text, ()) is None
 
 
 def test_of_several_the_first_that_is_known_is_told() -> None:
@@ -99,9 +101,10 @@ ANSWERS = [
 
 
 @pytest.mark.req("R0.81")
-@pytest.mark.parametrize("text", ANSWERS)
-def test_an_answer_that_speaks_of_tools_holds_no_call(text: str) -> None:
-    assert claimed_call(text, TOOLS) is None
+def test_an_answer_that_speaks_of_tools_holds_no_call(subtests: pytest.Subtests) -> None:
+    for text in ANSWERS:
+        with subtests.test(text=text):
+            assert claimed_call(text, TOOLS) is None
 
 
 words = st.sampled_from(
@@ -181,13 +184,14 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_text_is_looked_through_once(kind: str) -> None:
+def test_hostile_text_is_looked_through_once(subtests: pytest.Subtests) -> None:
     """A search that goes back for every character would not come to an end here."""
-    for size in (MOST - 4, 10 * MOST):
-        text = (HOSTILE[kind] * (size // len(HOSTILE[kind]) + 1))[:size]
-        assert claimed_call(text, TOOLS) is None
-        assert claimed_call(f"add({text}", TOOLS) is None
+    for kind in HOSTILE:
+        with subtests.test(kind=kind):
+            for size in (MOST - 4, 10 * MOST):
+                text = (HOSTILE[kind] * (size // len(HOSTILE[kind]) + 1))[:size]
+                assert claimed_call(text, TOOLS) is None
+                assert claimed_call(f"add({text}", TOOLS) is None
 
 
 def test_what_stands_far_behind_is_not_looked_at() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -52,34 +53,35 @@ def cut(text: str, places: list[int]) -> list[str]:
 
 
 @pytest.mark.req("R0.40")
-@pytest.mark.parametrize(("line", "signal"), LINES)
-@pytest.mark.parametrize(
-    ("before", "after", "left"),
-    [
-        ("", "", ""),
-        ("Done.\n", "", "Done."),
-        ("", "\nDone.", "Done."),
-        ("One.\n", "\nTwo.", "One.\nTwo."),
-        ("One.\r\n", "\r\n", "One."),
-    ],
-)
-def test_a_marker_alone_on_its_line_is_taken_out(line: str, signal: str, before: str, after: str, left: str) -> None:
-    assert taken(before + line + after) == (left, (signal,))
+def test_a_marker_alone_on_its_line_is_taken_out(subtests: pytest.Subtests) -> None:
+    for (line, signal), (before, after, left) in itertools.product(
+        LINES,
+        [
+            ("", "", ""),
+            ("Done.\n", "", "Done."),
+            ("", "\nDone.", "Done."),
+            ("One.\n", "\nTwo.", "One.\nTwo."),
+            ("One.\r\n", "\r\n", "One."),
+        ],
+    ):
+        with subtests.test(line=line, signal=signal, before=before, after=after, left=left):
+            assert taken(before + line + after) == (left, (signal,))
 
 
 @pytest.mark.req("R0.40")
-@pytest.mark.parametrize("line", [line for line, _ in LINES])
-@pytest.mark.parametrize("around", ["I say {}", "{} now", "`{}`", "- {}", "> {}", "x{}", "{}."])
-def test_a_marker_beside_other_words_is_words(line: str, around: str) -> None:
-    text = f"One.\n{around.format(line.strip())}\nTwo."
-    assert taken(text) == (text, ())
-    assert streamed(text) == text
+def test_a_marker_beside_other_words_is_words(subtests: pytest.Subtests) -> None:
+    for line, around in itertools.product(
+        [line for line, _ in LINES], ["I say {}", "{} now", "`{}`", "- {}", "> {}", "x{}", "{}."]
+    ):
+        with subtests.test(line=line, around=around):
+            text = f"One.\n{around.format(line.strip())}\nTwo."
+            assert taken(text) == (text, ())
+            assert streamed(text) == text
 
 
 @pytest.mark.req("R0.40")
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_only_looks_like_a_marker_is_words(subtests: pytest.Subtests) -> None:
+    for text in [
         "[workflow_complete]",
         "[WORKFLOW COMPLETE]",
         "WORKFLOW_COMPLETE",
@@ -91,11 +93,10 @@ def test_a_marker_beside_other_words_is_words(line: str, around: str) -> None:
         "{'status': 'complete'}",
         '[{"status": "complete"}]',
         "[ CONTINUE ]",
-    ],
-)
-def test_what_only_looks_like_a_marker_is_words(text: str) -> None:
-    assert taken(text) == (text, ())
-    assert streamed(text) == streamed(*text) == text
+    ]:
+        with subtests.test(text=text):
+            assert taken(text) == (text, ())
+            assert streamed(text) == streamed(*text) == text
 
 
 @pytest.mark.req("R0.40")
@@ -252,8 +253,9 @@ def test_a_stream_that_breaks_off_is_kept_without_its_markers_too() -> None:
 
 
 @pytest.mark.req("R0.40")
-@pytest.mark.parametrize("words", ["Write [CONTINUE] to go on.", "Then:\n[CONT", "{", "On.\n[WORKFLOW_COMPLETE] soon\n"])
-def test_words_about_a_marker_are_told_and_kept(words: str) -> None:
-    run, heard = told(words)
-    assert heard == run.text == words
-    assert run.rounds[0].signals == ()
+def test_words_about_a_marker_are_told_and_kept(subtests: pytest.Subtests) -> None:
+    for words in ["Write [CONTINUE] to go on.", "Then:\n[CONT", "{", "On.\n[WORKFLOW_COMPLETE] soon\n"]:
+        with subtests.test(words=words):
+            run, heard = told(words)
+            assert heard == run.text == words
+            assert run.rounds[0].signals == ()

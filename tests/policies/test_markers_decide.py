@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from ephemeral_text import MATRIX, OFF, TAG, reminder, stored_text
 from run_builder import a_round, said, todos_of
@@ -23,10 +25,12 @@ TODO_LISTS = [(), todos_of("completed")]
 
 
 @pytest.mark.req("R0.33", "K0.1")
-@pytest.mark.parametrize("parts", [["All done."], ["All done.", CALL]])
-@pytest.mark.parametrize("todos", TODO_LISTS)
-def test_complete_stops_beside_calls_too(parts: list[str | ToolCall], todos: tuple[Todo, ...]) -> None:
-    assert Complete(MATRIX)(tool_run(*a_round(0, *parts, signals=("complete",)), todos=todos)) == Stop("workflow_complete")
+def test_complete_stops_beside_calls_too(subtests: pytest.Subtests) -> None:
+    for parts, todos in itertools.product([["All done."], ["All done.", CALL]], TODO_LISTS):
+        with subtests.test(parts=parts, todos=todos):
+            assert Complete(MATRIX)(tool_run(*a_round(0, *parts, signals=("complete",)), todos=todos)) == Stop(
+                "workflow_complete"
+            )
 
 
 @pytest.mark.req("K0.2")

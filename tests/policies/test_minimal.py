@@ -125,7 +125,8 @@ def test_the_run_keeps_the_policy_and_the_settings_that_are_not_the_usual() -> N
     assert settings_of(Matrix(guard=None)) == {"name": "matrix", "guard": None}
 
 
-@pytest.mark.parametrize("settings", [{"todo_nudges": 0}, {"batches": True}, {"blocked_rounds": "2"}, {"guard": "on"}])
-def test_settings_that_cannot_be_are_refused(settings: dict[str, object]) -> None:
-    with pytest.raises(SettingsError, match=f"{next(iter(settings))}=.* of the policy minimal cannot be"):
-        Minimal(**settings)  # type: ignore[arg-type]
+def test_settings_that_cannot_be_are_refused(subtests: pytest.Subtests) -> None:
+    for settings in [{"todo_nudges": 0}, {"batches": True}, {"blocked_rounds": "2"}, {"guard": "on"}]:
+        with subtests.test(settings=settings):
+            with pytest.raises(SettingsError, match=f"{next(iter(settings))}=.* of the policy minimal cannot be"):
+                Minimal(**settings)  # type: ignore[arg-type]

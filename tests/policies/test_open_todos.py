@@ -303,7 +303,8 @@ def test_an_agent_without_a_list_does_not_go_on_with_one() -> None:
 
 
 @pytest.mark.req("R0.48")
-@pytest.mark.parametrize("cap", [0, -1, 2.5, True, None])
-def test_a_cap_is_a_whole_number_from_one(cap: object) -> None:
-    with pytest.raises(SettingsError, match="intervention_cap="):
-        Matrix(intervention_cap=cap)  # type: ignore[arg-type]
+def test_a_cap_is_a_whole_number_from_one(subtests: pytest.Subtests) -> None:
+    for cap in [0, -1, 2.5, True, None]:
+        with subtests.test(cap=cap):
+            with pytest.raises(SettingsError, match="intervention_cap="):
+                Matrix(intervention_cap=cap)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -40,9 +41,10 @@ def verdict_on(
 
 
 @pytest.mark.req("R0.35")
-@pytest.mark.parametrize(
-    ("signals", "todos", "policy", "expected"),
-    [
+def test_signals_go_before_open_todos_these_before_workflow_mode_and_that_before_the_natural_end(
+    subtests: pytest.Subtests,
+) -> None:
+    for signals, todos, policy, expected in [
         (("continue", "complete", "stop"), (), WORKFLOW, "workflow_complete"),
         (("stop", "complete"), OPEN, WORKFLOW, "complete_with_open_todos"),
         (("continue", "stop"), (), WORKFLOW, "error"),
@@ -56,20 +58,16 @@ def verdict_on(
         ((), OPEN, Matrix(), "open_todos"),
         ((), DONE, Matrix(), "natural"),
         ((), (), Matrix(), "natural"),
-    ],
-)
-def test_signals_go_before_open_todos_these_before_workflow_mode_and_that_before_the_natural_end(  # type: ignore[no-untyped-def]
-    signals, todos, policy, expected
-) -> None:
-    assert verdict_on(signals, todos, policy) == expected
+    ]:
+        with subtests.test(signals=signals, todos=todos, policy=policy, expected=expected):
+            assert verdict_on(signals, todos, policy) == expected
 
 
 @pytest.mark.req("R0.39")
-@pytest.mark.parametrize("todos", [(), DONE, OPEN, BLOCKED])
-@pytest.mark.parametrize("signals", [(), ("continue",)])
-@pytest.mark.parametrize("policy", [Matrix(), WORKFLOW])
-def test_calls_always_go_on(signals, todos, policy) -> None:  # type: ignore[no-untyped-def]
-    assert verdict_on(signals, todos, policy, ["I look.", CALL]) == "tool_results"
+def test_calls_always_go_on(subtests: pytest.Subtests) -> None:
+    for todos, signals, policy in itertools.product([(), DONE, OPEN, BLOCKED], [(), ("continue",)], [Matrix(), WORKFLOW]):
+        with subtests.test(todos=todos, signals=signals, policy=policy):
+            assert verdict_on(signals, todos, policy, ["I look.", CALL]) == "tool_results"
 
 
 @pytest.mark.req("R0.39", "R0.34", "R0.36", "R0.37", "R0.38")
@@ -137,13 +135,13 @@ ENDS: dict[str, tuple[str, list[Line], dict[str, Any]]] = {
 
 
 @pytest.mark.req("R0.7", "R0.38", "R0.53", "K0.2", "K0.7", "K0.9")
-@pytest.mark.parametrize("reason", ENDS)
-def test_every_reason_to_end_is_reached(reason: str) -> None:
-    status, replies, settings = ENDS[reason]
-    run, _ = scripted(*replies, **settings)
-    assert ended(run) == (status, reason)
-    assert (run.error is not None) == (status == "failed")
-    assert_closed(run)
+def test_every_reason_to_end_is_reached(subtests: pytest.Subtests) -> None:
+    for reason, (status, replies, settings) in ENDS.items():
+        with subtests.test(reason=reason):
+            run, _ = scripted(*replies, **settings)
+            assert ended(run) == (status, reason)
+            assert (run.error is not None) == (status == "failed")
+            assert_closed(run)
 
 
 @pytest.mark.req("R0.80", "R0.13")

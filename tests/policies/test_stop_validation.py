@@ -61,13 +61,13 @@ SCRIPTS: dict[str, tuple[list[Line], dict[str, Any]]] = {
 
 
 @pytest.mark.req("R0.80", "R0.53", "K0.2")
-@pytest.mark.parametrize("reason", SCRIPTS)
-def test_every_stop_of_a_policy_warns_once_of_what_is_open(reason: str) -> None:
-    replies, settings = SCRIPTS[reason]
-    run, _ = scripted(write("One", "Two"), *replies, **settings)
-    assert run.stop_reason == reason
-    assert list(run.warnings) == [TWO]
-    assert_closed(run)
+def test_every_stop_of_a_policy_warns_once_of_what_is_open(subtests: pytest.Subtests) -> None:
+    for reason, (replies, settings) in SCRIPTS.items():
+        with subtests.test(reason=reason):
+            run, _ = scripted(write("One", "Two"), *replies, **settings)
+            assert run.stop_reason == reason
+            assert list(run.warnings) == [TWO]
+            assert_closed(run)
 
 
 @pytest.mark.req("R0.80", "R0.84")

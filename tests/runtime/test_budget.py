@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -269,33 +270,35 @@ PATIENCE = 20
 
 
 @pytest.mark.req("KX.2", "KX.11")
-@pytest.mark.parametrize("parallel_safe", [True, False])
-@pytest.mark.parametrize("deep", [False, True])
-@pytest.mark.parametrize("how", ["stopped", "out of time"])
-def test_a_run_in_a_tools_thread_ends_when_the_run_of_the_tool_has(parallel_safe: bool, deep: bool, how: str) -> None:
-    model, runs, left = Endless(), [], threading.Event()
+def test_a_run_in_a_tools_thread_ends_when_the_run_of_the_tool_has(subtests: pytest.Subtests) -> None:
+    def check(parallel_safe: bool, deep: bool, how: str) -> None:
+        model, runs, left = Endless(), [], threading.Event()
 
-    def asks() -> str:
-        """Asks another."""
-        runs.append(bare(model).run_sync("inner"))
-        left.set()
-        return "asked"
+        def asks() -> str:
+            """Asks another."""
+            runs.append(bare(model).run_sync("inner"))
+            left.set()
+            return "asked"
 
-    def middle() -> str:
-        """Asks one that asks another."""
-        bare(ScriptedModel([ToolCall("asks"), "Done."]), [asks]).run_sync("middle")
-        return "asked"
+        def middle() -> str:
+            """Asks one that asks another."""
+            bare(ScriptedModel([ToolCall("asks"), "Done."]), [asks]).run_sync("middle")
+            return "asked"
 
-    made = tool(parallel_safe=parallel_safe)(middle if deep else asks)
-    limits = {} if how == "stopped" else {"max_seconds": 0.5}
-    outer = bare(ScriptedModel([ToolCall("middle" if deep else "asks"), "Done."]), [made], **limits).start("outer")
-    if how == "stopped":
-        assert model.asked.wait(PATIENCE)
-        outer.stop()
-    ended(outer.result(PATIENCE))
-    assert left.wait(PATIENCE), "it waits for ever, and so does its thread"
-    (run,) = runs
-    assert ended(run) == ("cancelled", "cancelled")
+        made = tool(parallel_safe=parallel_safe)(middle if deep else asks)
+        limits = {} if how == "stopped" else {"max_seconds": 0.5}
+        outer = bare(ScriptedModel([ToolCall("middle" if deep else "asks"), "Done."]), [made], **limits).start("outer")
+        if how == "stopped":
+            assert model.asked.wait(PATIENCE)
+            outer.stop()
+        ended(outer.result(PATIENCE))
+        assert left.wait(PATIENCE), "it waits for ever, and so does its thread"
+        (run,) = runs
+        assert ended(run) == ("cancelled", "cancelled")
+
+    for parallel_safe, deep, how in itertools.product([True, False], [False, True], ["stopped", "out of time"]):
+        with subtests.test(parallel_safe=parallel_safe, deep=deep, how=how):
+            check(parallel_safe, deep, how)
 
 
 def test_a_run_that_was_begun_in_the_background_outlives_the_run_of_its_tool() -> None:

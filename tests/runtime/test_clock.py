@@ -181,7 +181,7 @@ TAKEN: dict[str, tuple[list[Any], float]] = {
 
 
 @pytest.mark.req("KX.2")
-@pytest.mark.parametrize("what", TAKEN)
-def test_what_a_run_has_taken_is_all_but_waiting_for_the_person_and_being_dead(what: str) -> None:
-    steps, seconds = TAKEN[what]
-    assert seconds_taken(made(*steps)) == seconds
+def test_what_a_run_has_taken_is_all_but_waiting_for_the_person_and_being_dead(subtests: pytest.Subtests) -> None:
+    for what, (steps, seconds) in TAKEN.items():
+        with subtests.test(what=what):
+            assert seconds_taken(made(*steps)) == seconds

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import itertools
+from collections.abc import AsyncIterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,23 +108,26 @@ NONE: dict[str, Any] = {
 
 
 @pytest.mark.req("R2.34", "R2.35")
-@pytest.mark.parametrize("why", NONE)
-def test_open_todos_stand_in_each_later_request_though_there_is_no_summary(why: str) -> None:
-    model = Summarising([*listing(), "I stop here."], [NONE[why]])
-    run = Agent(model, tools=[work], history=SMALL, guidance="off", max_rounds=len(listing())).run_sync("Do three things.")
-    assert compactions(run) and all(event.problem for event in compactions(run))
-    assert_made_again(run, model.requests)
-    known = 0
-    for request, (_, noted) in zip(model.requests, lists_then(run), strict=True):
-        if noted:
-            known += 1
-            assert noted in texts_of(request)
-    assert known >= 4
-    following = Summarising(["So."], [NONE[why]])
-    goes_on = Agent(following, tools=[work], history=SMALL, guidance="off", max_rounds=1)
-    more = goes_on.run_sync("And?", continue_from=run)
-    assert headed(run.todos) in texts_of(following.requests[0])
-    assert_made_again(more, following.requests)
+def test_open_todos_stand_in_each_later_request_though_there_is_no_summary(subtests: pytest.Subtests) -> None:
+    for why, summary in NONE.items():
+        with subtests.test(why=why):
+            model = Summarising([*listing(), "I stop here."], [summary])
+            run = Agent(model, tools=[work], history=SMALL, guidance="off", max_rounds=len(listing())).run_sync(
+                "Do three things."
+            )
+            assert compactions(run) and all(event.problem for event in compactions(run))
+            assert_made_again(run, model.requests)
+            known = 0
+            for request, (_, noted) in zip(model.requests, lists_then(run), strict=True):
+                if noted:
+                    known += 1
+                    assert noted in texts_of(request)
+            assert known >= 4
+            following = Summarising(["So."], [summary])
+            goes_on = Agent(following, tools=[work], history=SMALL, guidance="off", max_rounds=1)
+            more = goes_on.run_sync("And?", continue_from=run)
+            assert headed(run.todos) in texts_of(following.requests[0])
+            assert_made_again(more, following.requests)
 
 
 @pytest.mark.req("R2.27", "R2.35")
@@ -172,34 +177,36 @@ def stops() -> BaseException:
 
 
 @pytest.mark.req("R2.34", "R2.35", "KX.11")
-@pytest.mark.parametrize("begun", [True, False])
-@pytest.mark.parametrize("raised", [exits, cancels, stops])
-@pytest.mark.parametrize("way", ["run_sync", "start"])
 def test_whatever_a_model_raises_when_it_is_asked_for_a_summary_the_run_goes_on_without_one(
-    raised: Callable[[], BaseException], begun: bool, way: str, tmp_path: Any
+    subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    class Breaking(Summarising):
-        async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-            if request.system == SUMMARY:
-                self.asked.append(request)
-                if begun:
-                    yield TextDelta("It was ")
-                raise raised()
-            async for item in super().stream(request):
-                yield item
+    def check(begun: bool, raised: Any, way: str, tmp_path: Path) -> None:
+        class Breaking(Summarising):
+            async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+                if request.system == SUMMARY:
+                    self.asked.append(request)
+                    if begun:
+                        yield TextDelta("It was ")
+                    raise raised()
+                async for item in super().stream(request):
+                    yield item
 
-    store, model = Store(tmp_path / "runs"), Breaking([do(1), do(2), do(3), "Done."])
-    agent = bare(model, [work], history=SMALL)
-    run = agent.run_sync("go", store=store) if way == "run_sync" else agent.start("go", store=store).result(20)
-    assert_closed(run)
-    assert_every_call_has_one_result(run)
-    assert (run.status, run.stop_reason, run.text, len(model.asked)) == ("completed", "natural", "Done.", 1)
-    (event,) = compactions(run)
-    assert event.compacted.text == "" and event.problem.startswith(type(raised()).__name__)
-    assert len(run.warnings) == 1
-    assert store.load(run.id) == run
-    assert made_again(run) == made_again(store.load(run.id))
-    assert_made_again(run, model.requests)
+        store, model = Store(tmp_path / "runs"), Breaking([do(1), do(2), do(3), "Done."])
+        agent = bare(model, [work], history=SMALL)
+        run = agent.run_sync("go", store=store) if way == "run_sync" else agent.start("go", store=store).result(20)
+        assert_closed(run)
+        assert_every_call_has_one_result(run)
+        assert (run.status, run.stop_reason, run.text, len(model.asked)) == ("completed", "natural", "Done.", 1)
+        (event,) = compactions(run)
+        assert event.compacted.text == "" and event.problem.startswith(type(raised()).__name__)
+        assert len(run.warnings) == 1
+        assert store.load(run.id) == run
+        assert made_again(run) == made_again(store.load(run.id))
+        assert_made_again(run, model.requests)
+
+    for begun, raised, way in itertools.product([True, False], [exits, cancels, stops], ["run_sync", "start"]):
+        with subtests.test(begun=begun, raised=raised.__name__, way=way):
+            check(begun, raised, way, tmp_path_factory.mktemp("case"))
 
 
 def fails(n: int = 0) -> str:
@@ -208,20 +215,22 @@ def fails(n: int = 0) -> str:
 
 
 @pytest.mark.req("R0.77", "R2.35", "R0.27")
-@pytest.mark.parametrize("failed", [1, 2, 4, 6])
-@pytest.mark.parametrize("kept", [1, 3, 6, 9, 12])
-def test_rounds_that_come_back_before_a_summary_are_summed_up_with_it_and_nothing_is_sent_twice(failed: int, kept: int) -> None:
-    calls = [ToolCall("fails", {"n": number}) for number in range(failed)]
-    before = History(compact_above=4, keep_recent=1, failed_rounds_above=1)
-    first = bare(Summarising([*calls, do(1), do(2), do(3), "Done."]), [work, fails], history=before).run_sync("go")
-    assert first.compacted is not None
-    model = Summarising([*[do(number) for number in range(4, 10)], "Done."])
-    then = History(compact_above=kept + 3, keep_recent=kept)
-    run = bare(model, [work, fails], history=then).run_sync("And now?", continue_from=first)
-    assert run.status == "completed" and run.compacted is not None and run.compacted.count > 0
-    for request in model.requests:
-        ids = [call.id for message in request.messages for call in message.calls]
-        assert len(ids) == len(set(ids)) and are_whole(request.messages)
-        sides = [message.role == "assistant" for message in request.messages]
-        assert not sides[0] and all(one != other for one, other in pairwise(sides))
-    assert_made_again(run, model.requests)
+def test_rounds_that_come_back_before_a_summary_are_summed_up_with_it_and_nothing_is_sent_twice(
+    subtests: pytest.Subtests,
+) -> None:
+    for failed, kept in itertools.product([1, 2, 4, 6], [1, 3, 6, 9, 12]):
+        with subtests.test(failed=failed, kept=kept):
+            calls = [ToolCall("fails", {"n": number}) for number in range(failed)]
+            before = History(compact_above=4, keep_recent=1, failed_rounds_above=1)
+            first = bare(Summarising([*calls, do(1), do(2), do(3), "Done."]), [work, fails], history=before).run_sync("go")
+            assert first.compacted is not None
+            model = Summarising([*[do(number) for number in range(4, 10)], "Done."])
+            then = History(compact_above=kept + 3, keep_recent=kept)
+            run = bare(model, [work, fails], history=then).run_sync("And now?", continue_from=first)
+            assert run.status == "completed" and run.compacted is not None and run.compacted.count > 0
+            for request in model.requests:
+                ids = [call.id for message in request.messages for call in message.calls]
+                assert len(ids) == len(set(ids)) and are_whole(request.messages)
+                sides = [message.role == "assistant" for message in request.messages]
+                assert not sides[0] and all(one != other for one, other in pairwise(sides))
+            assert_made_again(run, model.requests)

@@ -115,25 +115,23 @@ def test_the_summariser_is_shown_the_middle_with_results_cut_and_neither_tools_n
 
 
 @pytest.mark.req("R2.34")
-@pytest.mark.parametrize(
-    ("summary", "problem"),
-    [
+def test_without_a_summary_the_first_and_the_last_are_sent_and_the_person_is_told(subtests: pytest.Subtests) -> None:
+    for summary, problem in [
         ("", "the model gave no summary"),
         (" \n ", "the model gave no summary"),
         (do(1), "the model gave no summary"),
         (RuntimeError("gone"), "RuntimeError: gone"),
         (ModelError("It is down", "Wait"), "ModelError: It is down. Wait"),
-    ],
-)
-def test_without_a_summary_the_first_and_the_last_are_sent_and_the_person_is_told(summary: Any, problem: str) -> None:
-    run, model = running(3, summaries=[summary], history=History(compact_above=6, keep_recent=4))
-    assert [len(request.messages) for request in model.requests] == [1, 3, 5, 5]
-    assert list(model.requests[-1].messages) == [run.messages[0], *list(run.messages)[3:7]]
-    (event,) = compactions(run)
-    assert event.compacted.text == "" and event.problem.startswith(problem)
-    (warning,) = run.warnings
-    assert "2 messages" in warning and problem in warning
-    assert run.status == "completed"
+    ]:
+        with subtests.test(summary=summary, problem=problem):
+            run, model = running(3, summaries=[summary], history=History(compact_above=6, keep_recent=4))
+            assert [len(request.messages) for request in model.requests] == [1, 3, 5, 5]
+            assert list(model.requests[-1].messages) == [run.messages[0], *list(run.messages)[3:7]]
+            (event,) = compactions(run)
+            assert event.compacted.text == "" and event.problem.startswith(problem)
+            (warning,) = run.warnings
+            assert "2 messages" in warning and problem in warning
+            assert run.status == "completed"
 
 
 @pytest.mark.req("R2.34")

@@ -183,16 +183,20 @@ def test_a_question_can_be_answered_by_its_name() -> None:
     assert results(live.result(LONG))[0].text == "first and second"
 
 
-@pytest.mark.parametrize("kind", ["approval", "elicitation", "plan_review", "human_step"])
 @pytest.mark.req("KX.5")
-def test_all_kinds_of_pauses_are_one(kind: Any) -> None:
-    async def asks(context: ToolContext) -> str:
-        return str(await context.ask("Is this good?", {"type": "boolean"}, kind))
+def test_all_kinds_of_pauses_are_one(subtests: pytest.Subtests) -> None:
+    def check(kind: str) -> None:
+        async def asks(context: ToolContext) -> str:
+            return str(await context.ask("Is this good?", {"type": "boolean"}, kind))
 
-    live = begin(asks)
-    assert (live.run.waiting[0].kind, live.run.status) == (kind, "waiting_on_user")
-    live.answer(True)
-    assert results(live.result(LONG))[0].text == "True"
+        live = begin(asks)
+        assert (live.run.waiting[0].kind, live.run.status) == (kind, "waiting_on_user")
+        live.answer(True)
+        assert results(live.result(LONG))[0].text == "True"
+
+    for kind in ["approval", "elicitation", "plan_review", "human_step"]:
+        with subtests.test(kind=kind):
+            check(kind)
 
 
 @pytest.mark.parametrize(

@@ -176,21 +176,25 @@ def test_a_run_that_has_a_thread_of_its_own_leaves_none_behind() -> None:
 
 
 @pytest.mark.req("KX.11")
-@pytest.mark.parametrize("error", [StopIteration("end"), SystemExit(3), KeyboardInterrupt(), ValueError("no")])
-def test_whatever_a_function_raises_in_a_thread_comes_back(error: BaseException) -> None:
-    def fails() -> None:
-        raise error
+def test_whatever_a_function_raises_in_a_thread_comes_back(subtests: pytest.Subtests) -> None:
+    def check(error: BaseException) -> None:
+        def fails() -> None:
+            raise error
 
-    async def main() -> BaseException | None:
-        try:
-            await call_in_thread(fails)
-        except RuntimeError as wrapped:  # what a coroutine makes of StopIteration
-            return wrapped.__cause__
-        except BaseException as raised:
-            return raised
-        return None
+        async def main() -> BaseException | None:
+            try:
+                await call_in_thread(fails)
+            except RuntimeError as wrapped:  # what a coroutine makes of StopIteration
+                return wrapped.__cause__
+            except BaseException as raised:
+                return raised
+            return None
 
-    assert asyncio.run(main()) is error
+        assert asyncio.run(main()) is error
+
+    for error in [StopIteration("end"), SystemExit(3), KeyboardInterrupt(), ValueError("no")]:
+        with subtests.test(error=error):
+            check(error)
 
 
 def test_a_job_given_up_before_its_turn_is_not_run() -> None:

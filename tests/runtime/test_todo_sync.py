@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -95,13 +96,14 @@ def test_a_board_that_fails_again_after_it_could_be_read_is_warned_of_again(mean
 
 
 @pytest.mark.req("R0.45")
-@pytest.mark.parametrize("held", [None, 5, ["a title"], [{"id": 1, "title": "Look"}], (Todo(1, "Look"), None)])
-def test_what_is_no_list_of_todos_counts_as_unreadable(held: Any) -> None:
-    board = ForeignBoard(Todo(1, "Look"))
-    check, log = checked(board, Todo(1, "Look"))
-    board.todos = held
-    check.look()
-    assert (log.run.todos, len(log.run.warnings)) == ((Todo(1, "Look"),), 1)
+def test_what_is_no_list_of_todos_counts_as_unreadable(subtests: pytest.Subtests) -> None:
+    for held in [None, 5, ["a title"], [{"id": 1, "title": "Look"}], (Todo(1, "Look"), None)]:
+        with subtests.test(held=held):
+            board = ForeignBoard(Todo(1, "Look"))
+            check, log = checked(board, Todo(1, "Look"))
+            board.todos = held
+            check.look()
+            assert (log.run.todos, len(log.run.warnings)) == ((Todo(1, "Look"),), 1)
 
 
 ODD: dict[str, dict[str, Any]] = {
@@ -117,36 +119,45 @@ ODD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.req("R0.45", "K0.8")
-@pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("from_the_beginning", [True, False])
 def test_whatever_others_hang_on_their_board_the_log_of_the_run_can_be_read_again(
-    odd: str, from_the_beginning: bool, tmp_path: Path
+    subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    board, store = ForeignBoard(Todo(2, "See", DONE)), Store(tmp_path)
+    def check(odd: str, from_the_beginning: bool, tmp_path: Path) -> None:
+        board, store = ForeignBoard(Todo(2, "See", DONE)), Store(tmp_path)
 
-    def hang() -> None:
-        board.todos = (Todo(**{"id": 1, "title": "Look", **ODD[odd]}),)
+        def hang() -> None:
+            board.todos = (Todo(**{"id": 1, "title": "Look", **ODD[odd]}),)
 
-    if from_the_beginning:
-        hang()
-    model = ScriptedModel([ToolCall("hang"), "Done.", "Done.", "Done.", "Done."])
-    run = Agent(model, tools=[hang], todos=board, policy="minimal").run_sync("go", store=store)
-    assert run.status in ("completed", "stopped")
-    assert store.load(run.id) == run
-    assert Run.from_events(run.events) == run
+        if from_the_beginning:
+            hang()
+        model = ScriptedModel([ToolCall("hang"), "Done.", "Done.", "Done.", "Done."])
+        run = Agent(model, tools=[hang], todos=board, policy="minimal").run_sync("go", store=store)
+        assert run.status in ("completed", "stopped")
+        assert store.load(run.id) == run
+        assert Run.from_events(run.events) == run
+
+    for odd, from_the_beginning in itertools.product(ODD, [True, False]):
+        with subtests.test(odd=odd, from_the_beginning=from_the_beginning):
+            check(odd, from_the_beginning, tmp_path_factory.mktemp("case"))
 
 
 @pytest.mark.req("K0.8")
-@pytest.mark.parametrize("odd", ODD)
-def test_whatever_the_person_writes_on_the_board_by_hand_the_log_can_be_read_again(odd: str, tmp_path: Path) -> None:
-    board, store = TodoBoard(), Store(tmp_path)
+def test_whatever_the_person_writes_on_the_board_by_hand_the_log_can_be_read_again(
+    subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    def check(odd: str, tmp_path: Path) -> None:
+        board, store = TodoBoard(), Store(tmp_path)
 
-    def hang() -> None:
-        board.change(lambda todos: (Todo(**{"id": 1, "title": "Look", **ODD[odd]}),))
+        def hang() -> None:
+            board.change(lambda todos: (Todo(**{"id": 1, "title": "Look", **ODD[odd]}),))
 
-    model = ScriptedModel([ToolCall("hang"), *["Done."] * 4])
-    run = Agent(model, tools=[hang], todos=board, policy="minimal").run_sync("go", store=store)
-    assert store.load(run.id) == run
+        model = ScriptedModel([ToolCall("hang"), *["Done."] * 4])
+        run = Agent(model, tools=[hang], todos=board, policy="minimal").run_sync("go", store=store)
+        assert store.load(run.id) == run
+
+    for odd in ODD:
+        with subtests.test(odd=odd):
+            check(odd, tmp_path_factory.mktemp("case"))
 
 
 @pytest.mark.req("K0.8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,16 +62,14 @@ def failed(function: Callable[..., Any], start: str) -> Run:
 
 
 @pytest.mark.req("R2.10")
-@pytest.mark.parametrize("start", ["run_sync", "run"])
-@pytest.mark.parametrize(
-    "function",
-    [plain, beside, on_the_loop, with_a_cause, ends_an_iteration, in_a_task_of_its_own],
-    ids=lambda function: function.__name__,
-)
-def test_a_traceback_has_the_persons_frames_and_none_of_agentnb(function: Callable[..., Any], start: str) -> None:
-    (record,) = failed(function, start).rounds[0].records
-    assert f"in {function.__name__}\n" in record.traceback
-    assert PACKAGE not in record.traceback
+def test_a_traceback_has_the_persons_frames_and_none_of_agentnb(subtests: pytest.Subtests) -> None:
+    for start, function in itertools.product(
+        ["run_sync", "run"], [plain, beside, on_the_loop, with_a_cause, ends_an_iteration, in_a_task_of_its_own]
+    ):
+        with subtests.test(start=start, function=function.__name__):
+            (record,) = failed(function, start).rounds[0].records
+            assert f"in {function.__name__}\n" in record.traceback
+            assert PACKAGE not in record.traceback
 
 
 @pytest.mark.parametrize("folder", ["asyncio_course", "agentnb_tools", "concurrent/futures_market"])

@@ -82,9 +82,8 @@ def test_other_arguments_are_another_call() -> None:
 
 
 @pytest.mark.req("R1.35", "K1.2")
-@pytest.mark.parametrize(
-    ("calls", "rule"),
-    [
+def test_a_call_that_is_already_four_of_the_last_eight_is_blocked(subtests: pytest.Subtests) -> None:
+    for calls, rule in [
         ("AbAcAdA", None),  # the fourth
         ("AbAcAdAeA", OFTEN),  # the fifth, four stand among the last seven
         ("AbAcAdAefA", None),  # the first of the four is the ninth back
@@ -92,16 +91,14 @@ def test_other_arguments_are_another_call() -> None:
         ("AAbcAAde" + "A", OFTEN),  # the first is exactly the eighth back
         ("AAbcAAdef" + "A", None),
         ("AbcAdeAfgA", None),
-    ],
-)
-def test_a_call_that_is_already_four_of_the_last_eight_is_blocked(calls: str, rule: str | None) -> None:
-    assert last_rule(calls) == rule
+    ]:
+        with subtests.test(calls=calls, rule=rule):
+            assert last_rule(calls) == rule
 
 
 @pytest.mark.req("R1.35", "R1.38")
-@pytest.mark.parametrize(
-    ("calls", "window", "frequency", "rule"),
-    [
+def test_how_many_of_how_many_are_options(subtests: pytest.Subtests) -> None:
+    for calls, window, frequency, rule in [
         ("AbAcA", 8, 2, OFTEN),
         ("AbA", 8, 2, None),
         ("AbA", 8, 1, OFTEN),
@@ -112,10 +109,9 @@ def test_a_call_that_is_already_four_of_the_last_eight_is_blocked(calls: str, ru
         ("AbAcAdAeAfA", 8, 5, None),
         ("AbAcAdAeAfA", 9, 5, None),
         ("AbAcAdAeAfA", 10, 5, OFTEN),
-    ],
-)
-def test_how_many_of_how_many_are_options(calls: str, window: int, frequency: int, rule: str | None) -> None:
-    assert last_rule(calls, window=window, frequency=frequency) == rule
+    ]:
+        with subtests.test(calls=calls, window=window, frequency=frequency, rule=rule):
+            assert last_rule(calls, window=window, frequency=frequency) == rule
 
 
 @pytest.mark.req("K1.3")
@@ -141,9 +137,8 @@ def test_a_blocked_call_between_ends_a_row() -> None:
 
 
 @pytest.mark.req("R1.36", "K1.2")
-@pytest.mark.parametrize(
-    ("calls", "rule"),
-    [
+def test_two_calls_in_turn_seven_times_are_not_run_an_eighth_time(subtests: pytest.Subtests) -> None:
+    for calls, rule in [
         ("ABABAB" + "A", None),  # the seventh
         ("ABABABA" + "B", IN_TURN),
         ("ABABABA" + "C", None),
@@ -154,17 +149,17 @@ def test_a_blocked_call_between_ends_a_row() -> None:
         ("ABACABA" + "B", None),
         ("CBABABA" + "B", None),
         ("ABCABCA" + "B", None),
-    ],
-)
-def test_two_calls_in_turn_seven_times_are_not_run_an_eighth_time(calls: str, rule: str | None) -> None:
-    assert last_rule(calls) == rule
+    ]:
+        with subtests.test(calls=calls, rule=rule):
+            assert last_rule(calls) == rule
 
 
 @pytest.mark.req("R1.36", "R1.38")
-@pytest.mark.parametrize(("calls", "window"), [("ABA" + "B", 4), ("ABABA" + "B", 6), ("AB" + "A", 3), ("ABABABABA" + "B", 10)])
-def test_the_pattern_is_as_long_as_the_window(calls: str, window: int) -> None:
-    assert last_rule(calls, window=window, frequency=9) == IN_TURN
-    assert last_rule(calls[1:], window=window, frequency=9) is None
+def test_the_pattern_is_as_long_as_the_window(subtests: pytest.Subtests) -> None:
+    for calls, window in [("ABA" + "B", 4), ("ABABA" + "B", 6), ("AB" + "A", 3), ("ABABABABA" + "B", 10)]:
+        with subtests.test(calls=calls, window=window):
+            assert last_rule(calls, window=window, frequency=9) == IN_TURN
+            assert last_rule(calls[1:], window=window, frequency=9) is None
 
 
 @pytest.mark.req("R1.38")
@@ -293,17 +288,17 @@ def test_the_usual_limits_are_three_in_a_row_and_four_of_eight() -> None:
     assert (guard.exempt, guard.same_result, guard.block_immediate_success_repeat) == (frozenset(), False, False)
 
 
-@pytest.mark.parametrize(
-    "options", [{"consecutive": 1}, {"frequency": 0}, {"window": 1}, {"window": LONGEST + 1}, {"consecutive": -3}]
-)
-def test_a_guard_that_cannot_work_is_refused(options: dict[str, int]) -> None:
-    with pytest.raises(SettingsError, match=re.escape(f"{next(iter(options))}={next(iter(options.values()))}")):
-        DuplicateGuard(**options)  # type: ignore[arg-type]
+def test_a_guard_that_cannot_work_is_refused(subtests: pytest.Subtests) -> None:
+    for options in [{"consecutive": 1}, {"frequency": 0}, {"window": 1}, {"window": LONGEST + 1}, {"consecutive": -3}]:
+        with subtests.test(options=options):
+            with pytest.raises(SettingsError, match=re.escape(f"{next(iter(options))}={next(iter(options.values()))}")):
+                DuplicateGuard(**options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("options", [{"consecutive": 2}, {"frequency": 1}, {"window": 2}, {"window": LONGEST}])
-def test_the_limits_may_be_as_small_and_as_large_as_they_can_work(options: dict[str, int]) -> None:
-    assert rules("AB", DuplicateGuard(**options)) == [None, None]  # type: ignore[arg-type]
+def test_the_limits_may_be_as_small_and_as_large_as_they_can_work(subtests: pytest.Subtests) -> None:
+    for options in [{"consecutive": 2}, {"frequency": 1}, {"window": 2}, {"window": LONGEST}]:
+        with subtests.test(options=options):
+            assert rules("AB", DuplicateGuard(**options)) == [None, None]  # type: ignore[arg-type]
 
 
 @pytest.mark.req("R1.41")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from agentnb import Agent, DuplicateGuard, Minimal, ToolCall, tool
@@ -12,9 +10,8 @@ from agentnb.models import ScriptedModel
 from agentnb.policies.gates.block import MAX_REPEATED
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_what_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
+    for given in [
         {"exempt": "poll"},
         {"exempt": 5},
         {"consecutive": "3"},
@@ -23,11 +20,10 @@ from agentnb.policies.gates.block import MAX_REPEATED
         {"frequency": 2.5},
         {"same_result": "yes"},
         {"consecutive": 65},
-    ],
-)
-def test_what_cannot_be_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError):
-        DuplicateGuard(**given)
+    ]:
+        with subtests.test(given=given):
+            with pytest.raises(SettingsError):
+                DuplicateGuard(**given)
 
 
 def test_tools_may_be_exempt_by_name_and_as_functions() -> None:
