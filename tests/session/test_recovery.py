@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 import pytest
 from cut_runs import SCENES, Scene, assert_whole, cut, goes_on_alike, gone_on_with, play, story
-from generated_runs import Plan, _do, _recovered, plans
+from generated_runs import Plan, plans, recovered, run_plan
 from hypothesis import given
 from hypothesis import strategies as st
 from killed_runs import Following, run_in, tools_in
@@ -53,25 +53,31 @@ def as_bytes(request: Request) -> bytes:
     return msgspec.json.encode((request.system, list(request.messages), request.tools, request.settings))
 
 
+@pytest.mark.req("R0.29")
 def test_a_run_that_was_cut_off_after_any_event_does_all_that_it_would_have_done(
     subtests: pytest.Subtests, played: Played, tmp_path: Path
 ) -> None:
+    """And what the model saw can be made again, whichever process sent it."""
     for scene in SCENES:
         with subtests.test(scene.name):
-            whole, _ = played(scene)
+            whole, sent = played(scene)
             assert (whole.status, whole.stop_reason) == scene.ends
-            assert cut_off_after_any_event(scene, whole, tmp_path / scene.name) >= 4
+            assert cut_off_after_any_event(scene, whole, sent, tmp_path / scene.name) >= 4
 
 
-def cut_off_after_any_event(scene: Scene, whole: Run, folder: Path) -> int:
+def cut_off_after_any_event(scene: Scene, whole: Run, sent_before: list[Request], folder: Path) -> int:
     """Recover the run after each of its events; return how often it could do all that it would have done."""
     alike = 0
     for count in range(1, len(whole.events)):
         died = whole.events[:count]
         path = cut(died, folder / str(count))
-        run, _ = gone_on_with(scene, path)
+        run, sent = gone_on_with(scene, path)
         assert_whole(path, run, died)
         assert run.times_recovered == 1
+        if count % 3 == 1:
+            made = [as_bytes(seen.request) for _, seen in sent_requests(run)]
+            kept = len(made) - len(sent)
+            assert made == [as_bytes(one) for one in [*sent_before[:kept], *sent]], count
         if goes_on_alike(scene, died):
             alike += 1
             assert story(run) == story(whole), count
@@ -87,18 +93,6 @@ def test_a_run_that_died_when_its_budget_was_spent_ends_at_that_limit(played: Pl
     for count in range(1, len(whole.events)):
         run, _ = gone_on_with(scene, cut(whole.events[:count], tmp_path / str(count)))
         assert story(run) == story(whole), count
-
-
-@pytest.mark.req("R0.29")
-def test_what_the_model_saw_can_be_made_again_whichever_process_sent_it(played: Played, tmp_path: Path) -> None:
-    for scene in SCENES:
-        whole, sent_before = played(scene)
-        for count in range(1, len(whole.events), 3):
-            path = cut(whole.events[:count], tmp_path / scene.name / str(count))
-            run, sent = gone_on_with(scene, path)
-            made = [as_bytes(seen.request) for _, seen in sent_requests(run)]
-            kept = len(made) - len(sent)
-            assert made == [as_bytes(one) for one in [*sent_before[:kept], *sent]], (scene.name, count)
 
 
 def test_a_log_that_was_torn_at_any_byte_is_gone_on_with_after_its_last_whole_event(tmp_path: Path) -> None:
@@ -134,13 +128,13 @@ def assert_calls_are_answered_as_they_should(died: Run, run: Run) -> None:
 def test_whatever_a_run_did_it_can_be_gone_on_with_after_any_event_and_again(plan: Plan, first: int, second: int) -> None:
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "runs")
-        run = asyncio.run(_do(plan, plan.replies, store, None))
+        run = asyncio.run(run_plan(plan, plan.replies, store, None))
         for drawn in (first, second):
             if len(run.events) == 1:
                 return
             died = list(run.events[: 1 + drawn % (len(run.events) - 1)])
             before = sum(isinstance(event, e.RunRecovered) for event in died)
-            run = _recovered(replace(plan, died=len(died)), run, store)
+            run = recovered(replace(plan, died=len(died)), run, store)
             assert_whole(store.path(run.id), run, died)
             assert run.times_recovered == before + 1
 

@@ -1,4 +1,4 @@
-"""Runs as hypothesis makes them up: a random script, really run, disturbed at a random event."""
+"""Random runs: a script that Hypothesis draws, really run, disturbed at a random event; and some plans by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from hypothesis import example
 from hypothesis import strategies as st
 
 from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, tool
@@ -214,30 +213,26 @@ def _stubborn(policy: Matrix | Minimal, *replies: Any) -> Plan:
 ECHO = ToolCall("echo", {"text": "again"})
 READ = ToolCall("todo_operations", {"operation": "read"})
 WRITE = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "Look", "status": "not-started"}]})
-BY_HAND = [
-    _stubborn(Matrix(**QUICK), *[ECHO] * 6),
-    _stubborn(Matrix(workflow_mode=True), *[SAME] * 6),
-    _stubborn(Matrix(planning_rounds=1, intervention_cap=1), *[READ] * 6),
-    _stubborn(Matrix(intervention_cap=3), WRITE, *["Well, well."] * 6),
-    _stubborn(Matrix(), "[CONTINUE]", WRITE, "Done.\n[WORKFLOW_COMPLETE]"),
-    _stubborn(Minimal(), WRITE, *["Well, well."] * 6),
-    _stubborn(Minimal(), *[[ECHO, READ]] * 6),
-    _stubborn(Matrix(), *['echo(text="again")'] * 6),
-    replace(_stubborn(Matrix(**QUICK), *[ECHO] * 6), history=SHORT, died=14),
-    _stubborn(Matrix(), _reply([], Usage(), "tool_use")),
-    _stubborn(Matrix(), ToolCall("ask"), [ToolCall("ask", {"turns": 2}), ToolCall("ask", {"turns": 3})]),
-]
-"""What chance brings about too rarely: loops, open todos that the model passes over, markers."""
+BY_HAND = {
+    "blocked rounds": _stubborn(Matrix(**QUICK), *[ECHO] * 6),
+    "the same answer": _stubborn(Matrix(workflow_mode=True), *[SAME] * 6),
+    "planning alone": _stubborn(Matrix(planning_rounds=1, intervention_cap=1), *[READ] * 6),
+    "interventions": _stubborn(Matrix(intervention_cap=3), WRITE, *["Well, well."] * 6),
+    "markers": _stubborn(Matrix(), "[CONTINUE]", WRITE, "Done.\n[WORKFLOW_COMPLETE]"),
+    "nudges": _stubborn(Minimal(), WRITE, *["Well, well."] * 6),
+    "blocked beside planning": _stubborn(Minimal(), *[[ECHO, READ]] * 6),
+    "a call in words": _stubborn(Matrix(), *['echo(text="again")'] * 6),
+    "compacted, and recovered": replace(_stubborn(Matrix(**QUICK), *[ECHO] * 6), history=SHORT, died=14),
+    "a call announced and not made": _stubborn(Matrix(), _reply([], Usage(), "tool_use")),
+    "questions": _stubborn(Matrix(), ToolCall("ask"), [ToolCall("ask", {"turns": 2}), ToolCall("ask", {"turns": 3})]),
+    "an empty answer": _stubborn(Matrix(), "", "Done."),
+    "a limit, after retries": replace(_stubborn(Matrix(), *[ECHO] * 2), max_rounds=2, retried=(0, 0)),
+    "stopped": replace(_stubborn(Matrix(), ToolCall("hang")), disturbances=((4, (("stop", "enough"),)),)),
+}
+"""Plans that together bring about every kind of event, every status of a round and every loop."""
 
 
-def with_those_by_hand(test: Any) -> Any:
-    """The test, tried with each of these plans too."""
-    for plan in BY_HAND:
-        test = example(plan)(test)
-    return test
-
-
-async def _do(plan: Plan, replies: tuple[Any, ...], store: Store, before: Run | None) -> Run:
+async def run_plan(plan: Plan, replies: tuple[Any, ...], store: Store, before: Run | None) -> Run:
     agent = Agent(
         Breaking((*replies, "Done, I think."), plan.stream, plan.cut, plan.retried),
         tools=TOOLS,
@@ -274,7 +269,7 @@ async def _do(plan: Plan, replies: tuple[Any, ...], store: Store, before: Run | 
         return error.run
 
 
-def _recovered(plan: Plan, run: Run, store: Store) -> Run:
+def recovered(plan: Plan, run: Run, store: Store) -> Run:
     """The run as it would be if its process had died after so many events, and another had gone on with it."""
     died = run.events[: plan.died]
     if len(died) == len(run.events):
@@ -295,7 +290,7 @@ def _recovered(plan: Plan, run: Run, store: Store) -> Run:
 
 def really_run(plan: Plan, store: Store) -> list[Run]:
     """The run of this plan, and one that goes on with its conversation."""
-    first = asyncio.run(_do(plan, plan.replies, store, None))
+    first = asyncio.run(run_plan(plan, plan.replies, store, None))
     if plan.died is not None:
-        first = _recovered(plan, first, store)
-    return [first, asyncio.run(_do(plan, plan.later, store, first))]
+        first = recovered(plan, first, store)
+    return [first, asyncio.run(run_plan(plan, plan.later, store, first))]

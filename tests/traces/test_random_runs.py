@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from generated_runs import Plan, plans, really_run, with_those_by_hand
-from hypothesis import HealthCheck, given, settings
+from generated_runs import BY_HAND, Plan, plans, really_run
+from hypothesis import given
+from property_settings import examples
+from usage_sums import check_sums
 
 from agentnb import Run, Store, load_trace, load_traces, save_trace, tables
 from agentnb.core import events as e
 from agentnb.core.messages import ToolResult
 
-quickly = settings(max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 STATUSES = {"completed", "limited", "stopped", "cancelled", "failed"}
 ROUND_STATUSES = {
     "success",
@@ -35,51 +34,73 @@ ROUND_STATUSES = {
 }
 
 
-@contextmanager
-def runs_of(plan: Plan) -> Iterator[tuple[Store, list[Run]]]:
-    with tempfile.TemporaryDirectory() as folder:
+@pytest.mark.req("R0.2", "R0.8", "R0.71", "R2.14", "KX.5", "KX.9", "KX.10", "KX.11")
+@examples(200)
+@given(plans)
+def test_all_of_this_holds_whatever_a_run_did(plan: Plan) -> None:
+    check_all(plan)
+
+
+def test_it_holds_for_plans_that_bring_about_every_kind_of_event(subtests: pytest.Subtests) -> None:
+    runs: list[Run] = []
+    for name, plan in BY_HAND.items():
+        with subtests.test(name):
+            runs += check_all(plan)
+    kinds = {type(event) for run in runs for event in run.events}
+    assert kinds == set(e.KINDS) - {e.ExtraUsage}  # of money: tests/runtime/test_budget.py
+    assert {one.status for run in runs for one in run.rounds} == ROUND_STATUSES
+    assert {one.rule for run in runs for one in run.loops} == {"only_blocked_calls", "already_said", "planning_only"}
+
+
+def check_all(plan: Plan) -> list[Run]:
+    """Do the runs of the plan, and check all that holds for every run."""
+    with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "runs")
-        yield store, really_run(plan, store)
+        runs = really_run(plan, store)
+        check_forms(runs, store)
+        check_summaries(runs, store)
+        check_tables(runs, store)
+    for run in runs:
+        check_events(run)
+        check_calls(run)
+        check_rounds(run)
+        check_guidance(run)
+        check_questions(run)
+    return runs
 
 
-@pytest.mark.req("R0.2")
-@quickly
-@with_those_by_hand
-@given(plans)
-def test_the_live_run_the_stored_one_the_saved_one_and_the_folded_one_are_equal(plan: Plan) -> None:
-    with runs_of(plan) as (store, runs):
-        for run in runs:
-            assert Run.from_events(run.events) == run
-            assert store.load(run.id) == run
-            assert load_trace(save_trace(run, store.folder.parent / "saved.jsonl")) == run
-        assert load_traces(store) == sorted(runs, key=lambda run: run.id)
+def check_forms(runs: list[Run], store: Store) -> None:
+    """The live run, the stored one, the saved one and the folded one are equal."""
+    for run in runs:
+        assert Run.from_events(run.events) == run
+        assert store.load(run.id) == run
+        assert load_trace(save_trace(run, store.folder.parent / "saved.jsonl")) == run
+    assert load_traces(store) == sorted(runs, key=lambda run: run.id)
 
 
-@quickly
-@with_those_by_hand
-@given(plans)
-def test_a_summary_says_of_a_run_what_folding_it_says(plan: Plan) -> None:
-    with runs_of(plan) as (store, runs):
-        found = {one.id: one for one in store.summaries()}
-        for run in runs:
-            one, used = found[run.id], run.usage
-            assert (one.status, one.stop_reason, one.rounds) == (run.status, run.stop_reason, len(run.rounds))
-            known = [count for count in (used.input, used.output) if count is not None]
-            assert (one.tokens, one.cost) == (sum(known) if known else None, run.cost)
+def check_summaries(runs: list[Run], store: Store) -> None:
+    """A summary says of a run what folding it says."""
+    found = {one.id: one for one in store.summaries()}
+    for run in runs:
+        one, used = found[run.id], run.usage
+        assert (one.status, one.stop_reason, one.rounds) == (run.status, run.stop_reason, len(run.rounds))
+        known = [count for count in (used.input, used.output) if count is not None]
+        assert (one.tokens, one.cost) == (sum(known) if known else None, run.cost)
 
 
-@pytest.mark.req("R0.8", "R0.71", "KX.5", "KX.10", "KX.11")
-@quickly
-@with_those_by_hand
-@given(plans)
-def test_every_call_is_answered_once_and_nothing_is_missing_or_twice(plan: Plan) -> None:
-    with runs_of(plan) as (_, runs):
-        for run in runs:
-            check_events(run)
-            check_calls(run)
-            check_rounds(run)
-            check_guidance(run)
-            check_questions(run)
+def check_tables(runs: list[Run], store: Store) -> None:
+    """There is a row for each thing, and the sums of the calls are those of their runs."""
+    assert len(tables.runs(store)) == len(runs)
+    assert len(tables.rounds(runs)) == sum(len(run.rounds) for run in runs)
+    assert len(tables.messages(runs)) == sum(len(run.messages) for run in runs)
+    assert len(tables.tool_calls(runs)) == sum(len(one.calls) for run in runs for one in run.rounds)
+    assert len(tables.guidance(runs)) == sum(len(one.guidance) for run in runs for one in run.rounds)
+    changes = sum(isinstance(event, e.TodosChanged) for run in runs for event in run.events)
+    todos = tables.todos(runs)
+    assert todos.violation.sum() == sum(len(one.todo_violations) for run in runs for one in run.rounds)
+    assert len(todos[~todos.violation]) >= changes
+    check_sums(runs)
+    assert all(not waited or waited > 0 for waited in tables.usage(runs).waited)
 
 
 def check_events(run: Run) -> None:
@@ -143,42 +164,3 @@ def check_questions(run: Run) -> None:
     for answer in answered:
         question = asked[answer.question_id]
         assert question.seq < answer.seq < ends[question.question.call_id]
-
-
-def test_events_of_all_kinds_come_about() -> None:
-    """The plans are worth something: every kind of event, and every way a round can end, is among them."""
-    kinds: set[type[e.Event]] = set()
-    statuses: set[str] = set()
-    loops: set[str] = set()
-
-    @settings(quickly, max_examples=200, derandomize=True)
-    @with_those_by_hand
-    @given(plans)
-    def gathered(plan: Plan) -> None:
-        with runs_of(plan) as (_, runs):
-            for run in runs:
-                kinds.update(type(event) for event in run.events)
-                statuses.update(one.status for one in run.rounds)
-                loops.update(one.rule for one in run.loops)
-
-    gathered()
-    assert kinds == set(e.KINDS) - {e.ExtraUsage}  # of money: tests/runtime/test_budget.py
-    assert statuses == ROUND_STATUSES
-    assert loops == {"only_blocked_calls", "already_said", "planning_only"}
-
-
-@pytest.mark.req("R0.71")
-@settings(quickly, max_examples=20)
-@with_those_by_hand
-@given(plans)
-def test_tables_have_a_row_for_each_thing(plan: Plan) -> None:
-    with runs_of(plan) as (store, runs):
-        assert len(tables.runs(store)) == len(runs)
-        assert len(tables.rounds(runs)) == sum(len(run.rounds) for run in runs)
-        assert len(tables.messages(runs)) == sum(len(run.messages) for run in runs)
-        assert len(tables.tool_calls(runs)) == sum(len(one.calls) for run in runs for one in run.rounds)
-        assert len(tables.guidance(runs)) == sum(len(one.guidance) for run in runs for one in run.rounds)
-        changes = sum(isinstance(event, e.TodosChanged) for run in runs for event in run.events)
-        todos = tables.todos(runs)
-        assert todos.violation.sum() == sum(len(one.todo_violations) for run in runs for one in run.rounds)
-        assert len(todos[~todos.violation]) >= changes
