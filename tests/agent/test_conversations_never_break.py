@@ -31,8 +31,9 @@ from agentnb.models import Model, Reply, make_model
 from agentnb.testing import LoopbackServer
 from agentnb.tools.read_result import READ_TOOL
 
-HOW_MANY = int(os.environ.get("AGENTNB_CONVERSATIONS", "500"))
-"""Conversations of every test run; `make nightly` has ten times as many."""
+AT_NIGHT = settings.get_current_profile_name() == "nightly"
+HOW_MANY = int(os.environ.get("AGENTNB_CONVERSATIONS", "500" if AT_NIGHT else "168"))
+"""Generated conversations, spread over the ways out; `make nightly` plays 5,000 more."""
 quickly = settings(
     deadline=None,
     derandomize=True,
@@ -191,7 +192,7 @@ def test_a_server_as_strict_as_the_providers_takes_what_generated_conversations_
     """Some of them, through the providers' libraries and over the line."""
     sent: list[Request] = []
 
-    @settings(quickly, max_examples=20)
+    @settings(quickly, max_examples=20 if AT_NIGHT else 10)
     @given(st.sampled_from(WAYS).flatmap(conversations))
     def collect(conversation: Conversation) -> None:
         sent.extend(played.model.requests[-1] for played in player.play(conversation) if played.model.requests)

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 from ephemeral_text import TAG, reminders
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_histories import StoredMessages
+from property_settings import examples
 from run_builder import a_round, called, guidance_of, run_of, said
 from scripted_runs import Counting, last_results
 
@@ -118,7 +119,7 @@ def ended_by_the_person(batches: list[list[Message]]) -> Iterator[list[Message]]
 
 
 @pytest.mark.req("R0.20")
-@settings(max_examples=200, deadline=None, database=None)
+@examples(200)
 @given(st.lists(st.lists(MESSAGES, max_size=4), max_size=6), st.lists(st.text(max_size=5), min_size=6, max_size=6))
 def test_for_any_conversation_what_is_said_in_passing_changes_no_stored_message(
     batches: list[list[Message]], texts: list[str]

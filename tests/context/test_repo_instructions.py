@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.agent.agent import Agent
 from agentnb.context.repo_instructions import FILES, HEADING, MAX_CHARACTERS, RepoInstructions, repo_instructions, repo_root
@@ -232,7 +233,7 @@ def expected(content: bytes | None) -> str:
 
 
 @pytest.mark.req("R2.37", "R2.39")
-@settings(max_examples=150, deadline=None, database=None)
+@examples(150)
 @given(st.lists(contents, min_size=3, max_size=3), st.integers(0, 3))
 def test_whatever_the_files_hold_the_first_that_says_something_counts(
     tmp_path_factory: pytest.TempPathFactory, found: list[bytes | None], depth: int

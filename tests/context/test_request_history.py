@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 from run_builder import a_round, called, guidance_of, run_of, said
 from scripted_runs import LONG_ANSWER, Breaking, bare, do, reply, think, work
 from sent_requests import as_bytes
@@ -253,7 +254,7 @@ def test_retries_within_a_round_make_no_request_of_their_own() -> None:
 
 
 @pytest.mark.req("R0.20", "R0.87")
-@settings(max_examples=60, deadline=None, database=None)
+@examples(60)
 @given(st.data())
 def test_for_any_script_and_settings_the_requests_are_those_that_were_sent(data: st.DataObject) -> None:
     words = st.sampled_from(["", " \n", "Well.", LONG_ANSWER, "On.\n[CONTINUE]", "Let me call work(1)."])

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from property_settings import examples
 from scripted_runs import Breaking, Counting, reply
 
 from agentnb.agent.agent import Agent
@@ -134,7 +135,7 @@ BLANKS = ["\n", "\r", "\r\n", "\n\n", " ", "\t", "\x0b", "\x0c", "\x85", "\u2028
 PIECES = st.sampled_from([*MARKERS, *HALVES, *BLANKS, "words ", "x" * 61])
 TEXTS = st.lists(PIECES, max_size=12).map("".join) | st.text("[]{}CONTIUE\n\r \t", max_size=60) | st.text(max_size=40)
 PLACES = st.lists(st.integers(0, 500), max_size=20)
-anything = settings(max_examples=500, deadline=None, database=None)
+anything = examples(500)
 
 
 @pytest.mark.req("R0.40")

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 from run_builder import opening
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, kinds, results
 from scripted_runs import FullDisk
@@ -535,7 +536,7 @@ def test_a_question_or_answer_that_cannot_be_stored_ends_the_run(kind: str) -> N
 
 
 @pytest.mark.req("KX.5")
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(
     st.lists(st.lists(st.sampled_from(["ask", "ask_beside", "ask_both"]), min_size=1, max_size=3), max_size=3),
     st.lists(st.sampled_from(["answer", "answer", "answer", "decline", "stop"]), min_size=1, max_size=8),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from gated_run import GatedRun
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.core.messages import Text, ToolCall
 from agentnb.guidance import built_in
@@ -91,7 +92,7 @@ def test_what_the_person_says_begins_the_count_anew() -> None:
     assert [bench.ask("A", "B") for _ in range(3)] == [[None, None], [None, None], [BATCH, BATCH]]
 
 
-@settings(max_examples=100, deadline=None, database=None)
+@examples(100)
 @given(st.lists(st.sampled_from(["AB", "BA", "AC", "A", "ABC", ""]), max_size=10))
 def test_for_any_replies_those_are_blocked_that_repeat_the_two_before(replies: list[str]) -> None:
     bench, said = GatedRun(BatchGuard()), [sorted(reply) for reply in replies]

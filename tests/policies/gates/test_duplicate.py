@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 from gated_run import GatedRun
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.core.call_window import LONGEST
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
@@ -188,7 +189,7 @@ def expected(calls: str, consecutive: int, window: int, frequency: int) -> list[
 
 
 @pytest.mark.req("R1.34", "R1.35", "R1.36", "K1.2", "K1.3")
-@settings(max_examples=300, deadline=None, database=None)
+@examples(300)
 @given(st.text("ABCD", max_size=30), st.integers(2, 5), st.integers(3, 10), st.integers(1, 6))
 @example("ABABABABABAB", 3, 8, 4)
 @example("AABBAABBAABB", 3, 8, 4)

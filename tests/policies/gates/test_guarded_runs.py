@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 from run_checks import assert_every_call_has_one_result
 from scripted_runs import Counting, last_results
 
@@ -258,7 +259,7 @@ def agent_of(script: list[Any], counting: Counting, policy: str) -> Agent:
 
 
 @pytest.mark.req("R1.39", "R0.46", "R0.2")
-@settings(max_examples=150, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(150)
 @given(scripts, st.sampled_from(sorted(POLICIES)))
 def test_whatever_is_asked_for_each_call_has_one_answer_and_what_was_blocked_was_not_run(
     script: list[Any], policy: str
@@ -277,7 +278,7 @@ def test_whatever_is_asked_for_each_call_has_one_answer_and_what_was_blocked_was
 
 
 @pytest.mark.req("R1.35", "R1.36")
-@settings(max_examples=60, deadline=None, database=None)
+@examples(60)
 @given(st.text("AB", max_size=14), st.sampled_from(sorted(POLICIES)))
 def test_no_call_is_run_five_times_in_nine_and_no_two_in_turn_eight_times(calls: str, policy: str) -> None:
     run, counting, _ = running(calls, Matrix(blocked_rounds=50) if policy == "matrix" else POLICIES[policy])
