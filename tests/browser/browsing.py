@@ -36,15 +36,29 @@ def chromium() -> str:
 
 
 @contextmanager
-def fresh_page(kind: type[Any], url: str, folder: Path) -> Iterator[Any]:
+def started() -> Iterator[Any]:
+    """Chromium, until the end of the block."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        page = browser.new_page(viewport={"width": 1400, "height": 1000})
-        page.set_default_timeout(PATIENCE)
-        shown = kind(page, url, folder)
         try:
-            yield shown
+            yield browser
         finally:
-            shown.end()
+            browser.close()
+
+
+@contextmanager
+def fresh_page(browser: Any, kind: type[Any], url: str, folder: Path) -> Iterator[Any]:
+    """A page that shares nothing with others of this browser. With it go all that were opened beside it."""
+    known = list(browser.contexts)
+    page = browser.new_page(viewport={"width": 1400, "height": 1000})
+    page.set_default_timeout(PATIENCE)
+    shown = kind(page, url, folder)
+    try:
+        yield shown
+    finally:
+        shown.end()
+        for context in browser.contexts:
+            if context not in known:
+                context.close()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from browsing import chromium, fresh_page
+from browsing import chromium, fresh_page, started
 from kernels import Kernels
 from pages import Classic, Lab
 from servers import serving
@@ -34,15 +35,22 @@ def classic_server(tmp_path_factory: pytest.TempPathFactory, kernels: Kernels) -
         yield served
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, for the tests of one file: while it runs, asyncio believes that an event loop runs on this thread."""
+    with started() as browser:
+        yield browser
+
+
 @pytest.fixture
-def lab(server: tuple[str, Path]) -> Iterator[Lab]:
+def lab(browser: Any, server: tuple[str, Path]) -> Iterator[Lab]:
     """A fresh page. Its kernels end with the test."""
-    with fresh_page(Lab, *server) as page:
+    with fresh_page(browser, Lab, *server) as page:
         yield page
 
 
 @pytest.fixture
-def classic(classic_server: tuple[str, Path]) -> Iterator[Classic]:
+def classic(browser: Any, classic_server: tuple[str, Path]) -> Iterator[Classic]:
     """A fresh page of the classic Notebook."""
-    with fresh_page(Classic, *classic_server) as page:
+    with fresh_page(browser, Classic, *classic_server) as page:
         yield page

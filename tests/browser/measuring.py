@@ -138,18 +138,36 @@ def watching(page: Any) -> Iterator[Watched]:
     watched.shifts = [Shift(value, at, nodes) for value, at, nodes in seen["shifts"]]
 
 
-def is_smooth(page: Any, attempt: Callable[[], Watched], enough: float) -> list[tuple[float, float]]:
-    """The largest gaps between frames (milliseconds) of up to three attempts, each with that of the page at rest just before;
-    empty as soon as one is at most ``enough``, or twice what the machine lets pass with nothing to do.
+@dataclass
+class Work:
+    """What the page's main thread did while it was watched."""
+
+    longest: float = 0.0
+    """Milliseconds of processor time of its longest task: so long it could draw no frame and hear nobody."""
+
+
+@contextmanager
+def working(page: Any) -> Iterator[Work]:
+    """Watch the main thread of the page; what it did is filled in at the end.
+
+    The clock would also tell what else this machine does meanwhile. What a task took of a processor is the page's own.
     """
-    found = []
-    for _ in range(3):
-        with watching(page) as resting:
-            page.wait_for_timeout(1_500)
-        found.append((attempt().largest_gap(), resting.largest_gap()))
-        if found[-1][0] <= max(enough, 2 * found[-1][1]):
-            return []
-    return found
+    work, browser = Work(), page.context.browser
+    browser.start_tracing(page=page, categories=["toplevel"])
+    yield work
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    main = {(one["pid"], one["tid"]) for one in events if one["args"].get("name") == "CrRendererMain"}
+    tasks = [one["tdur"] for one in events if "RunTask" in one["name"] and "tdur" in one and (one["pid"], one["tid"]) in main]
+    assert tasks, "this browser does not tell what its tasks take"
+    work.longest = max(tasks) / 1_000
+
+
+def busiest(attempt: Callable[[], Work], enough: float) -> float:
+    """The longest task (milliseconds) of the first of three attempts that has none above ``enough``, or of the best."""
+    found: list[float] = []
+    while len(found) < 3 and (not found or found[-1] > enough):
+        found.append(attempt().longest)
+    return min(found)
 
 
 def elements(part: Any) -> int:

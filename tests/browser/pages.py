@@ -94,7 +94,7 @@ class Lab:
         """Leave nothing to the next test: the theme is kept by the server, and so are the kernels."""
         if self._theme != "Light":
             self.theme("Light")
-        self.page.context.browser.close()
+        self.page.context.close()
         self._end_kernels()
 
     def _end_kernels(self) -> None:
@@ -103,6 +103,10 @@ class Lab:
         for session in sessions:
             asked = urllib.request.Request(f"{self.url}/api/sessions/{session['id']}?token=t", method="DELETE")
             urllib.request.urlopen(asked, timeout=60).close()
+
+    def allow(self, what: str) -> None:
+        """Let go on what waits for this in a kernel: see `story.Until`."""
+        (self.folder / what).touch()
 
     # The kernel of the notebook that is open
 
@@ -126,6 +130,15 @@ class Lab:
         answer = self.page.evaluate(asked, [handle, expression])
         assert answer["status"] == "ok", answer
         return str(answer["data"]["text/plain"])
+
+    def wait_for_value(self, expression: str, wanted: str) -> None:
+        """Until the expression has this repr in the kernel."""
+        found = ""
+        for _ in range(600):
+            if (found := self.value(expression)) == wanted:
+                return
+            self.page.wait_for_timeout(100)
+        raise AssertionError(f"{expression} is {found}, not {wanted}")
 
     def interrupt(self) -> None:
         """What Kernel > Interrupt does."""

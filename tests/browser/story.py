@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -19,8 +20,23 @@ HELD: list[str] = []
 """What has come to an end in a tool: to be asked for from outside."""
 
 
+class Until(str):
+    """In a reply: say no more until the test allows this, with `Lab.allow`."""
+
+    __slots__ = ()
+
+
+async def allowed(what: str) -> None:
+    """Wait for a file of this name beside the notebook: while a cell runs, a kernel hears nothing else of the test."""
+    while not Path(what).exists():
+        await asyncio.sleep(0.01)
+
+
 class Slow:
-    """Streams its replies word by word; a number in a reply is a pause in seconds, an exception is raised."""
+    """Streams its replies word by word.
+
+    In a reply a number is a pause in seconds, an `Until` one that the test ends, and an exception is raised.
+    """
 
     name = "scripted:slow"
 
@@ -38,6 +54,8 @@ class Slow:
                 raise part
             if isinstance(part, float | int):
                 await asyncio.sleep(part)
+            elif isinstance(part, Until):
+                await allowed(part)
             elif isinstance(part, ToolCall):
                 made.append(part)
             else:
@@ -77,6 +95,19 @@ async def doze(seconds: float) -> str:
     """Sleep on the event loop."""
     await asyncio.sleep(seconds)
     return "dozed"
+
+
+async def wait(what: str) -> str:
+    """Wait on the event loop until the test allows this."""
+    await allowed(what)
+    return "waited"
+
+
+def hold(what: str) -> str:
+    """Hold the main thread until the test allows this."""
+    while not Path(what).exists():
+        time.sleep(0.01)
+    return "held"
 
 
 def essay(length: int) -> str:

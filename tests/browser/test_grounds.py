@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measuring import Traffic, elements, model_ids, most_in_a_second, watching
+from measuring import Message, Traffic, elements, model_ids, most_in_a_second, watching, working
 
 pytestmark = pytest.mark.browser
 PROTOTYPE = Path(__file__).with_name("prototype.py").read_text(encoding="utf-8")
@@ -109,8 +109,21 @@ def test_every_message_to_a_widget_is_counted(lab: Any) -> None:
     lab.wait_done(1)
     customs = [message for message in traffic.comm(models) if message.content["data"]["method"] == "custom"]
     assert [message.content["data"]["content"]["n"] for message in customs] == list(range(1, 21))
-    assert most_in_a_second(customs) == 20
+
+
+def test_of_the_seconds_that_messages_were_sent_in_the_fullest_counts() -> None:
+    sent = [Message("iopub", "comm_msg", at, {}, 1) for at in (0.0, 0.5, 0.9, 1.2, 1.4, 3.0)]
+    assert most_in_a_second(sent) == 4
     assert most_in_a_second([]) == 0
+
+
+def test_the_longest_task_is_told_by_what_it_took_of_a_processor(lab: Any) -> None:
+    lab.page.goto("about:blank")
+    with working(lab.page) as resting:
+        lab.page.evaluate("() => new Promise(done => setTimeout(done, 1_000))")
+    with working(lab.page) as busy:
+        lab.page.evaluate("() => { const until = performance.now() + 1_000; while (performance.now() < until); }")
+    assert resting.longest < 50 < busy.longest
 
 
 def test_a_held_page_shows_as_a_gap_and_a_long_task_and_a_push_as_a_shift(lab: Any) -> None:
@@ -150,6 +163,7 @@ def test_theme_width_scroll_and_pictures(lab: Any, tmp_path: Path, monkeypatch: 
 def test_what_the_page_complains_about_is_known(lab: Any) -> None:
     lab.open(lab.write("complains.ipynb", ["1"]))
     assert lab.complaints() == []
-    lab.page.evaluate("() => { console.error('said'); setTimeout(() => { throw new Error('thrown'); }) }")
-    lab.page.wait_for_timeout(200)
+    lab.page.evaluate("() => console.error('said')")
+    with lab.page.expect_event("pageerror", predicate=lambda _: len(lab.complaints()) == 2):
+        lab.page.evaluate("() => { setTimeout(() => { throw new Error('thrown'); }) }")
     assert lab.complaints() == ["said", "thrown"]

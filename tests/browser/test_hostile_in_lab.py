@@ -58,8 +58,7 @@ def test_nothing_of_it_does_harm_live_saved_and_untrusted(lab: Any, part: str) -
 
 def _open_all(lab: Any, card: Any) -> None:
     """What the model saw in some rounds, and all of what was cut."""
-    lab.page.evaluate("""async () => {
-        const wait = time => new Promise(done => setTimeout(done, time));
+    lab.page.evaluate("""() => {
         const card = document.querySelector('.agentnb-card');
         const saw = [...card.querySelectorAll('.agentnb-saw > summary')];
         for (const one of [...saw.slice(0, 12), saw.at(-1)]) one.click();
@@ -67,10 +66,9 @@ def _open_all(lab: Any, card: Any) -> None:
             if (!one.parentElement.open) one.click();
         }
         for (const one of [...card.querySelectorAll('[data-do=all]')].slice(0, 30)) one.click();
-        await wait(1500);
     }""")
-    filled = card.locator(".agentnb-sight").count()
-    assert filled >= 12
+    card.locator(".agentnb-sight").nth(11).wait_for(state="attached")
+    lab.page.wait_for_timeout(500)  # for what else was clicked: there may be less of it
 
 
 def _cut_off(lab: Any) -> list[str]:

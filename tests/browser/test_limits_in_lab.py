@@ -35,13 +35,14 @@ KEEP_WIDTHS = """card => {
 
 @pytest.mark.req("KX.2")
 def test_cost_tokens_and_time_grow_beside_their_limits_and_do_not_jump(lab: Any) -> None:
-    model = "model = Priced([*looks(6, 0.4), ToolCall('doze', {'seconds': 600})])"
+    model = "model = Priced([*looks(1, Until('budget-seen')), *looks(5, 0.4), ToolCall('doze', {'seconds': 600})])"
     options = "--budget 0.5 --max-tokens 90000 --max-seconds 90 --max-tool-calls 8"
     index = opened(lab, "budget", PRICED, model, GO.format(options=options))
     lab.start(index)
     shown = card(lab, index)
     shown.locator(META, has_text="$0.0000 of $0.50").wait_for()
     shown.evaluate(KEEP_WIDTHS)
+    lab.allow("budget-seen")
     chip(lab, index, "Executing doze")
     shown.locator(META, has_text="$0.0861 of $0.50").wait_for()
     meta = shown.locator(META).inner_text()
@@ -59,15 +60,19 @@ def test_cost_tokens_and_time_grow_beside_their_limits_and_do_not_jump(lab: Any)
 
 def test_a_summary_is_told_while_it_is_written_and_stays_in_what_is_saved(lab: Any) -> None:
     words = "## Original task\\n- Count the **penguins** <img src=x onerror=alert(1)>"
-    model = f"model = Priced([*looks(4), [2.0, {words!r}], *looks(1), [4.0, 'Gentoo.']])".replace("\\\\n", "\\n")
+    model = f"model = Priced([*looks(4), [Until('summing'), {words!r}], *looks(1), [Until('opened'), 'Gentoo.']])".replace(
+        "\\\\n", "\\n"
+    )
     index = opened(lab, "compaction", PRICED, model, GO.format(options="--history short -g off"))
     lab.start(index)
     chip(lab, index, "Summing up 4 messages")
     shown = card(lab, index)
     shown.get_by_text("summing up, because the conversation had more than 8 messages …").wait_for()
+    lab.allow("summing")
     line = shown.locator("[data-fold='summary:4:0'] > summary")
     line.click()
     assert "4 messages summed up, because the conversation had more than 8 messages · $0.0123" in line.inner_text()
+    lab.allow("opened")
     ended(lab, index, "Done")
     lab.wait_done(index)
     kept = lab.output(index).locator("[data-fold='summary:4:0']")

@@ -12,13 +12,19 @@ pytestmark = pytest.mark.browser
 
 SETUP = """%load_ext agentnb
 import time
+from pathlib import Path
 def add(a: int, b: int = 2) -> int:
     'Add two numbers.'
     return a + b
 def nap(seconds: int) -> str:
     'Sleep.'
     time.sleep(seconds)
-    return 'slept'"""
+    return 'slept'
+def hold() -> str:
+    'Wait until the test allows it.'
+    while not Path('panel-stopped').exists():
+        time.sleep(0.01)
+    return 'held'"""
 OLDER = "%%agent -m simulated:disciplined -t add\nthe older one\n- `add(40)`"
 PANEL = "import agentnb\nagentnb.panel()"
 FOCUSED = """() => {
@@ -82,12 +88,14 @@ def test_it_starts_and_stops_a_run_while_a_cell_keeps_the_kernel_busy(lab: Any) 
     busy = lab.write_last("while 'run' not in globals():\n    time.sleep(0.05)\nrun.status")
     lab.start(busy)
     lab.page.wait_for_function(f"() => {lab_kernel()}.status === 'busy'")
-    form.get_by_label("Prompt").fill("- `nap(2)`\n- `nap(2)`")
+    form.get_by_label("Prompt").fill("- `hold()`\n- `nap(600)`")
     form.get_by_label("Model").fill("simulated:disciplined")
-    form.get_by_role("checkbox", name="nap").check()
+    for name in ("hold", "nap"):
+        form.get_by_role("checkbox", name=name).check()
     form.get_by_role("button", name="Start").click()
     card = lab.page.get_by_role("region", name="Agent run")
     card.get_by_role("button", name="Stop").click()
+    lab.allow("panel-stopped")
     until(lab, lab.page.get_by_role("region", name="Run", exact=True), "Cancelled")
     until(lab, runs(lab).nth(0), "Cancelled")
     lab.wait_done(busy)
@@ -138,10 +146,10 @@ def test_it_is_good_to_use_by_keys_alone_and_at_any_width(lab: Any) -> None:
     form = opened(lab, OLDER)
     form.get_by_label("Prompt").focus()
     names = []
-    for _ in range(8):
+    for _ in range(9):
         lab.page.keyboard.press("Tab")
         names.append(lab.page.evaluate(FOCUSED))
-    assert [name.strip() for name in names[:7]] == ["Model", "Guidance", "add", "nap", "Start", "Refresh", "run"]
+    assert [name.strip() for name in names[:8]] == ["Model", "Guidance", "add", "nap", "hold", "Start", "Refresh", "run"]
     runs(lab).nth(0).focus()
     lab.page.keyboard.press("Enter")
     until(lab, lab.page.get_by_role("region", name="Run", exact=True), "add: 42")

@@ -21,9 +21,9 @@ OPEN = "() => document.querySelectorAll('details').forEach(one => { one.open = !
 
 
 @pytest.fixture(scope="module")
-def saved(server: tuple[str, Path]) -> Path:
+def saved(browser: Any, server: tuple[str, Path]) -> Path:
     """The quickstart, run and saved in JupyterLab."""
-    with fresh_page(Lab, *server) as lab:
+    with fresh_page(browser, Lab, *server) as lab:
         lab.open("01_quickstart.ipynb")
         lab.run_all()
         lab.save()
