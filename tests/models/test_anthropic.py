@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from itertools import product
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from wire_by_hand import (
 )
 
 from agentnb.core.events import TextDelta, ThinkingDelta
-from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
 from agentnb.models.anthropic import MAX_TOKENS, as_stream
 from agentnb.models.provider import CutOff
@@ -101,38 +102,43 @@ def test_text_calls_and_thinking_of_a_reply_keep_their_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("block", [THOUGHT, {**THOUGHT, "thinking": ""}, REDACTED, SEARCH, {"type": "new", "x": [{"y": None}]}])
-def test_thinking_and_blocks_of_unknown_kinds_go_back_as_they_came(block: dict[str, Any]) -> None:
-    chunks = as_stream({"content": [block, {"type": "text", "text": "So."}], "stop_reason": "end_turn"})
-    said = reply(ANTHROPIC, *chunks).message
-    assert contents(user("Hi"), said, user("On"))[1] == [block, {"type": "text", "text": "So."}]
+def test_thinking_and_blocks_of_unknown_kinds_go_back_as_they_came(subtests: pytest.Subtests) -> None:
+    cases = [THOUGHT, {**THOUGHT, "thinking": ""}, REDACTED, SEARCH, {"type": "new", "x": [{"y": None}]}]
+    for block in cases:
+        with subtests.test(block=block):
+            chunks = as_stream({"content": [block, {"type": "text", "text": "So."}], "stop_reason": "end_turn"})
+            said = reply(ANTHROPIC, *chunks).message
+            assert contents(user("Hi"), said, user("On"))[1] == [block, {"type": "text", "text": "So."}]
 
 
-@pytest.mark.parametrize("last", [THOUGHT, REDACTED])
-@pytest.mark.parametrize("blank", [(), ("  ",)])
-def test_a_reply_that_ends_with_thinking_goes_back_without_that_end(last: dict[str, Any], blank: tuple[str, ...]) -> None:
+def test_a_reply_that_ends_with_thinking_goes_back_without_that_end(subtests: pytest.Subtests) -> None:
     """The API refuses it; it comes so when a reply was cut off, or is nothing but thinking."""
-    thought = Thinking("", {"anthropic": last})
-    said = assistant(thought, "So", thought, thought, *blank)
-    assert contents(user("Go"), said, user("On"))[1] == [last, {"type": "text", "text": "So"}]
-    assert len(contents(user("Go"), assistant(thought, thought, *blank), user("On"))) == 2
+    for last, blank in product([THOUGHT, REDACTED], [(), ("  ",)]):
+        with subtests.test(last=last, blank=blank):
+            thought = Thinking("", {"anthropic": last})
+            said = assistant(thought, "So", thought, thought, *blank)
+            assert contents(user("Go"), said, user("On"))[1] == [last, {"type": "text", "text": "So"}]
+            assert len(contents(user("Go"), assistant(thought, thought, *blank), user("On"))) == 2
 
 
-@pytest.mark.parametrize("metadata", [None, {"openai": "reasoning"}, {"openai-responses": {"type": "reasoning"}}])
-def test_thinking_of_another_provider_is_not_sent_here(metadata: Any) -> None:
-    other = ToolCall("web.search", {"q": "x"}, "functions.web:0", {"compatible": {"extra_content": 1}})
-    said = assistant(Thinking("hm", metadata), Text("", metadata), other)
-    content = contents(user("Go"), said, results(ToolResult("functions.web:0", "web.search")))
-    assert [block["type"] for block in content[1]] == ["tool_use"]
-    assert set(content[1][0]) == {"type", "id", "name", "input"}
-    assert content[1][0]["name"] == "web_search"
-    assert content[1][0]["id"] == content[2][0]["tool_use_id"] != "functions.web:0"
+def test_thinking_of_another_provider_is_not_sent_here(subtests: pytest.Subtests) -> None:
+    cases = [None, {"openai": "reasoning"}, {"openai-responses": {"type": "reasoning"}}]
+    for metadata in cases:
+        with subtests.test(metadata=metadata):
+            other = ToolCall("web.search", {"q": "x"}, "functions.web:0", {"compatible": {"extra_content": 1}})
+            said = assistant(Thinking("hm", metadata), Text("", metadata), other)
+            content = contents(user("Go"), said, results(ToolResult("functions.web:0", "web.search")))
+            assert [block["type"] for block in content[1]] == ["tool_use"]
+            assert set(content[1][0]) == {"type", "id", "name", "input"}
+            assert content[1][0]["name"] == "web_search"
+            assert content[1][0]["id"] == content[2][0]["tool_use_id"] != "functions.web:0"
 
 
-@pytest.mark.parametrize("arguments", ["{", [1], None, 5])
-def test_arguments_that_were_no_object_are_sent_as_one(arguments: Any) -> None:
-    content = contents(user("Go"), assistant(ToolCall("add", arguments, "1")), results(ToolResult("1", "add")))
-    assert content[1][0]["input"] == {"arguments": arguments}
+def test_arguments_that_were_no_object_are_sent_as_one(subtests: pytest.Subtests) -> None:
+    for arguments in ["{", [1], None, 5]:
+        with subtests.test(arguments=arguments):
+            content = contents(user("Go"), assistant(ToolCall("add", arguments, "1")), results(ToolResult("1", "add")))
+            assert content[1][0]["input"] == {"arguments": arguments}
 
 
 def test_what_a_call_came_with_goes_back_with_it() -> None:
@@ -162,18 +168,20 @@ def test_pictures_of_an_error_are_told_in_words() -> None:
     assert blind["content"] == [{"type": "text", "text": words_for(PNG)}]
 
 
-@pytest.mark.parametrize("picture", [TIFF, NO_DATA], ids=["tiff", "empty"])
-def test_a_picture_that_no_api_takes_is_sent_as_words(picture: Image) -> None:
-    told = {"type": "text", "text": left_out(picture, sees=True)}
-    for error in (False, True):
-        content = contents(user(picture), assistant(call(1)), results(result(1, picture, error=error), picture))
-        assert content[0] == [told] and content[2][0]["content"] == [told] and content[2][1] == told
+def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests) -> None:
+    for name, picture in {"tiff": TIFF, "empty": NO_DATA}.items():
+        with subtests.test(name):
+            told = {"type": "text", "text": left_out(picture, sees=True)}
+            for error in (False, True):
+                content = contents(user(picture), assistant(call(1)), results(result(1, picture, error=error), picture))
+                assert content[0] == [told] and content[2][0]["content"] == [told] and content[2][1] == told
 
 
-@pytest.mark.parametrize("parts", [(), ("",), ("  \n",)])
-def test_a_result_in_which_there_is_nothing_says_so(parts: tuple[str, ...]) -> None:
-    answer = contents(user("Go"), assistant(call(1)), results(result(1, *parts, error=True)))[2][0]
-    assert answer == {"type": "tool_result", "tool_use_id": "call_1", "content": "(no value)", "is_error": True}
+def test_a_result_in_which_there_is_nothing_says_so(subtests: pytest.Subtests) -> None:
+    for parts in [(), ("",), ("  \n",)]:
+        with subtests.test(parts=parts):
+            answer = contents(user("Go"), assistant(call(1)), results(result(1, *parts, error=True)))[2][0]
+            assert answer == {"type": "tool_result", "tool_use_id": "call_1", "content": "(no value)", "is_error": True}
 
 
 def test_blank_text_is_not_sent_and_neither_is_a_message_of_nothing_else() -> None:
@@ -189,35 +197,36 @@ def test_odd_text_arrives_as_it_is() -> None:
     assert body["messages"][2]["content"][0]["content"][0]["text"] == ODD
 
 
-@pytest.mark.parametrize(
-    ("given", "fields"),
-    [
-        ({"max_tokens": 7}, {"max_tokens": 7}),
-        ({"max_tokens": 7, "settings": {"max_tokens": 8}}, {"max_tokens": 8}),
-        ({"stream": True}, {"stream": True}),
-        ({"stop": ("a", "b")}, {"stop_sequences": ["a", "b"]}),
-        ({"effort": "high"}, {"output_config": {"effort": "high"}}),
-        ({"output_schema": {"a": 1}}, {"output_config": {"format": {"type": "json_schema", "schema": {"a": 1}}}}),
-        ({"thinking": "off"}, {"thinking": {"type": "disabled"}}),
-        ({"thinking": "adaptive"}, {"thinking": {"type": "adaptive", "display": "summarized"}}),
-        (
-            {"thinking": "2048"},
-            {"thinking": {"type": "enabled", "budget_tokens": 2048}, "max_tokens": MAX_TOKENS + 2048},
-        ),
-        ({"tools": (ADD,), "settings": {"tool_choice": "auto"}}, {"tool_choice": {"type": "auto"}}),
-        ({"tools": (ADD,), "settings": {"tool_choice": "none"}, "parallel": False}, {"tool_choice": {"type": "none"}}),
-        ({"tools": (ADD,), "settings": {"tool_choice": "required"}}, {"tool_choice": {"type": "any"}}),
-        ({"tools": (ADD,), "settings": {"tool_choice": "add"}}, {"tool_choice": {"type": "tool", "name": "add"}}),
-        ({"tools": (ADD,), "parallel": False}, {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}),
-        ({"tools": (ADD,), "parallel": True}, {"tool_choice": {"type": "auto", "disable_parallel_tool_use": False}}),
-        ({"settings": {"tool_choice": "auto"}, "parallel": True}, {}),
-        ({"temperature": 0.5, "echo": True}, {}),
-    ],
-)
-def test_settings_are_sent_in_the_words_of_the_api(given: dict[str, Any], fields: dict[str, Any]) -> None:
-    body = wire(user("Hi"), cache="no", **{"stream": False, **given})
-    usual = wire(user("Hi"), cache="no", stream=False, tools=given.get("tools", ()))
-    assert body == usual | fields
+SETTINGS = [
+    ({"max_tokens": 7}, {"max_tokens": 7}),
+    ({"max_tokens": 7, "settings": {"max_tokens": 8}}, {"max_tokens": 8}),
+    ({"stream": True}, {"stream": True}),
+    ({"stop": ("a", "b")}, {"stop_sequences": ["a", "b"]}),
+    ({"effort": "high"}, {"output_config": {"effort": "high"}}),
+    ({"output_schema": {"a": 1}}, {"output_config": {"format": {"type": "json_schema", "schema": {"a": 1}}}}),
+    ({"thinking": "off"}, {"thinking": {"type": "disabled"}}),
+    ({"thinking": "adaptive"}, {"thinking": {"type": "adaptive", "display": "summarized"}}),
+    (
+        {"thinking": "2048"},
+        {"thinking": {"type": "enabled", "budget_tokens": 2048}, "max_tokens": MAX_TOKENS + 2048},
+    ),
+    ({"tools": (ADD,), "settings": {"tool_choice": "auto"}}, {"tool_choice": {"type": "auto"}}),
+    ({"tools": (ADD,), "settings": {"tool_choice": "none"}, "parallel": False}, {"tool_choice": {"type": "none"}}),
+    ({"tools": (ADD,), "settings": {"tool_choice": "required"}}, {"tool_choice": {"type": "any"}}),
+    ({"tools": (ADD,), "settings": {"tool_choice": "add"}}, {"tool_choice": {"type": "tool", "name": "add"}}),
+    ({"tools": (ADD,), "parallel": False}, {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}),
+    ({"tools": (ADD,), "parallel": True}, {"tool_choice": {"type": "auto", "disable_parallel_tool_use": False}}),
+    ({"settings": {"tool_choice": "auto"}, "parallel": True}, {}),
+    ({"temperature": 0.5, "echo": True}, {}),
+]
+
+
+def test_settings_are_sent_in_the_words_of_the_api(subtests: pytest.Subtests) -> None:
+    for given, fields in SETTINGS:
+        with subtests.test(given=given):
+            body = wire(user("Hi"), cache="no", **{"stream": False, **given})
+            usual = wire(user("Hi"), cache="no", stream=False, tools=given.get("tools", ()))
+            assert body == usual | fields
 
 
 # The reply
@@ -320,20 +329,26 @@ def test_an_empty_reply_has_no_parts() -> None:
     assert reply(ANTHROPIC, START, end()).message.parts == ()
 
 
-@pytest.mark.parametrize("broken", ['{"a": ', "add(1)", "[1, 2"])
-def test_arguments_that_are_no_json_are_kept_as_text(broken: str) -> None:
-    chunks = (START, begin(0, type="tool_use", id="t", name="add", input={}), part_of_input(0, broken), end("tool_use"))
-    assert reply(ANTHROPIC, *chunks).message.calls == (ToolCall("add", broken, "t"),)
+def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) -> None:
+    for broken in ['{"a": ', "add(1)", "[1, 2"]:
+        with subtests.test(broken):
+            chunks = (START, begin(0, type="tool_use", id="t", name="add", input={}), part_of_input(0, broken), end("tool_use"))
+            assert reply(ANTHROPIC, *chunks).message.calls == (ToolCall("add", broken, "t"),)
 
 
-@pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded"])
-@pytest.mark.parametrize("came", ['{"a": ', "", None])
-def test_a_call_in_which_the_reply_was_cut_off_is_dropped_and_named(reason: str, came: str | None) -> None:
-    fragment = [] if came is None else [part_of_input(1, came)]
-    chunks = [START, begin(0, type="text", text="So"), begin(1, type="tool_use", id="t", name="add", input={}), *fragment]
-    one = reply(ANTHROPIC, *chunks, end(reason))
-    assert one.message == assistant("So")
-    assert one.metadata["cut_call"] == "add"
+def test_a_call_in_which_the_reply_was_cut_off_is_dropped_and_named(subtests: pytest.Subtests) -> None:
+    for reason, came in product(["max_tokens", "model_context_window_exceeded"], ['{"a": ', "", None]):
+        with subtests.test(reason=reason, came=came):
+            fragment = [] if came is None else [part_of_input(1, came)]
+            chunks = [
+                START,
+                begin(0, type="text", text="So"),
+                begin(1, type="tool_use", id="t", name="add", input={}),
+                *fragment,
+            ]
+            one = reply(ANTHROPIC, *chunks, end(reason))
+            assert one.message == assistant("So")
+            assert one.metadata["cut_call"] == "add"
 
 
 def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
@@ -361,31 +376,34 @@ def test_a_reply_that_was_paused_goes_back_as_it_came() -> None:
     assert contents(user("Go"), said.message)[1] == [THOUGHT, SEARCH]
 
 
-@pytest.mark.parametrize("chunks", [[], [START], [START, begin(0, type="text", text=""), text(0, "So")], [START, end(None)]])
-def test_a_stream_without_an_end_was_cut_off(chunks: list[Any]) -> None:
-    with pytest.raises(CutOff):
-        read(ANTHROPIC, chunks)
+def test_a_stream_without_an_end_was_cut_off(subtests: pytest.Subtests) -> None:
+    cases = [[], [START], [START, begin(0, type="text", text=""), text(0, "So")], [START, end(None)]]
+    for chunks in cases:
+        with subtests.test(chunks=chunks):
+            with pytest.raises(CutOff):
+                read(ANTHROPIC, chunks)
 
 
-@pytest.mark.parametrize(
-    ("said", "usage"),
-    [
-        ([{}, {}], Usage()),
-        ([None, None], Usage()),
-        ([{"input_tokens": 3, "output_tokens": 1}, {"output_tokens": 9}], Usage(input=3, output=9)),
-        (
-            [
-                {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 1},
-                {"input_tokens": None, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}},
-            ],
-            Usage(input=123, output=9, cache_read=100, cache_write=20, reasoning=4),
-        ),
-        ([{"cache_read_input_tokens": 0}, {"input_tokens": 0, "output_tokens": 0}], Usage(input=0, output=0, cache_read=0)),
-    ],
-)
-def test_tokens_are_counted_and_what_is_not_told_is_unknown(said: list[Any], usage: Usage) -> None:
-    chunks = [{"type": "message_start", "message": {"usage": said[0]}}, {**end(), "usage": said[1]}]
-    assert reply(ANTHROPIC, *chunks).usage == usage
+COUNTS = [
+    ([{}, {}], Usage()),
+    ([None, None], Usage()),
+    ([{"input_tokens": 3, "output_tokens": 1}, {"output_tokens": 9}], Usage(input=3, output=9)),
+    (
+        [
+            {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 1},
+            {"input_tokens": None, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}},
+        ],
+        Usage(input=123, output=9, cache_read=100, cache_write=20, reasoning=4),
+    ),
+    ([{"cache_read_input_tokens": 0}, {"input_tokens": 0, "output_tokens": 0}], Usage(input=0, output=0, cache_read=0)),
+]
+
+
+def test_tokens_are_counted_and_what_is_not_told_is_unknown(subtests: pytest.Subtests) -> None:
+    for said, usage in COUNTS:
+        with subtests.test(said=said):
+            chunks = [{"type": "message_start", "message": {"usage": said[0]}}, {**end(), "usage": said[1]}]
+            assert reply(ANTHROPIC, *chunks).usage == usage
 
 
 def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
@@ -416,18 +434,20 @@ def test_a_conversation_with_calls_has_tools_also_where_none_may_be_called() -> 
     assert "tools" not in sent(ANTHROPIC, user("Hi"), assistant("Ho"), user("Hi"))
 
 
-@pytest.mark.parametrize("value", NO_COUNTS, ids=repr)
-def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(value: Any) -> None:
-    def usage_of(**usage: Any) -> Usage:
-        chunks = ({"type": "message_start", "message": {}}, begin(0, type="text", text="So"), {**end(), "usage": usage})
-        one = reply(ANTHROPIC, *chunks)
-        assert one.message == assistant("So")
-        return one.usage
+def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(subtests: pytest.Subtests) -> None:
+    for value in NO_COUNTS:
+        with subtests.test(value=value):
 
-    assert usage_of(input_tokens=value, output_tokens=5) == Usage(output=5)
-    counts = {"input_tokens": 3, "cache_read_input_tokens": value, "cache_creation_input_tokens": value}
-    assert usage_of(**counts, output_tokens=value, output_tokens_details=value) == Usage(input=3)
-    assert usage_of(output_tokens_details={"thinking_tokens": value}) == Usage()
+            def usage_of(**usage: Any) -> Usage:
+                chunks = ({"type": "message_start", "message": {}}, begin(0, type="text", text="So"), {**end(), "usage": usage})
+                one = reply(ANTHROPIC, *chunks)
+                assert one.message == assistant("So")
+                return one.usage
+
+            assert usage_of(input_tokens=value, output_tokens=5) == Usage(output=5)
+            counts = {"input_tokens": 3, "cache_read_input_tokens": value, "cache_creation_input_tokens": value}
+            assert usage_of(**counts, output_tokens=value, output_tokens_details=value) == Usage(input=3)
+            assert usage_of(output_tokens_details={"thinking_tokens": value}) == Usage()
 
 
 def test_text_and_thinking_need_no_beginning() -> None:
@@ -448,9 +468,9 @@ def test_a_signature_may_begin_as_nothing() -> None:
     assert reply(ANTHROPIC, START, *chunks, end()).message.parts[0].provider_metadata["anthropic"]["signature"] == "sig"
 
 
-@pytest.mark.parametrize(
-    "rest", [[part_of_input(0, "{}")], [{"type": "content_block_stop", "index": 0}]], ids=["empty", "stop"]
-)
-def test_a_call_without_arguments_is_kept_in_a_reply_that_was_cut_off_if_its_end_came(rest: list[Any]) -> None:
-    one = reply(ANTHROPIC, START, begin(0, type="tool_use", id="t", name="now", input={}), *rest, end("max_tokens"))
-    assert one.message.calls == (ToolCall("now", {}, "t"),) and "cut_call" not in one.metadata
+def test_a_call_without_arguments_is_kept_in_a_reply_that_was_cut_off_if_its_end_came(subtests: pytest.Subtests) -> None:
+    cases = {"empty": [part_of_input(0, "{}")], "stop": [{"type": "content_block_stop", "index": 0}]}
+    for name, rest in cases.items():
+        with subtests.test(name):
+            one = reply(ANTHROPIC, START, begin(0, type="tool_use", id="t", name="now", input={}), *rest, end("max_tokens"))
+            assert one.message.calls == (ToolCall("now", {}, "t"),) and "cut_call" not in one.metadata

@@ -46,16 +46,17 @@ def test_where_a_request_has_its_last_mark_the_next_has_one_too() -> None:
     assert all(len(marks(body)) <= 4 for body in bodies)
 
 
-@pytest.mark.parametrize("rounds", [3, 30])
-def test_each_request_reads_all_that_the_one_before_has_written(rounds: int) -> None:
+def test_each_request_reads_all_that_the_one_before_has_written(subtests: pytest.Subtests) -> None:
     """Also where a reply asks for more calls at once than the provider looks back blocks."""
-    cache = PromptCache()
-    written = 0
-    for request in requests_of_a_run(rounds, max_rounds=rounds + 1):
-        count = cache.of_messages(wire_of(request))
-        cache.keep(count)
-        assert (count.usage.cache_read or 0) == written
-        written += count.usage.cache_write or 0
+    for rounds in [3, 30]:
+        with subtests.test(rounds=rounds):
+            cache = PromptCache()
+            written = 0
+            for request in requests_of_a_run(rounds, max_rounds=rounds + 1):
+                count = cache.of_messages(wire_of(request))
+                cache.keep(count)
+                assert (count.usage.cache_read or 0) == written
+                written += count.usage.cache_write or 0
 
 
 def test_without_a_system_prompt_the_last_tool_is_marked() -> None:
@@ -81,24 +82,26 @@ def test_results_that_are_moved_to_the_front_do_not_move_the_mark() -> None:
     assert marks(body)[-1] == (2, 1)
 
 
-@pytest.mark.parametrize(("cache", "mark"), [("5m", MARK), ("1h", {**MARK, "ttl": "1h"})])
-def test_all_marks_last_as_long_as_was_asked(cache: str, mark: dict[str, str]) -> None:
-    body = sent(ANTHROPIC, user("Go"), assistant("1"), user("On"), system="Be.", cache=cache)
-    assert body["system"][0]["cache_control"] == mark
-    assert [body["messages"][at]["content"][0]["cache_control"] for at in (0, 2)] == [mark, mark]
+def test_all_marks_last_as_long_as_was_asked(subtests: pytest.Subtests) -> None:
+    for cache, mark in [("5m", MARK), ("1h", {**MARK, "ttl": "1h"})]:
+        with subtests.test(cache):
+            body = sent(ANTHROPIC, user("Go"), assistant("1"), user("On"), system="Be.", cache=cache)
+            assert body["system"][0]["cache_control"] == mark
+            assert [body["messages"][at]["content"][0]["cache_control"] for at in (0, 2)] == [mark, mark]
 
 
 def test_without_a_cache_there_are_no_marks() -> None:
     assert [marks(wire_of(request, cache="no")) for request in requests_of_a_run()] == [[]] * 6
 
 
-@pytest.mark.parametrize("pauses", [1, 2, 5])
-def test_a_reply_that_goes_on_keeps_the_marks_where_they_were(pauses: int) -> None:
-    for request in requests_of_a_run():
-        before = after = wire_of(request)
-        for number in range(pauses):
-            request = request.and_then(assistant(f"Paused {number}."))
-            after = wire_of(request)
-        assert marks(after) == marks(before)
-        assert after["messages"][: len(before["messages"])] == before["messages"], "the reminder too"
-        assert len(after["messages"]) == len(before["messages"]) + pauses
+def test_a_reply_that_goes_on_keeps_the_marks_where_they_were(subtests: pytest.Subtests) -> None:
+    for pauses in [1, 2, 5]:
+        with subtests.test(pauses=pauses):
+            for request in requests_of_a_run():
+                before = after = wire_of(request)
+                for number in range(pauses):
+                    request = request.and_then(assistant(f"Paused {number}."))
+                    after = wire_of(request)
+                assert marks(after) == marks(before)
+                assert after["messages"][: len(before["messages"])] == before["messages"], "the reminder too"
+                assert len(after["messages"]) == len(before["messages"]) + pauses

@@ -34,9 +34,11 @@ def test_a_model_object_may_say_it_of_itself() -> None:
 
 
 @pytest.mark.req("R2.36")
-@pytest.mark.parametrize("model", [object(), Own(None), Own({"context_window": 5}), type("Odd", (), {"traits": 7})()])
-def test_of_one_that_does_not_nothing_is_known_but_that_it_can_be_asked(model: Any) -> None:
-    assert capabilities_of(model) == Capabilities(language_model=True, context_window=None, has_price=False)
+def test_of_one_that_does_not_nothing_is_known_but_that_it_can_be_asked(subtests: pytest.Subtests) -> None:
+    cases = [object(), Own(None), Own({"context_window": 5}), type("Odd", (), {"traits": 7})()]
+    for model in cases:
+        with subtests.test(model=model):
+            assert capabilities_of(model) == Capabilities(language_model=True, context_window=None, has_price=False)
 
 
 def test_scripts_and_simulations_write_no_summaries_and_cost_what_they_say() -> None:
@@ -45,16 +47,16 @@ def test_scripts_and_simulations_write_no_summaries_and_cost_what_they_say() -> 
 
 
 @pytest.mark.req("R2.36")
-@pytest.mark.parametrize("name", ["anthropic:claude-sonnet-4-5", "openai:gpt-4o", "openai-responses:gpt-4o"])
-def test_the_window_and_the_price_of_a_providers_model_are_those_of_the_table(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.setenv(variable, "x" * 40)
-    prices.load()
-    found = capabilities_of(make_model(name))
-    assert found.language_model and found.has_price
-    assert found.context_window is not None and 100_000 <= found.context_window <= 2_000_000
+def test_the_window_and_the_price_of_a_providers_model_are_those_of_the_table(subtests: pytest.Subtests) -> None:
+    cases = ["anthropic:claude-sonnet-4-5", "openai:gpt-4o", "openai-responses:gpt-4o"]
+    for name in cases:
+        with subtests.test(name), pytest.MonkeyPatch.context() as monkeypatch:
+            for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+                monkeypatch.setenv(variable, "x" * 40)
+            prices.load()
+            found = capabilities_of(make_model(name))
+            assert found.language_model and found.has_price
+            assert found.context_window is not None and 100_000 <= found.context_window <= 2_000_000
 
 
 @pytest.mark.req("R2.36")
@@ -101,9 +103,8 @@ def test_a_model_object_may_say_what_a_reply_that_broke_off_has_used() -> None:
     assert used_until_cut(Reckons(replace(said, estimated=False)), REQUEST, HEARD) == said
 
 
-@pytest.mark.parametrize(
-    ("odd", "kept"),
-    [
+def test_what_is_no_number_of_tokens_or_dollars_is_unknown(subtests: pytest.Subtests) -> None:
+    cases = [
         (Usage(1.5, 2), Usage(None, 2, estimated=True)),  # type: ignore[arg-type]
         (Usage("a", -2, True), UNKNOWN),  # type: ignore[arg-type]
         (Usage(1, 2, cost=math.nan), Usage(1, 2, estimated=True)),
@@ -111,15 +112,17 @@ def test_a_model_object_may_say_what_a_reply_that_broke_off_has_used() -> None:
         (Usage(1, 2, cost=-3.0), Usage(1, 2, estimated=True)),
         (Usage(1, 2, cost="much"), Usage(1, 2, estimated=True)),  # type: ignore[arg-type]
         (Usage(1, 2, cost=3), Usage(1, 2, cost=3.0, estimated=True)),
-    ],
-)
-def test_what_is_no_number_of_tokens_or_dollars_is_unknown(odd: Usage, kept: Usage) -> None:
-    assert used_until_cut(Reckons(odd), REQUEST, HEARD) == kept
+    ]
+    for odd, kept in cases:
+        with subtests.test(odd=odd):
+            assert used_until_cut(Reckons(odd), REQUEST, HEARD) == kept
 
 
-@pytest.mark.parametrize("model", [object(), Reckons(None), Reckons(3), Reckons(ValueError("no idea")), ScriptedModel([])])
-def test_else_it_is_unknown_and_no_failure(model: Any) -> None:
-    assert used_until_cut(model, REQUEST, HEARD) == UNKNOWN
+def test_else_it_is_unknown_and_no_failure(subtests: pytest.Subtests) -> None:
+    cases = [object(), Reckons(None), Reckons(3), Reckons(ValueError("no idea")), ScriptedModel([])]
+    for model in cases:
+        with subtests.test(model=model):
+            assert used_until_cut(model, REQUEST, HEARD) == UNKNOWN
 
 
 def test_a_providers_model_says_about_how_much_and_what_that_costs_where_there_is_a_price() -> None:

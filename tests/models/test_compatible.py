@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -35,29 +36,30 @@ from agentnb.testing import rules_chat
 FIELDS = {"model", "messages", "tools", "stream", "stream_options", "max_tokens", "temperature", "stop", "response_format"}
 """That Ollama, vLLM and llama.cpp know."""
 ROLES = {"system", "user", "assistant", "tool"}
-both = pytest.mark.parametrize("provider", [COMPATIBLE, OLLAMA], ids=["compatible", "ollama"])
 
 
 # The request
 
 
-@both
-def test_only_fields_are_sent_that_all_servers_know(provider: Any) -> None:
-    everything = {"max_tokens": 5, "temperature": 0.0, "stop": ("a",), "output_schema": {"a": 1}, "tools": (ADD,)}
-    ignored = {"thinking": "adaptive", "cache": "1h"}
-    body = wire(provider, system="Be.", **everything, **ignored)
-    assert set(body) == FIELDS and set(body["stream_options"]) == {"include_usage"}
-    assert (body["max_tokens"], body["temperature"], body["stop"]) == (5, 0.0, ["a"])
-    assert set(wire(provider, stream=False)) == {"model", "messages"}
+def test_only_fields_are_sent_that_all_servers_know(subtests: pytest.Subtests) -> None:
+    for name, provider in {"compatible": COMPATIBLE, "ollama": OLLAMA}.items():
+        with subtests.test(name):
+            everything = {"max_tokens": 5, "temperature": 0.0, "stop": ("a",), "output_schema": {"a": 1}, "tools": (ADD,)}
+            ignored = {"thinking": "adaptive", "cache": "1h"}
+            body = wire(provider, system="Be.", **everything, **ignored)
+            assert set(body) == FIELDS and set(body["stream_options"]) == {"include_usage"}
+            assert (body["max_tokens"], body["temperature"], body["stop"]) == (5, 0.0, ["a"])
+            assert set(wire(provider, stream=False)) == {"model", "messages"}
 
 
-@both
-def test_what_a_run_sends_is_taken_by_a_server_that_knows_little(provider: Any) -> None:
-    for request in requests_of_a_run():
-        body = json.loads(provider.body("m", request, Options(images=False)))
-        assert rules_chat.problems(body, minimal=True) == []
-        assert {message["role"] for message in body["messages"]} <= ROLES
-        assert all(isinstance(message["content"], str | None) for message in body["messages"])
+def test_what_a_run_sends_is_taken_by_a_server_that_knows_little(subtests: pytest.Subtests) -> None:
+    for name, provider in {"compatible": COMPATIBLE, "ollama": OLLAMA}.items():
+        with subtests.test(name):
+            for request in requests_of_a_run():
+                body = json.loads(provider.body("m", request, Options(images=False)))
+                assert rules_chat.problems(body, minimal=True) == []
+                assert {message["role"] for message in body["messages"]} <= ROLES
+                assert all(isinstance(message["content"], str | None) for message in body["messages"])
 
 
 def test_what_only_some_servers_know_is_sent_only_if_it_is_asked_for() -> None:
@@ -71,13 +73,14 @@ def test_a_reply_without_calls_is_asked_for_without_tools_for_not_every_server_k
     assert wire(OPENAI, tools=(ADD,), settings={"tool_choice": "none"})["tool_choice"] == "none"
 
 
-@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
-def test_thinking_is_echoed_in_the_field_it_came_in_and_only_if_asked(field: str) -> None:
-    said = reply(COMPATIBLE, chunk(**{field: "hm"}), chunk("stop", content="So.")).message
-    assert said.parts == (Thinking("hm", {"compatible": field}), Text("So."))
-    assert wire(COMPATIBLE, user("Hi"), said, user("On"), echo=True)["messages"][1][field] == "hm"
-    assert set(wire(COMPATIBLE, user("Hi"), said, user("On"))["messages"][1]) == {"role", "content"}
-    assert set(wire(OPENAI, user("Hi"), said, user("On"), echo=True)["messages"][1]) == {"role", "content"}
+def test_thinking_is_echoed_in_the_field_it_came_in_and_only_if_asked(subtests: pytest.Subtests) -> None:
+    for field in ["reasoning", "reasoning_content"]:
+        with subtests.test(field):
+            said = reply(COMPATIBLE, chunk(**{field: "hm"}), chunk("stop", content="So.")).message
+            assert said.parts == (Thinking("hm", {"compatible": field}), Text("So."))
+            assert wire(COMPATIBLE, user("Hi"), said, user("On"), echo=True)["messages"][1][field] == "hm"
+            assert set(wire(COMPATIBLE, user("Hi"), said, user("On"))["messages"][1]) == {"role", "content"}
+            assert set(wire(OPENAI, user("Hi"), said, user("On"), echo=True)["messages"][1]) == {"role", "content"}
 
 
 def test_what_a_server_adds_to_a_call_goes_back_to_such_a_server_and_to_no_other() -> None:
@@ -97,69 +100,63 @@ def test_a_model_that_sees_gets_pictures() -> None:
 # The reply
 
 
-@pytest.mark.parametrize(
-    "fragments",
-    [
-        [fragment(0, "a", "add", '{"a":1}'), fragment(1, "b", "add", '{"a":2}')],
-        [fragment(None, "a", "add", '{"a":1}'), fragment(None, "b", "add", '{"a":2}')],
-        [fragment(0, "a", "add", '{"a":1}'), fragment(0, "b", "add", '{"a":2}')],
-        [fragment(0, "a", "add", {"a": 1}), fragment(1, "b", "add", {"a": 2})],
-        [fragment(None, "a", "add", {"a": 1}), fragment(None, "b", "add", {"a": 2})],
-        [
-            *(fragment(0, "a", "add", '{"a"'), fragment(0, "b", "add", '{"a"')),
-            *(fragment(0, "a", None, ":1}"), fragment(0, "b", None, ":2}")),
-        ],
-        [
-            *(fragment(None, "a", "add", '{"a"'), fragment(None, "b", "add", '{"a"')),
-            *(fragment(None, "a", None, ":1}"), fragment(None, "b", None, ":2}")),
-        ],
-        [
-            *(fragment(0, "a", "add", '{"a"'), fragment(0, None, None, ":1}")),
-            *(fragment(0, "b", "add", '{"a"'), fragment(0, None, None, ":2}")),
-        ],
-        [
-            *(fragment(None, "a", "add", '{"a"'), fragment(None, None, None, ":1}")),
-            *(fragment(None, "b", "add", '{"a"'), fragment(None, None, None, ":2}")),
-        ],
-        [
-            *(fragment(0, "a", "add", '{"a"'), fragment(1, "b", "add", "{")),
-            *(fragment(0, "a", "add", ":1}"), fragment(1, "b", "add", '"a":2}')),
-        ],
-        [fragment(0, None, "add", '{"a":1}'), fragment(0, "a"), fragment(1, None, "add", '{"a":2}'), fragment(1, "b")],
+FRAGMENTS = {
+    "whole": [fragment(0, "a", "add", '{"a":1}'), fragment(1, "b", "add", '{"a":2}')],
+    "no index": [fragment(None, "a", "add", '{"a":1}'), fragment(None, "b", "add", '{"a":2}')],
+    "one index": [fragment(0, "a", "add", '{"a":1}'), fragment(0, "b", "add", '{"a":2}')],
+    "arguments as an object": [fragment(0, "a", "add", {"a": 1}), fragment(1, "b", "add", {"a": 2})],
+    "object and no index": [fragment(None, "a", "add", {"a": 1}), fragment(None, "b", "add", {"a": 2})],
+    "one index, interleaved": [
+        *(fragment(0, "a", "add", '{"a"'), fragment(0, "b", "add", '{"a"')),
+        *(fragment(0, "a", None, ":1}"), fragment(0, "b", None, ":2}")),
     ],
-    ids=[
-        *("whole", "no index", "one index", "arguments as an object", "object and no index", "one index, interleaved"),
-        *("no index, interleaved", "one index, id once", "no index, id once", "names repeated", "ids later"),
+    "no index, interleaved": [
+        *(fragment(None, "a", "add", '{"a"'), fragment(None, "b", "add", '{"a"')),
+        *(fragment(None, "a", None, ":1}"), fragment(None, "b", None, ":2}")),
     ],
-)
-@pytest.mark.parametrize("together", [False, True])
-def test_calls_are_told_apart_by_index_and_id(fragments: list[Any], together: bool) -> None:
-    chunks = [chunk(tool_calls=fragments)] if together else calls(*fragments)
-    one = reply(COMPATIBLE, *chunks, chunk("tool_calls"))
-    assert one.message.calls == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
+    "one index, id once": [
+        *(fragment(0, "a", "add", '{"a"'), fragment(0, None, None, ":1}")),
+        *(fragment(0, "b", "add", '{"a"'), fragment(0, None, None, ":2}")),
+    ],
+    "no index, id once": [
+        *(fragment(None, "a", "add", '{"a"'), fragment(None, None, None, ":1}")),
+        *(fragment(None, "b", "add", '{"a"'), fragment(None, None, None, ":2}")),
+    ],
+    "names repeated": [
+        *(fragment(0, "a", "add", '{"a"'), fragment(1, "b", "add", "{")),
+        *(fragment(0, "a", "add", ":1}"), fragment(1, "b", "add", '"a":2}')),
+    ],
+    "ids later": [fragment(0, None, "add", '{"a":1}'), fragment(0, "a"), fragment(1, None, "add", '{"a":2}'), fragment(1, "b")],
+}
 
 
-@pytest.mark.parametrize(
-    "fragments",
-    [
-        [fragment(None, None, "add", '{"a":1}'), fragment(None, None, "add", '{"a":2}')],
-        [fragment(None, None, "add", {"a": 1}), fragment(None, None, "add", {"a": 2})],
-        [fragment(0, None, "add", '{"a":1}'), fragment(0, None, "add", '{"a":2}')],
-        [fragment(0, "", "add", {"a": 1}), fragment(0, "", "add", {"a": 2})],
-        [
+def test_calls_are_told_apart_by_index_and_id(subtests: pytest.Subtests) -> None:
+    for (name, fragments), together in product(FRAGMENTS.items(), [False, True]):
+        with subtests.test(name, together=together):
+            chunks = [chunk(tool_calls=fragments)] if together else calls(*fragments)
+            one = reply(COMPATIBLE, *chunks, chunk("tool_calls"))
+            assert one.message.calls == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
+
+
+def test_calls_without_ids_are_told_apart_by_their_names_and_ends(subtests: pytest.Subtests) -> None:
+    cases = {
+        "whole": [fragment(None, None, "add", '{"a":1}'), fragment(None, None, "add", '{"a":2}')],
+        "objects": [fragment(None, None, "add", {"a": 1}), fragment(None, None, "add", {"a": 2})],
+        "one index": [fragment(0, None, "add", '{"a":1}'), fragment(0, None, "add", '{"a":2}')],
+        "one index, objects": [fragment(0, "", "add", {"a": 1}), fragment(0, "", "add", {"a": 2})],
+        "in pieces": [
             *(fragment(None, None, "add"), fragment(None, None, None, '{"a":'), fragment(None, None, None, "1}")),
             *(fragment(None, None, "add", '{"a"'), fragment(None, None, None, ":2}")),
         ],
-        [
+        "in pieces with an index": [
             *(fragment(0, None, "add", '{"a"'), fragment(1, None, "add", '{"a"')),
             *(fragment(0, None, "add", ":1}"), fragment(1, None, None, ":2}")),
         ],
-    ],
-    ids=["whole", "objects", "one index", "one index, objects", "in pieces", "in pieces with an index"],
-)
-def test_calls_without_ids_are_told_apart_by_their_names_and_ends(fragments: list[Any]) -> None:
-    one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
-    assert one.message.calls == (ToolCall("add", {"a": 1}), ToolCall("add", {"a": 2})), "the loop gives the ids"
+    }
+    for name, fragments in cases.items():
+        with subtests.test(name):
+            one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
+            assert one.message.calls == (ToolCall("add", {"a": 1}), ToolCall("add", {"a": 2})), "the loop gives the ids"
 
 
 def test_a_name_begins_a_call_where_there_is_neither_index_nor_id() -> None:
@@ -188,21 +185,19 @@ def test_a_call_without_a_name_or_a_function_is_kept_for_the_loop_to_refuse() ->
     assert one.message.calls == (ToolCall("", {}, "a"),)
 
 
-@both
-@pytest.mark.parametrize(
-    "chunks",
-    [
+def test_a_stream_that_does_not_say_why_it_ends_was_cut_off(subtests: pytest.Subtests) -> None:
+    cases = [
         [],
         [chunk(role="assistant")],
         [chunk(reasoning="hm")],
         [{"usage": {"prompt_tokens": 1}}],
         [chunk(content="So")],
         calls(fragment(0, "a", "add", '{"a":1}')),
-    ],
-)
-def test_a_stream_that_does_not_say_why_it_ends_was_cut_off(provider: Any, chunks: list[Any]) -> None:
-    with pytest.raises(CutOff):
-        read(provider, chunks)
+    ]
+    for (name, provider), chunks in product({"compatible": COMPATIBLE, "ollama": OLLAMA}.items(), cases):
+        with subtests.test(name=name, chunks=chunks):
+            with pytest.raises(CutOff):
+                read(provider, chunks)
 
 
 def test_thinking_that_comes_under_both_names_counts_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -46,26 +47,25 @@ def test_each_provider_has_its_field() -> None:
 
 
 @pytest.mark.req("R2.15")
-@pytest.mark.parametrize("provider", REMOTE)
-def test_the_variable_counts_where_the_name_says_nothing(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
-    assert sent(f"{provider}:m-1")[FIELD[provider]] == 4096
-    assert sent(f"{provider}:m-1?effort=low")[FIELD[provider]] == 4096
-    assert sent(f"{provider}:m-1?max_tokens=9000")[FIELD[provider]] == 9000
-    assert sent(f"{provider}:m-1?max_tokens=5")[FIELD[provider]] == 5
+def test_the_variable_counts_where_the_name_says_nothing(subtests: pytest.Subtests) -> None:
+    for provider in REMOTE:
+        with subtests.test(provider), pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
+            assert sent(f"{provider}:m-1")[FIELD[provider]] == 4096
+            assert sent(f"{provider}:m-1?effort=low")[FIELD[provider]] == 4096
+            assert sent(f"{provider}:m-1?max_tokens=9000")[FIELD[provider]] == 9000
+            assert sent(f"{provider}:m-1?max_tokens=5")[FIELD[provider]] == 5
 
 
 @pytest.mark.req("R2.15", "R2.16")
-@pytest.mark.parametrize("provider", REMOTE)
-@pytest.mark.parametrize("said", [None, "", "many", "0", "-1", "2000000"])
-def test_without_it_or_with_a_bad_one_all_stays_as_the_model_has_it(
-    provider: str, said: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if said is not None:
-        monkeypatch.setenv("AGENT_MAX_TOKENS", said)
-    usual = {"anthropic": {"max_tokens": 32_000}}.get(provider, {})
-    assert {key: value for key, value in sent(f"{provider}:m-1").items() if key in FIELD.values()} == usual
-    assert made(f"{provider}:m-1").options.max_tokens is None
+def test_without_it_or_with_a_bad_one_all_stays_as_the_model_has_it(subtests: pytest.Subtests) -> None:
+    for provider, said in product(REMOTE, [None, "", "many", "0", "-1", "2000000"]):
+        with subtests.test(provider=provider, said=said), pytest.MonkeyPatch.context() as monkeypatch:
+            if said is not None:
+                monkeypatch.setenv("AGENT_MAX_TOKENS", said)
+            usual = {"anthropic": {"max_tokens": 32_000}}.get(provider, {})
+            assert {key: value for key, value in sent(f"{provider}:m-1").items() if key in FIELD.values()} == usual
+            assert made(f"{provider}:m-1").options.max_tokens is None
 
 
 @pytest.mark.req("R2.15")

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 import anthropic
@@ -15,8 +16,9 @@ import anyio
 import httpx2
 import openai
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.errors import (
     AgentnbError,
@@ -123,21 +125,23 @@ OTHER_KINDS = [
 
 
 @pytest.mark.req("R2.40")
-@pytest.mark.parametrize(("provider", "kind"), STATUS_KINDS, ids=lambda one: getattr(one, "__name__", one))
-def test_every_error_of_a_status_that_a_library_has_is_mapped(provider: str, kind: type) -> None:
-    own = getattr(kind, "status_code", None)
-    for status in [own] if isinstance(own, int) else [400, 500, 503, 599]:
-        found = of(made(kind, status), provider)
-        assert (type(found.error), found.status) == (meant(status), status)
-        assert found.transient is (status in TRANSIENT)
+def test_every_error_of_a_status_that_a_library_has_is_mapped(subtests: pytest.Subtests) -> None:
+    for provider, kind in STATUS_KINDS:
+        with subtests.test(provider=provider, kind=kind):
+            own = getattr(kind, "status_code", None)
+            for status in [own] if isinstance(own, int) else [400, 500, 503, 599]:
+                found = of(made(kind, status), provider)
+                assert (type(found.error), found.status) == (meant(status), status)
+                assert found.transient is (status in TRANSIENT)
 
 
-@pytest.mark.parametrize(("provider", "kind"), OTHER_KINDS, ids=lambda one: getattr(one, "__name__", one))
-def test_every_other_error_of_an_api_that_a_library_has_is_mapped(provider: str, kind: type) -> None:
-    found = of(made(kind, 200), provider)
-    connection = issubclass(kind, SDKS[provider].APIConnectionError)
-    assert isinstance(found.error, ProviderTrouble if connection else ProviderTrouble | BrokenReply)
-    assert found.transient
+def test_every_other_error_of_an_api_that_a_library_has_is_mapped(subtests: pytest.Subtests) -> None:
+    for provider, kind in OTHER_KINDS:
+        with subtests.test(provider=provider, kind=kind):
+            found = of(made(kind, 200), provider)
+            connection = issubclass(kind, SDKS[provider].APIConnectionError)
+            assert isinstance(found.error, ProviderTrouble if connection else ProviderTrouble | BrokenReply)
+            assert found.transient
 
 
 def test_the_libraries_have_many_errors_so_that_these_tests_are_about_something() -> None:
@@ -149,13 +153,14 @@ TOLD = {"Timeout": "nothing came for too long", "ConnectError": "could not be re
 
 
 @pytest.mark.req("R2.40")
-@pytest.mark.parametrize("kind", dict.fromkeys([*kinds_of(httpx2.HTTPError), *kinds_of(httpx2.StreamError)]))
-def test_every_error_of_the_connection_may_pass(kind: type) -> None:
-    for error in (made(kind, 500), caused_by(made(kind, 500), openai.APIConnectionError(request=ASKED))):
-        found = of(error)
-        assert isinstance(found.error, ProviderTrouble) and found.transient and found.status is None
-        words = next((words for end, words in TOLD.items() if kind.__name__.endswith(end)), "the connection broke")
-        assert str(found.error).startswith(f"openai: {words} ({kind.__name__}")
+def test_every_error_of_the_connection_may_pass(subtests: pytest.Subtests) -> None:
+    for kind in dict.fromkeys([*kinds_of(httpx2.HTTPError), *kinds_of(httpx2.StreamError)]):
+        with subtests.test(kind=kind):
+            for error in (made(kind, 500), caused_by(made(kind, 500), openai.APIConnectionError(request=ASKED))):
+                found = of(error)
+                assert isinstance(found.error, ProviderTrouble) and found.transient and found.status is None
+                words = next((words for end, words in TOLD.items() if kind.__name__.endswith(end)), "the connection broke")
+                assert str(found.error).startswith(f"openai: {words} ({kind.__name__}")
 
 
 def caused_by(cause: Exception, error: Exception) -> Exception:
@@ -163,9 +168,8 @@ def caused_by(cause: Exception, error: Exception) -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+def test_what_else_breaks_a_connection_may_pass_too(subtests: pytest.Subtests) -> None:
+    cases = [
         ConnectionResetError("gone"),
         TimeoutError(),
         ssl.SSLError("bad handshake"),
@@ -173,20 +177,21 @@ def caused_by(cause: Exception, error: Exception) -> Exception:
         caused_by(anyio.EndOfStream(), openai.APIConnectionError(request=ASKED)),
         caused_by(RuntimeError("Event loop is closed"), anthropic.APIConnectionError(request=ASKED)),
         CutOff(),
-    ],
-    ids=repr,
-)
-def test_what_else_breaks_a_connection_may_pass_too(error: Exception) -> None:
-    found = of(error)
-    told = "no secure connection" if isinstance(error, ssl.SSLError) else "the connection broke"
-    assert isinstance(found.error, ProviderTrouble) and found.transient and told in found.error.what
+    ]
+    for error in cases:
+        with subtests.test(error=error):
+            found = of(error)
+            told = "no secure connection" if isinstance(error, ssl.SSLError) else "the connection broke"
+            assert isinstance(found.error, ProviderTrouble) and found.transient and told in found.error.what
 
 
-@pytest.mark.parametrize("error", [ValueError("no JSON"), TypeError("None"), KeyError("choices"), AttributeError("get")])
-def test_what_cannot_be_read_is_a_broken_reply_and_may_pass(error: Exception) -> None:
-    found = of(error)
-    assert isinstance(found.error, BrokenReply) and found.transient
-    assert f"{type(error).__name__}: " in found.error.what and found.error.hint
+def test_what_cannot_be_read_is_a_broken_reply_and_may_pass(subtests: pytest.Subtests) -> None:
+    cases = [ValueError("no JSON"), TypeError("None"), KeyError("choices"), AttributeError("get")]
+    for error in cases:
+        with subtests.test(error=error):
+            found = of(error)
+            assert isinstance(found.error, BrokenReply) and found.transient
+            assert f"{type(error).__name__}: " in found.error.what and found.error.hint
 
 
 def test_a_url_that_the_library_does_not_take_is_refused_and_does_not_pass() -> None:
@@ -194,66 +199,69 @@ def test_a_url_that_the_library_does_not_take_is_refused_and_does_not_pass() -> 
     assert isinstance(found.error, RequestRefused) and not found.transient and "url=" in found.error.hint
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("x"), RecursionError(), ImportError("anthropic")])
-def test_a_bug_is_no_failure_of_a_provider(error: Exception) -> None:
-    with pytest.raises(type(error)):
-        of(error)
+def test_a_bug_is_no_failure_of_a_provider(subtests: pytest.Subtests) -> None:
+    cases = [ZeroDivisionError("x"), RecursionError(), ImportError("anthropic")]
+    for error in cases:
+        with subtests.test(error=error):
+            with pytest.raises(type(error)):
+                of(error)
 
 
 # Statuses and names
 
 
 @pytest.mark.req("R2.40")
-@pytest.mark.parametrize("status", range(400, 600))
-def test_each_status_has_a_meaning_and_passes_or_not(status: int) -> None:
-    found = said(status)
-    assert type(found.error) is meant(status)
-    assert found.transient is (status in TRANSIENT)
-    assert found.status == status and f"({status})" in found.error.what
-    assert found.is_rate_limit is (status == 429)
+def test_each_status_has_a_meaning_and_passes_or_not(subtests: pytest.Subtests) -> None:
+    for status in range(400, 600):
+        with subtests.test(status=status):
+            found = said(status)
+            assert type(found.error) is meant(status)
+            assert found.transient is (status in TRANSIENT)
+            assert found.status == status and f"({status})" in found.error.what
+            assert found.is_rate_limit is (status == 429)
 
 
-@pytest.mark.parametrize(
-    ("name", "status", "kind"),
-    [
-        ("overloaded_error", 529, ProviderTrouble),
-        ("rate_limit_error", 429, RateLimited),
-        ("rate_limit_exceeded", 429, RateLimited),
-        ("api_error", 500, ProviderTrouble),
-        ("server_error", 500, ProviderTrouble),
-        ("timeout_error", 504, ProviderTrouble),
-        ("invalid_request_error", 400, RequestRefused),
-        ("invalid_prompt", 400, RequestRefused),
-        ("invalid_image_format", 400, RequestRefused),
-        ("content_filter", 400, RequestRefused),
-        ("authentication_error", 401, KeyRefused),
-        ("permission_error", 403, KeyRefused),
-        ("not_found_error", 404, RequestRefused),
-        ("request_too_large", 413, RequestRefused),
-        ("billing_error", 402, RateLimited),
-        ("context_length_exceeded", 400, ContextOverflow),
-        ("model_context_window_exceeded", 400, ContextOverflow),
-        ("429", 429, RateLimited),
-        ("503", 503, ProviderTrouble),
-        ("401", 401, KeyRefused),
-        ("never_heard_of", None, ProviderTrouble),
-        ("", None, ProviderTrouble),
-        ("200", None, ProviderTrouble),
-    ],
-)
-@pytest.mark.parametrize("http", [None, 200])
-def test_an_error_inside_a_stream_is_known_by_its_name(
-    name: str, status: int | None, kind: type[ModelError], http: int | None
-) -> None:
-    found = said(http, name)
-    assert (type(found.error), found.status) == (kind, status)
-    assert found.transient is (status is None or status in TRANSIENT)
+ERRORS_IN_STREAMS = [
+    ("overloaded_error", 529, ProviderTrouble),
+    ("rate_limit_error", 429, RateLimited),
+    ("rate_limit_exceeded", 429, RateLimited),
+    ("api_error", 500, ProviderTrouble),
+    ("server_error", 500, ProviderTrouble),
+    ("timeout_error", 504, ProviderTrouble),
+    ("invalid_request_error", 400, RequestRefused),
+    ("invalid_prompt", 400, RequestRefused),
+    ("invalid_image_format", 400, RequestRefused),
+    ("content_filter", 400, RequestRefused),
+    ("authentication_error", 401, KeyRefused),
+    ("permission_error", 403, KeyRefused),
+    ("not_found_error", 404, RequestRefused),
+    ("request_too_large", 413, RequestRefused),
+    ("billing_error", 402, RateLimited),
+    ("context_length_exceeded", 400, ContextOverflow),
+    ("model_context_window_exceeded", 400, ContextOverflow),
+    ("429", 429, RateLimited),
+    ("503", 503, ProviderTrouble),
+    ("401", 401, KeyRefused),
+    ("never_heard_of", None, ProviderTrouble),
+    ("", None, ProviderTrouble),
+    ("200", None, ProviderTrouble),
+]
 
 
-@pytest.mark.parametrize("name", ["insufficient_quota", "billing_hard_limit_reached", "billing_error"])
-def test_an_account_without_credit_is_not_asked_again(name: str) -> None:
-    found = said(429, name, "You exceeded your current quota")
-    assert isinstance(found.error, RateLimited) and not found.transient and "no credit left" in found.error.what
+def test_an_error_inside_a_stream_is_known_by_its_name(subtests: pytest.Subtests) -> None:
+    for (name, status, kind), http in product(ERRORS_IN_STREAMS, [None, 200]):
+        with subtests.test(name=name, http=http):
+            found = said(http, name)
+            assert (type(found.error), found.status) == (kind, status)
+            assert found.transient is (status is None or status in TRANSIENT)
+
+
+def test_an_account_without_credit_is_not_asked_again(subtests: pytest.Subtests) -> None:
+    cases = ["insufficient_quota", "billing_hard_limit_reached", "billing_error"]
+    for name in cases:
+        with subtests.test(name):
+            found = said(429, name, "You exceeded your current quota")
+            assert isinstance(found.error, RateLimited) and not found.transient and "no credit left" in found.error.what
 
 
 @pytest.mark.req("R2.40")
@@ -277,31 +285,33 @@ OVERFLOWS = [
 ]
 
 
-@pytest.mark.parametrize(("status", "message"), OVERFLOWS)
 def test_a_conversation_that_is_too_long_is_known_by_the_words_of_each_server_and_not_sent_again(
-    status: int | None, message: str
+    subtests: pytest.Subtests,
 ) -> None:
-    found = said(status, message=message)
-    assert isinstance(found.error, ContextOverflow) and not found.transient
-    assert "longer than m-1 can take" in found.error.what and "--continue" in found.error.hint
+    for status, message in OVERFLOWS:
+        with subtests.test(status=status, message=message):
+            found = said(status, message=message)
+            assert isinstance(found.error, ContextOverflow) and not found.transient
+            assert "longer than m-1 can take" in found.error.what and "--continue" in found.error.hint
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 429, 503])
-def test_the_words_of_an_overflow_under_another_status_are_none(status: int) -> None:
-    assert not isinstance(said(status, message="context window").error, ContextOverflow)
+def test_the_words_of_an_overflow_under_another_status_are_none(subtests: pytest.Subtests) -> None:
+    for status in [401, 403, 404, 429, 503]:
+        with subtests.test(status=status):
+            assert not isinstance(said(status, message="context window").error, ContextOverflow)
 
 
 # What a person reads
 
 
-@pytest.mark.parametrize("status", [None, *range(400, 432), 500, 503, 529])
-@pytest.mark.parametrize("provider", REMOTE)
-def test_a_message_says_who_what_and_what_to_type_on_one_line(provider: str, status: int | None) -> None:
-    found = said(status, "some_error", "It was refused.", provider=provider, key_name=KEY_VARIABLES.get(provider, ""))
-    told = str(found.error)
-    assert told.startswith(f"{provider}: ") and "some_error" in told and "It was refused." in told
-    assert "\n" not in told and "{" not in told
-    assert any(word in found.error.hint for word in ("%agent", "url=", "cell", "options")), found.error.hint
+def test_a_message_says_who_what_and_what_to_type_on_one_line(subtests: pytest.Subtests) -> None:
+    for status, provider in product([None, *range(400, 432), 500, 503, 529], REMOTE):
+        with subtests.test(status=status, provider=provider):
+            found = said(status, "some_error", "It was refused.", provider=provider, key_name=KEY_VARIABLES.get(provider, ""))
+            told = str(found.error)
+            assert told.startswith(f"{provider}: ") and "some_error" in told and "It was refused." in told
+            assert "\n" not in told and "{" not in told
+            assert any(word in found.error.hint for word in ("%agent", "url=", "cell", "options")), found.error.hint
 
 
 def test_a_refused_key_is_told_with_the_command_that_gives_another() -> None:
@@ -322,7 +332,7 @@ def test_the_status_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("where", ["message", "name"])
-@settings(max_examples=100, deadline=None, database=None)
+@examples(100)
 @given(st.text(st.characters(), max_size=700))
 def test_whatever_a_provider_says_is_one_short_readable_line(where: str, words: str) -> None:
     what = said(500, **{where: f"\x1b[31m{words}\x00\u202e"}).error.what  # type: ignore[arg-type]
@@ -347,19 +357,22 @@ def test_braces_in_what_was_said_and_in_names_stay_as_they_are() -> None:
 # This machine
 
 
-@pytest.mark.parametrize("url", ["http://localhost:11434/v1", "http://127.0.0.1:8000", "http://[::1]:8000/v1"])
-def test_a_server_on_this_machine_that_is_not_there_is_said_so_and_not_waited_for(url: str) -> None:
-    refused = caused_by(httpx2.ConnectError("All connection attempts failed"), openai.APIConnectionError(request=ASKED))
-    found = of(refused, "ollama", url)
-    assert (found.error.what, found.transient) == (f"ollama: nothing answers at {url}", False)
-    assert found.error.hint == "Start the server there, or name another: url="
-    assert of(caused_by(httpx2.ReadError("reset"), openai.APIConnectionError(request=ASKED)), "ollama", url).transient
+def test_a_server_on_this_machine_that_is_not_there_is_said_so_and_not_waited_for(subtests: pytest.Subtests) -> None:
+    cases = ["http://localhost:11434/v1", "http://127.0.0.1:8000", "http://[::1]:8000/v1"]
+    for url in cases:
+        with subtests.test(url):
+            refused = caused_by(httpx2.ConnectError("All connection attempts failed"), openai.APIConnectionError(request=ASKED))
+            found = of(refused, "ollama", url)
+            assert (found.error.what, found.transient) == (f"ollama: nothing answers at {url}", False)
+            assert found.error.hint == "Start the server there, or name another: url="
+            assert of(caused_by(httpx2.ReadError("reset"), openai.APIConnectionError(request=ASKED)), "ollama", url).transient
 
 
-@pytest.mark.parametrize("url", [None, FAR, "http://localhost.example.org"])
-def test_a_server_elsewhere_may_come_back(url: str | None) -> None:
-    assert not is_local(url)
-    assert of(httpx2.ConnectError("refused"), url=url).transient
+def test_a_server_elsewhere_may_come_back(subtests: pytest.Subtests) -> None:
+    for url in [None, FAR, "http://localhost.example.org"]:
+        with subtests.test(url=url):
+            assert not is_local(url)
+            assert of(httpx2.ConnectError("refused"), url=url).transient
 
 
 def test_an_error_inside_the_reading_of_a_stream_is_what_the_provider_said() -> None:
@@ -373,36 +386,37 @@ def test_an_error_inside_the_reading_of_a_stream_is_what_the_provider_said() -> 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 
-@pytest.mark.req("R2.40")
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"retry-after": "7"}, 7.0),
-        ({"retry-after": " 0.5 "}, 0.5),
-        ({"retry-after": "0"}, 0.0),
-        ({"retry-after": "-3"}, 0.0),
-        ({"retry-after": "Sat, 21 Nov 2026 12:00:09 GMT"}, 9.0),
-        ({"retry-after": "Sat, 21 Nov 2026 14:00:09 +0200"}, 9.0),
-        ({"retry-after": "Sat Nov 21 12:00:09 2026"}, 9.0),
-        ({"retry-after": "Saturday, 21-Nov-26 12:00:09 GMT"}, 9.0),
-        ({"retry-after": "Fri, 20 Nov 2026 12:00:00 GMT"}, 0.0),
-        ({"retry-after-ms": "1500"}, 1.5),
-        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
-        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
-        ({"retry-after-ms": "nan", "retry-after": "9"}, 9.0),
-        *[
-            ({"retry-after": text}, None)
-            for text in ("", "soon", "nan", "inf", "-inf", "1e3", "1.2.3", "٣", "1_0", "0x10", "9" * 400)
-        ],
+RETRY_HEADERS = [
+    ({}, None),
+    ({"retry-after": "7"}, 7.0),
+    ({"retry-after": " 0.5 "}, 0.5),
+    ({"retry-after": "0"}, 0.0),
+    ({"retry-after": "-3"}, 0.0),
+    ({"retry-after": "Sat, 21 Nov 2026 12:00:09 GMT"}, 9.0),
+    ({"retry-after": "Sat, 21 Nov 2026 14:00:09 +0200"}, 9.0),
+    ({"retry-after": "Sat Nov 21 12:00:09 2026"}, 9.0),
+    ({"retry-after": "Saturday, 21-Nov-26 12:00:09 GMT"}, 9.0),
+    ({"retry-after": "Fri, 20 Nov 2026 12:00:00 GMT"}, 0.0),
+    ({"retry-after-ms": "1500"}, 1.5),
+    ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+    ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
+    ({"retry-after-ms": "nan", "retry-after": "9"}, 9.0),
+    *[
+        ({"retry-after": text}, None)
+        for text in ("", "soon", "nan", "inf", "-inf", "1e3", "1.2.3", "٣", "1_0", "0x10", "9" * 400)
     ],
-)
-def test_the_time_to_wait_is_read_in_seconds_milliseconds_or_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(headers, NOW) == seconds
-    assert retry_after(httpx2.Headers({key.title(): text.encode() for key, text in headers.items()}), NOW) == seconds
+]
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@pytest.mark.req("R2.40")
+def test_the_time_to_wait_is_read_in_seconds_milliseconds_or_as_a_date(subtests: pytest.Subtests) -> None:
+    for headers, seconds in RETRY_HEADERS:
+        with subtests.test(headers=headers, seconds=seconds):
+            assert retry_after(headers, NOW) == seconds
+            assert retry_after(httpx2.Headers({key.title(): text.encode() for key, text in headers.items()}), NOW) == seconds
+
+
+@examples(300)
 @given(st.text(max_size=40) | st.from_regex(r"\A\w{3}, \d{1,3} \w{3} \d{1,9} \d\d:\d\d:\d\d( [A-Z+-]\w{2,5})?\Z"))
 def test_whatever_stands_there_it_is_a_time_to_wait_or_nothing(text: str) -> None:
     for name in ("retry-after", "retry-after-ms"):
@@ -414,16 +428,15 @@ def test_all_of_these_errors_are_for_a_person() -> None:
     assert all(issubclass(kind, AgentnbError) for kind in {*MEANT.values(), ContextOverflow, BrokenReply})
 
 
-@pytest.mark.parametrize(
-    ("message", "hint"),
-    [
+def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(subtests: pytest.Subtests) -> None:
+    cases = [
         ("Encrypted content is not supported with this model.", "thinking=off"),
         ("Function tools with reasoning_effort are not supported, use /v1/responses", "-m openai-responses:m"),
         ("registry.ollama.ai/library/gemma does not support tools", "without -t"),
-    ],
-)
-def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(message: str, hint: str) -> None:
-    assert hint in failure(Refusal("openai", "m", 400, "invalid_request_error", message)).error.hint
+    ]
+    for message, hint in cases:
+        with subtests.test(message):
+            assert hint in failure(Refusal("openai", "m", 400, "invalid_request_error", message)).error.hint
 
 
 def test_what_is_not_found_at_another_url_may_be_the_url() -> None:
@@ -443,80 +456,83 @@ def test_a_spent_budget_is_no_rate_limit_although_it_comes_with_the_same_status(
 # The way there
 
 
-@pytest.mark.parametrize(
-    ("words", "told", "transient"),
-    [
+def test_what_fails_of_tls_is_said_and_passes_only_where_it_may(subtests: pytest.Subtests) -> None:
+    cases = [
         ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate", "is not trusted", False),
         ("“localhost” certificate is not trusted", "is not trusted", False),
         ("[SSL: WRONG_VERSION_NUMBER] wrong version number", "plain HTTP: write http://", False),
         ("[SSL] record layer failure", "plain HTTP: write http://", False),
         ("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol", "is it http://", True),
-    ],
-)
-def test_what_fails_of_tls_is_said_and_passes_only_where_it_may(words: str, told: str, transient: bool) -> None:
-    for url in (FAR, "https://localhost:8000/v1"):
-        found = of(caused_by(httpx2.ConnectError(words), openai.APIConnectionError(request=ASKED)), url=url)
-        assert isinstance(found.error, ProviderTrouble) and found.transient is transient
-        assert told in str(found.error) and words in found.error.what and "nothing answers" not in found.error.what
+    ]
+    for words, told, transient in cases:
+        with subtests.test(words):
+            for url in (FAR, "https://localhost:8000/v1"):
+                found = of(caused_by(httpx2.ConnectError(words), openai.APIConnectionError(request=ASKED)), url=url)
+                assert isinstance(found.error, ProviderTrouble) and found.transient is transient
+                assert told in str(found.error) and words in found.error.what and "nothing answers" not in found.error.what
 
 
-@pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308, 399])
-def test_a_redirect_is_a_refusal_that_names_the_other_place_without_what_may_be_secret(status: int) -> None:
-    headers = {"location": "https://me:word@other.example/v1/x?key=abc#d"}
-    found = said(status, "", "<html>Moved</html>", headers=headers, url="http://10.0.0.1/v1")
-    assert isinstance(found.error, RequestRefused) and not found.transient and found.status == status
-    assert "sends us to https://other.example/v1/x," in found.error.what and found.error.hint.endswith(
-        "url=https://other.example/v1/x"
-    )
-    assert not any(secret in str(found.error) for secret in ("word", "abc", "Moved"))
+def test_a_redirect_is_a_refusal_that_names_the_other_place_without_what_may_be_secret(subtests: pytest.Subtests) -> None:
+    for status in [300, 301, 302, 303, 307, 308, 399]:
+        with subtests.test(status=status):
+            headers = {"location": "https://me:word@other.example/v1/x?key=abc#d"}
+            found = said(status, "", "<html>Moved</html>", headers=headers, url="http://10.0.0.1/v1")
+            assert isinstance(found.error, RequestRefused) and not found.transient and found.status == status
+            assert "sends us to https://other.example/v1/x," in found.error.what and found.error.hint.endswith(
+                "url=https://other.example/v1/x"
+            )
+            assert not any(secret in str(found.error) for secret in ("word", "abc", "Moved"))
 
 
-@pytest.mark.parametrize("location", ["", "http://[", "mailto:me@example.org"])
-def test_a_redirect_to_nowhere_is_a_refusal_too(location: str) -> None:
-    found = said(302, headers={"location": location})
-    assert isinstance(found.error, RequestRefused) and "sends us elsewhere" in found.error.what
+def test_a_redirect_to_nowhere_is_a_refusal_too(subtests: pytest.Subtests) -> None:
+    for location in ["", "http://[", "mailto:me@example.org"]:
+        with subtests.test(location):
+            found = said(302, headers={"location": location})
+            assert isinstance(found.error, RequestRefused) and "sends us elsewhere" in found.error.what
 
 
 def test_a_redirect_within_the_server_is_named_whole() -> None:
     assert "http://10.0.0.1/login" in said(302, headers={"location": "/login"}, url="http://10.0.0.1/v1").error.what
 
 
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ({"error": {"message": "No."}}, "No."),
-        ({"error": "No."}, "No."),
-        ({"message": "No.", "error": {"x": 1}}, "No."),
-        ({"detail": "No."}, "No."),
-        ({"detail": [{"loc": ["body"], "msg": "No."}]}, "No."),
-        ([{"error": {"message": "No."}}], "No."),
-        ("No.", "No."),
-        ("<html><head><style>p {}</style></head><body>No<b>.</b></body></html>", "No ."),
-        ("<title>A &amp; B</title><script>if (a < b) {}", "A & B"),
-        ({"code": 7}, "{'code': 7}"),
-        (None, ""),
-        ("", ""),
-        ({}, ""),
-        ([], ""),
-    ],
-)
-def test_the_words_of_an_error_are_found_in_whatever_form_they_come(body: Any, told: str) -> None:
-    assert readable(words_of(body)) == told
+ERROR_BODIES = [
+    ({"error": {"message": "No."}}, "No."),
+    ({"error": "No."}, "No."),
+    ({"message": "No.", "error": {"x": 1}}, "No."),
+    ({"detail": "No."}, "No."),
+    ({"detail": [{"loc": ["body"], "msg": "No."}]}, "No."),
+    ([{"error": {"message": "No."}}], "No."),
+    ("No.", "No."),
+    ("<html><head><style>p {}</style></head><body>No<b>.</b></body></html>", "No ."),
+    ("<title>A &amp; B</title><script>if (a < b) {}", "A & B"),
+    ({"code": 7}, "{'code': 7}"),
+    (None, ""),
+    ("", ""),
+    ({}, ""),
+    ([], ""),
+]
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-responses", "compatible"])
-def test_a_key_that_a_server_repeats_is_in_no_failure(provider: str) -> None:
-    secret = "own-never-to-be-seen-0123456789"
-    endpoint = Endpoint(provider, FAR, Key("MY_KEY", secret, "here"), "MY_KEY")
-    for error in (
-        Refused(ProviderError(401, secret, f"Wrong: {secret}", {})),
-        Refused(ProviderError(307, "", "", {"location": f"https://other.example/{secret}"})),
-        Refused(ProviderError(429, "", "x" * 485 + secret, {})),
-        Refused(ProviderError(400, "", "x" * 485 + secret[:25], {})),
-        ValueError(secret),
-        httpx2.ReadError(secret),
-        httpx2.InvalidURL(secret),
-        httpx2.ConnectError(f"certificate {secret}"),
-    ):
-        found = failure_of(error, REMOTE[provider], endpoint, "m").error
-        assert "never" not in repr(found) and "own-" not in repr(found) and "key" in repr(found)
+def test_the_words_of_an_error_are_found_in_whatever_form_they_come(subtests: pytest.Subtests) -> None:
+    for body, told in ERROR_BODIES:
+        with subtests.test(body=body):
+            assert readable(words_of(body)) == told
+
+
+def test_a_key_that_a_server_repeats_is_in_no_failure(subtests: pytest.Subtests) -> None:
+    for provider in ["anthropic", "openai", "openai-responses", "compatible"]:
+        with subtests.test(provider):
+            secret = "own-never-to-be-seen-0123456789"
+            endpoint = Endpoint(provider, FAR, Key("MY_KEY", secret, "here"), "MY_KEY")
+            for error in (
+                Refused(ProviderError(401, secret, f"Wrong: {secret}", {})),
+                Refused(ProviderError(307, "", "", {"location": f"https://other.example/{secret}"})),
+                Refused(ProviderError(429, "", "x" * 485 + secret, {})),
+                Refused(ProviderError(400, "", "x" * 485 + secret[:25], {})),
+                ValueError(secret),
+                httpx2.ReadError(secret),
+                httpx2.InvalidURL(secret),
+                httpx2.ConnectError(f"certificate {secret}"),
+            ):
+                found = failure_of(error, REMOTE[provider], endpoint, "m").error
+                assert "never" not in repr(found) and "own-" not in repr(found) and "key" in repr(found)

@@ -154,10 +154,11 @@ def test_streamed_and_whole_give_the_same_rounds_and_messages(kind: Kind) -> Non
 
 
 @pytest.mark.req("R0.11", "R0.10")
-@pytest.mark.parametrize("name", [name for name in KINDS if f"{name}, whole" in KINDS])
-def test_a_reply_that_comes_whole_is_the_one_that_streams(name: str) -> None:
-    with kind_of(name) as streaming, kind_of(f"{name}, whole") as whole:
-        assert shape(do(streaming.model(SCRIPT))) == shape(do(whole.model(SCRIPT)))
+def test_a_reply_that_comes_whole_is_the_one_that_streams(subtests: pytest.Subtests) -> None:
+    for name in [name for name in KINDS if f"{name}, whole" in KINDS]:
+        with subtests.test(name):
+            with kind_of(name) as streaming, kind_of(f"{name}, whole") as whole:
+                assert shape(do(streaming.model(SCRIPT))) == shape(do(whole.model(SCRIPT)))
 
 
 @pytest.mark.req("R0.10")

@@ -29,7 +29,7 @@ from wire_by_hand import (
 )
 
 from agentnb.core.events import TextDelta, ThinkingDelta
-from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
 from agentnb.models.openai import as_stream
 from agentnb.models.provider import CutOff, Refused
@@ -85,25 +85,31 @@ def test_what_is_said_in_passing_stands_at_the_very_end() -> None:
         assert not any("<system-reminder>" in str(other) for other in others)
 
 
-@pytest.mark.parametrize("part", [Thinking("hm"), Thinking("hm", {"openai": "reasoning"}), Text("", {"anthropic": {"x": 1}})])
-def test_thinking_and_blocks_of_other_providers_are_not_sent(part: Any) -> None:
-    other = ToolCall("web.search", {"q": "x"}, "functions.web:0", {"anthropic": {"caller": 1}, "compatible": {"extra": 1}})
-    answered = results(ToolResult("functions.web:0", "web.search", (Text("found"),)))
-    made = messages(user("Go"), assistant(part, other), answered)
-    assert set(made[1]) == {"role", "content", "tool_calls"} and made[1]["content"] is None
-    assert set(made[1]["tool_calls"][0]) == {"id", "type", "function"}
-    assert made[1]["tool_calls"][0]["function"]["name"] == "web_search"
-    assert made[1]["tool_calls"][0]["id"] == made[2]["tool_call_id"] != "functions.web:0"
+def test_thinking_and_blocks_of_other_providers_are_not_sent(subtests: pytest.Subtests) -> None:
+    cases = [Thinking("hm"), Thinking("hm", {"openai": "reasoning"}), Text("", {"anthropic": {"x": 1}})]
+    for part in cases:
+        with subtests.test(part=part):
+            other = ToolCall(
+                "web.search", {"q": "x"}, "functions.web:0", {"anthropic": {"caller": 1}, "compatible": {"extra": 1}}
+            )
+            answered = results(ToolResult("functions.web:0", "web.search", (Text("found"),)))
+            made = messages(user("Go"), assistant(part, other), answered)
+            assert set(made[1]) == {"role", "content", "tool_calls"} and made[1]["content"] is None
+            assert set(made[1]["tool_calls"][0]) == {"id", "type", "function"}
+            assert made[1]["tool_calls"][0]["function"]["name"] == "web_search"
+            assert made[1]["tool_calls"][0]["id"] == made[2]["tool_call_id"] != "functions.web:0"
 
 
 def test_a_reply_of_which_nothing_is_sent_is_left_out() -> None:
     assert [one["role"] for one in messages(user("Go"), assistant(Thinking("hm"), " "), user("On"))] == ["user", "user"]
 
 
-@pytest.mark.parametrize(("given", "arguments"), [("{", '{"arguments":"{"}'), ([1], '{"arguments":[1]}'), ({}, "{}")])
-def test_arguments_that_were_no_object_are_sent_as_one(given: Any, arguments: str) -> None:
-    made = messages(user("Go"), assistant(ToolCall("add", given, "1")), results(ToolResult("1", "add")))
-    assert made[1]["tool_calls"][0]["function"]["arguments"] == arguments
+def test_arguments_that_were_no_object_are_sent_as_one(subtests: pytest.Subtests) -> None:
+    cases = [("{", '{"arguments":"{"}'), ([1], '{"arguments":[1]}'), ({}, "{}")]
+    for given, arguments in cases:
+        with subtests.test(given=given):
+            made = messages(user("Go"), assistant(ToolCall("add", given, "1")), results(ToolResult("1", "add")))
+            assert made[1]["tool_calls"][0]["function"]["arguments"] == arguments
 
 
 def test_pictures_of_results_follow_in_a_message_of_the_user() -> None:
@@ -135,34 +141,35 @@ def test_odd_text_arrives_as_it_is() -> None:
     assert json.loads(made[2]["tool_calls"][0]["function"]["arguments"]) == {ODD: ODD}
 
 
-@pytest.mark.parametrize(
-    ("given", "fields"),
-    [
-        ({"max_tokens": 7}, {"max_completion_tokens": 7}),
-        ({"max_tokens": 7, "settings": {"max_tokens": 8}}, {"max_completion_tokens": 8}),
-        ({"temperature": 0.0}, {"temperature": 0.0}),
-        ({"effort": "none"}, {"reasoning_effort": "none"}),
-        ({"stop": ("a", "b")}, {"stop": ["a", "b"]}),
-        (
-            {"output_schema": {"a": 1}},
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"a": 1}}}},
-        ),
-        ({"tools": (ADD,), "settings": {"tool_choice": "auto"}}, {"tool_choice": "auto"}),
-        ({"tools": (ADD,), "settings": {"tool_choice": "none"}}, {"tool_choice": "none"}),
-        ({"tools": (ADD,), "settings": {"tool_choice": "required"}}, {"tool_choice": "required"}),
-        (
-            {"tools": (ADD,), "settings": {"tool_choice": "add"}},
-            {"tool_choice": {"type": "function", "function": {"name": "add"}}},
-        ),
-        ({"tools": (ADD,), "parallel": False}, {"parallel_tool_calls": False}),
-        ({"tools": (ADD,), "parallel": True}, {"parallel_tool_calls": True}),
-        ({"settings": {"tool_choice": "auto"}, "parallel": True}, {}),
-        ({"thinking": "adaptive", "cache": "1h"}, {}),
-    ],
-)
-def test_settings_are_sent_in_the_words_of_the_api(given: dict[str, Any], fields: dict[str, Any]) -> None:
-    usual = sent(OPENAI, stream=False, tools=given.get("tools", ()))
-    assert sent(OPENAI, **{"stream": False, **given}) == usual | fields
+SETTINGS = [
+    ({"max_tokens": 7}, {"max_completion_tokens": 7}),
+    ({"max_tokens": 7, "settings": {"max_tokens": 8}}, {"max_completion_tokens": 8}),
+    ({"temperature": 0.0}, {"temperature": 0.0}),
+    ({"effort": "none"}, {"reasoning_effort": "none"}),
+    ({"stop": ("a", "b")}, {"stop": ["a", "b"]}),
+    (
+        {"output_schema": {"a": 1}},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"a": 1}}}},
+    ),
+    ({"tools": (ADD,), "settings": {"tool_choice": "auto"}}, {"tool_choice": "auto"}),
+    ({"tools": (ADD,), "settings": {"tool_choice": "none"}}, {"tool_choice": "none"}),
+    ({"tools": (ADD,), "settings": {"tool_choice": "required"}}, {"tool_choice": "required"}),
+    (
+        {"tools": (ADD,), "settings": {"tool_choice": "add"}},
+        {"tool_choice": {"type": "function", "function": {"name": "add"}}},
+    ),
+    ({"tools": (ADD,), "parallel": False}, {"parallel_tool_calls": False}),
+    ({"tools": (ADD,), "parallel": True}, {"parallel_tool_calls": True}),
+    ({"settings": {"tool_choice": "auto"}, "parallel": True}, {}),
+    ({"thinking": "adaptive", "cache": "1h"}, {}),
+]
+
+
+def test_settings_are_sent_in_the_words_of_the_api(subtests: pytest.Subtests) -> None:
+    for given, fields in SETTINGS:
+        with subtests.test(given=given):
+            usual = sent(OPENAI, stream=False, tools=given.get("tools", ()))
+            assert sent(OPENAI, **{"stream": False, **given}) == usual | fields
 
 
 # The reply
@@ -225,20 +232,22 @@ def test_the_reason_of_the_end_is_kept_in_the_words_of_the_api() -> None:
         assert reply(OPENAI, chunk(content="a"), chunk(reason), chunk()).stop_reason == reason
 
 
-@pytest.mark.parametrize("broken", ['{"a": ', "add(1)"])
-def test_arguments_that_are_no_json_are_kept_as_text(broken: str) -> None:
-    chunks = (*calls(fragment(0, "a", "add", broken)), chunk("tool_calls"))
-    assert reply(OPENAI, *chunks).message.calls == (ToolCall("add", broken, "a"),)
+def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) -> None:
+    for broken in ['{"a": ', "add(1)"]:
+        with subtests.test(broken):
+            chunks = (*calls(fragment(0, "a", "add", broken)), chunk("tool_calls"))
+            assert reply(OPENAI, *chunks).message.calls == (ToolCall("add", broken, "a"),)
 
 
-@pytest.mark.parametrize("came", ['{"a": ', ""])
-def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(came: str) -> None:
-    half = fragment(1, "b", "now", came)
-    one = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "a", "add", '{"a": 1}'), half), chunk("length"))
-    assert one.message == assistant("So", ToolCall("add", {"a": 1}, "a"), ToolCall("now", came, "b"))
-    assert one.metadata["cut_call"] == "now"
-    alone = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "b", "now", came)), chunk("length"))
-    assert alone.message == assistant("So") and alone.metadata["cut_call"] == "now"
+def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(subtests: pytest.Subtests) -> None:
+    for came in ['{"a": ', ""]:
+        with subtests.test(came):
+            half = fragment(1, "b", "now", came)
+            one = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "a", "add", '{"a": 1}'), half), chunk("length"))
+            assert one.message == assistant("So", ToolCall("add", {"a": 1}, "a"), ToolCall("now", came, "b"))
+            assert one.metadata["cut_call"] == "now"
+            alone = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "b", "now", came)), chunk("length"))
+            assert alone.message == assistant("So") and alone.metadata["cut_call"] == "now"
 
 
 def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
@@ -246,55 +255,54 @@ def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
     assert one.message.calls == (ToolCall("add", {"a": 1}, "a"),) and "cut_call" not in one.metadata
 
 
-@pytest.mark.parametrize(
-    "chunks",
-    [[], [chunk(content="So")], calls(fragment(0, "a", "add", "{}")), [{"choices": [], "usage": {"prompt_tokens": 1}}]],
-)
-def test_a_stream_without_an_end_was_cut_off(chunks: list[Any]) -> None:
-    with pytest.raises(CutOff):
-        read(OPENAI, chunks)
+def test_a_stream_without_an_end_was_cut_off(subtests: pytest.Subtests) -> None:
+    cases = [[], [chunk(content="So")], calls(fragment(0, "a", "add", "{}")), [{"choices": [], "usage": {"prompt_tokens": 1}}]]
+    for chunks in cases:
+        with subtests.test(chunks=chunks):
+            with pytest.raises(CutOff):
+                read(OPENAI, chunks)
 
 
 def test_an_empty_reply_has_no_parts() -> None:
     assert reply(OPENAI, chunk(content="", reasoning_content="", tool_calls=[]), chunk("stop")).message.parts == ()
 
 
-@pytest.mark.parametrize(
-    ("error", "name", "message"),
-    [
+def test_an_error_in_the_place_of_a_reply_is_a_refusal_in_its_words(subtests: pytest.Subtests) -> None:
+    cases = [
         ({"code": 429, "message": "slow down"}, "429", "slow down"),
         ({"type": "overloaded", "message": "busy", "code": None}, "overloaded", "busy"),
         *[("busy", "", "busy"), ({"x": 1}, "", "")],
-    ],
-)
-def test_an_error_in_the_place_of_a_reply_is_a_refusal_in_its_words(error: Any, name: str, message: str) -> None:
-    with pytest.raises(Refused) as refused:
-        read(OPENAI, as_stream({"error": error}))
-    assert (refused.value.said.name, refused.value.said.message) == (name, message)
+    ]
+    for error, name, message in cases:
+        with subtests.test(error=error, name=name, message=message):
+            with pytest.raises(Refused) as refused:
+                read(OPENAI, as_stream({"error": error}))
+            assert (refused.value.said.name, refused.value.said.message) == (name, message)
 
 
-@pytest.mark.parametrize(
-    ("said", "usage"),
-    [
-        *[(None, Usage()), ({}, Usage()), ({"total_tokens": 3}, Usage())],
-        ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(input=0, output=0)),
-        (
-            {
-                **{"prompt_tokens": 10, "completion_tokens": 5},
-                "prompt_tokens_details": {"cached_tokens": 7, "cache_write_tokens": 2},
-                "completion_tokens_details": {"reasoning_tokens": 4},
-            },
-            Usage(input=10, output=5, cache_read=7, cache_write=2, reasoning=4),
-        ),
-        (
-            {"prompt_tokens": 1, "prompt_tokens_details": None, "completion_tokens_details": {"reasoning_tokens": None}},
-            Usage(input=1),
-        ),
-    ],
-)
-def test_tokens_are_counted_and_what_is_not_told_is_unknown(said: Any, usage: Usage) -> None:
-    assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": said}).usage == usage
-    assert reply(OPENAI, {**chunk("stop"), "usage": said}).usage == usage
+COUNTS = [
+    *[(None, Usage()), ({}, Usage()), ({"total_tokens": 3}, Usage())],
+    ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(input=0, output=0)),
+    (
+        {
+            **{"prompt_tokens": 10, "completion_tokens": 5},
+            "prompt_tokens_details": {"cached_tokens": 7, "cache_write_tokens": 2},
+            "completion_tokens_details": {"reasoning_tokens": 4},
+        },
+        Usage(input=10, output=5, cache_read=7, cache_write=2, reasoning=4),
+    ),
+    (
+        {"prompt_tokens": 1, "prompt_tokens_details": None, "completion_tokens_details": {"reasoning_tokens": None}},
+        Usage(input=1),
+    ),
+]
+
+
+def test_tokens_are_counted_and_what_is_not_told_is_unknown(subtests: pytest.Subtests) -> None:
+    for said, usage in COUNTS:
+        with subtests.test(said=said, usage=usage):
+            assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": said}).usage == usage
+            assert reply(OPENAI, {**chunk("stop"), "usage": said}).usage == usage
 
 
 def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
@@ -316,23 +324,27 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD, "hm")
 
 
-@pytest.mark.parametrize("value", NO_COUNTS, ids=repr)
-def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(value: Any) -> None:
-    usage = {"prompt_tokens": value, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": value}}
-    one = reply(OPENAI, chunk("stop", content="So"), {"choices": [], "usage": usage})
-    assert one.message == assistant("So") and one.usage == Usage(output=5)
-    usage = {"prompt_tokens": 3, "prompt_tokens_details": value, "completion_tokens_details": [value]}
-    assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": usage}).usage == Usage(input=3)
-    assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": value}).usage == Usage()
+def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(subtests: pytest.Subtests) -> None:
+    for value in NO_COUNTS:
+        with subtests.test(value=value):
+            usage = {"prompt_tokens": value, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": value}}
+            one = reply(OPENAI, chunk("stop", content="So"), {"choices": [], "usage": usage})
+            assert one.message == assistant("So") and one.usage == Usage(output=5)
+            usage = {"prompt_tokens": 3, "prompt_tokens_details": value, "completion_tokens_details": [value]}
+            assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": usage}).usage == Usage(input=3)
+            assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": value}).usage == Usage()
 
 
-@pytest.mark.parametrize("picture", [TIFF, NO_DATA], ids=["tiff", "empty"])
-def test_a_picture_that_no_api_takes_is_sent_as_words(picture: Image) -> None:
-    told = left_out(picture, sees=True)
-    made = messages(user("See", picture), assistant(call(1), call(2)), results(result(1, "plot", picture), result(2, PNG)))
-    assert made[0]["content"] == f"See\n\n{told}"
-    assert [one["content"] for one in made[2:4]] == [f"plot\n{told}", "(shown below)"]
-    assert [one["type"] for one in made[4]["content"]] == ["text", "image_url"]
+def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests) -> None:
+    for name, picture in {"tiff": TIFF, "empty": NO_DATA}.items():
+        with subtests.test(name):
+            told = left_out(picture, sees=True)
+            made = messages(
+                user("See", picture), assistant(call(1), call(2)), results(result(1, "plot", picture), result(2, PNG))
+            )
+            assert made[0]["content"] == f"See\n\n{told}"
+            assert [one["content"] for one in made[2:4]] == [f"plot\n{told}", "(shown below)"]
+            assert [one["type"] for one in made[4]["content"]] == ["text", "image_url"]
 
 
 def test_the_text_of_broken_pieces_is_read_with_patience() -> None:

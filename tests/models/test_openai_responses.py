@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from wire_by_hand import (
 )
 
 from agentnb.core.events import TextDelta, ThinkingDelta
-from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
 from agentnb.models.openai_responses import as_stream
 from agentnb.models.provider import CutOff, Refused
@@ -139,19 +140,25 @@ def test_items_of_unknown_kinds_go_back_as_they_came() -> None:
         assert items(user("Go"), said)[1] == {key: value for key, value in item.items() if value is not None}
 
 
-@pytest.mark.parametrize("metadata", [None, {"openai": "reasoning"}, {"anthropic": {"type": "thinking", "signature": "s"}}])
-def test_thinking_and_blocks_of_other_providers_are_not_sent(metadata: Any) -> None:
-    other = ToolCall("web.search", {"q": "x"}, "functions.web:0", {"anthropic": {"caller": 1}, "compatible": {"extra": 1}})
-    answered = results(ToolResult("functions.web:0", "web.search"))
-    made = items(user("Go"), assistant(Thinking("hm", metadata), Text("", metadata), other), answered)
-    assert [one["type"] for one in made] == ["message", "function_call", "function_call_output"]
-    assert set(made[1]) == {"type", "call_id", "name", "arguments"} and made[1]["name"] == "web_search"
-    assert made[1]["call_id"] == made[2]["call_id"] != "functions.web:0"
+def test_thinking_and_blocks_of_other_providers_are_not_sent(subtests: pytest.Subtests) -> None:
+    cases = [None, {"openai": "reasoning"}, {"anthropic": {"type": "thinking", "signature": "s"}}]
+    for metadata in cases:
+        with subtests.test(metadata=metadata):
+            other = ToolCall(
+                "web.search", {"q": "x"}, "functions.web:0", {"anthropic": {"caller": 1}, "compatible": {"extra": 1}}
+            )
+            answered = results(ToolResult("functions.web:0", "web.search"))
+            made = items(user("Go"), assistant(Thinking("hm", metadata), Text("", metadata), other), answered)
+            assert [one["type"] for one in made] == ["message", "function_call", "function_call_output"]
+            assert set(made[1]) == {"type", "call_id", "name", "arguments"} and made[1]["name"] == "web_search"
+            assert made[1]["call_id"] == made[2]["call_id"] != "functions.web:0"
 
 
-@pytest.mark.parametrize(("given", "arguments"), [("{", '{"arguments":"{"}'), ([1], '{"arguments":[1]}'), ({}, "{}")])
-def test_arguments_that_were_no_object_are_sent_as_one(given: Any, arguments: str) -> None:
-    assert items(user("Go"), assistant(ToolCall("add", given, "1")))[1]["arguments"] == arguments
+def test_arguments_that_were_no_object_are_sent_as_one(subtests: pytest.Subtests) -> None:
+    cases = [("{", '{"arguments":"{"}'), ([1], '{"arguments":[1]}'), ({}, "{}")]
+    for given, arguments in cases:
+        with subtests.test(given=given):
+            assert items(user("Go"), assistant(ToolCall("add", given, "1")))[1]["arguments"] == arguments
 
 
 def test_pictures_stand_in_prompts_and_in_results() -> None:
@@ -183,30 +190,31 @@ def test_odd_text_arrives_as_it_is() -> None:
     assert [one["content"][0]["text"] for one in body["input"][:2]] == [ODD, ODD] and body["input"][2]["output"] == ODD
 
 
-@pytest.mark.parametrize(
-    ("given", "fields"),
-    [
-        ({"max_tokens": 7}, {"max_output_tokens": 7}),
-        ({"max_tokens": 7, "settings": {"max_tokens": 8}}, {"max_output_tokens": 8}),
-        ({"temperature": 0.0}, {"temperature": 0.0}),
-        ({"effort": "low"}, {"reasoning": {"effort": "low"}}),
-        ({"effort": "low", "thinking": "adaptive"}, {"reasoning": {"effort": "low", "summary": "auto"}}),
-        ({"thinking": "adaptive"}, {"reasoning": {"summary": "auto"}}),
-        (
-            {"output_schema": {"a": 1}},
-            {"text": {"format": {"type": "json_schema", "name": "answer", "schema": {"a": 1}}}},
-        ),
-        ({"tools": (ADD,), "settings": {"tool_choice": "auto"}}, {"tool_choice": "auto"}),
-        ({"tools": (ADD,), "settings": {"tool_choice": "none"}}, {"tool_choice": "none"}),
-        ({"tools": (ADD,), "settings": {"tool_choice": "required"}}, {"tool_choice": "required"}),
-        ({"tools": (ADD,), "settings": {"tool_choice": "add"}}, {"tool_choice": {"type": "function", "name": "add"}}),
-        ({"tools": (ADD,), "parallel": False}, {"parallel_tool_calls": False}),
-        ({"settings": {"tool_choice": "auto"}, "parallel": True, "echo": True, "cache": "1h"}, {}),
-    ],
-)
-def test_settings_are_sent_in_the_words_of_the_api(given: dict[str, Any], fields: dict[str, Any]) -> None:
-    usual = sent(RESPONSES, stream=False, tools=given.get("tools", ()))
-    assert sent(RESPONSES, **{"stream": False, **given}) == usual | fields
+SETTINGS = [
+    ({"max_tokens": 7}, {"max_output_tokens": 7}),
+    ({"max_tokens": 7, "settings": {"max_tokens": 8}}, {"max_output_tokens": 8}),
+    ({"temperature": 0.0}, {"temperature": 0.0}),
+    ({"effort": "low"}, {"reasoning": {"effort": "low"}}),
+    ({"effort": "low", "thinking": "adaptive"}, {"reasoning": {"effort": "low", "summary": "auto"}}),
+    ({"thinking": "adaptive"}, {"reasoning": {"summary": "auto"}}),
+    (
+        {"output_schema": {"a": 1}},
+        {"text": {"format": {"type": "json_schema", "name": "answer", "schema": {"a": 1}}}},
+    ),
+    ({"tools": (ADD,), "settings": {"tool_choice": "auto"}}, {"tool_choice": "auto"}),
+    ({"tools": (ADD,), "settings": {"tool_choice": "none"}}, {"tool_choice": "none"}),
+    ({"tools": (ADD,), "settings": {"tool_choice": "required"}}, {"tool_choice": "required"}),
+    ({"tools": (ADD,), "settings": {"tool_choice": "add"}}, {"tool_choice": {"type": "function", "name": "add"}}),
+    ({"tools": (ADD,), "parallel": False}, {"parallel_tool_calls": False}),
+    ({"settings": {"tool_choice": "auto"}, "parallel": True, "echo": True, "cache": "1h"}, {}),
+]
+
+
+def test_settings_are_sent_in_the_words_of_the_api(subtests: pytest.Subtests) -> None:
+    for given, fields in SETTINGS:
+        with subtests.test(given=given):
+            usual = sent(RESPONSES, stream=False, tools=given.get("tools", ()))
+            assert sent(RESPONSES, **{"stream": False, **given}) == usual | fields
 
 
 def test_a_model_that_does_not_think_is_not_asked_for_its_thoughts() -> None:
@@ -275,18 +283,19 @@ def test_a_refusal_is_text_and_the_reason_of_the_end() -> None:
     assert one.stop_reason == "refusal"
 
 
-@pytest.mark.parametrize("broken", ['{"a": ', "add(1)"])
-def test_arguments_that_are_no_json_are_kept_as_text(broken: str) -> None:
-    assert reply(RESPONSES, end(function(broken))).message.calls == (ToolCall("add", broken, "c1"),)
+def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) -> None:
+    for broken in ['{"a": ', "add(1)"]:
+        with subtests.test(broken):
+            assert reply(RESPONSES, end(function(broken))).message.calls == (ToolCall("add", broken, "c1"),)
 
 
-@pytest.mark.parametrize("reason", ["max_output_tokens", "content_filter"])
-@pytest.mark.parametrize("came", ['{"a": ', ""])
-def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(reason: str, came: str) -> None:
-    output = (message("So"), function('{"a":1}', "c0"), function(came))
-    one = reply(RESPONSES, end(*output, status="incomplete", incomplete_details={"reason": reason}))
-    assert one.message == assistant("So", ToolCall("add", {"a": 1}, "c0"), ToolCall("add", came, "c1"))
-    assert one.stop_reason == reason and one.metadata["cut_call"] == "add"
+def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(subtests: pytest.Subtests) -> None:
+    for reason, came in product(["max_output_tokens", "content_filter"], ['{"a": ', ""]):
+        with subtests.test(reason=reason, came=came):
+            output = (message("So"), function('{"a":1}', "c0"), function(came))
+            one = reply(RESPONSES, end(*output, status="incomplete", incomplete_details={"reason": reason}))
+            assert one.message == assistant("So", ToolCall("add", {"a": 1}, "c0"), ToolCall("add", came, "c1"))
+            assert one.stop_reason == reason and one.metadata["cut_call"] == "add"
 
 
 def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
@@ -299,19 +308,18 @@ def test_an_end_of_another_kind_is_kept_in_the_words_of_the_api() -> None:
     assert reply(RESPONSES, end(message("a"), status="incomplete")).stop_reason == "incomplete"
 
 
-@pytest.mark.parametrize(
-    ("chunk", "name", "words"),
-    [
+def test_a_failure_inside_the_stream_is_a_refusal_in_its_words(subtests: pytest.Subtests) -> None:
+    cases = [
         (end(status="failed", error={"code": "server_error", "message": "oops"}), "server_error", "oops"),
         *[(end(status="failed", error=None), "", "the reply failed"), ({"type": "response.failed"}, "", "the reply failed")],
         ({"type": "error", "code": "rate_limit_exceeded", "message": "slow"}, "rate_limit_exceeded", "slow"),
         ({"type": "error", "code": None, "message": None}, "", ""),
-    ],
-)
-def test_a_failure_inside_the_stream_is_a_refusal_in_its_words(chunk: Any, name: str, words: str) -> None:
-    with pytest.raises(Refused) as refused:
-        read(RESPONSES, [{"type": "response.output_text.delta", "delta": "So"}, chunk])
-    assert refused.value.said[:3] == (None, name, words)
+    ]
+    for chunk, name, words in cases:
+        with subtests.test(chunk=chunk, name=name, words=words):
+            with pytest.raises(Refused) as refused:
+                read(RESPONSES, [{"type": "response.output_text.delta", "delta": "So"}, chunk])
+            assert refused.value.said[:3] == (None, name, words)
 
 
 def test_a_whole_reply_that_failed_is_a_refusal_too() -> None:
@@ -319,34 +327,35 @@ def test_a_whole_reply_that_failed_is_a_refusal_too() -> None:
         read(RESPONSES, as_stream(response(status="failed", error={"code": "server_error", "message": "oops"})))
 
 
-@pytest.mark.parametrize(
-    "chunks", [[], [{"type": "response.output_text.delta", "delta": "So"}], [{"type": "response.created"}]]
-)
-def test_a_stream_without_an_end_was_cut_off(chunks: list[Any]) -> None:
-    with pytest.raises(CutOff):
-        read(RESPONSES, chunks)
+def test_a_stream_without_an_end_was_cut_off(subtests: pytest.Subtests) -> None:
+    cases = [[], [{"type": "response.output_text.delta", "delta": "So"}], [{"type": "response.created"}]]
+    for chunks in cases:
+        with subtests.test(chunks=chunks):
+            with pytest.raises(CutOff):
+                read(RESPONSES, chunks)
 
 
 def test_an_empty_reply_has_no_parts() -> None:
     assert reply(RESPONSES, end()).message.parts == reply(RESPONSES, end(message())).message.parts == ()
 
 
-@pytest.mark.parametrize(
-    ("said", "usage"),
-    [
-        *[(None, Usage()), ({}, Usage()), ({"input_tokens": 0, "output_tokens": 0}, Usage(input=0, output=0))],
-        (
-            {
-                **{"input_tokens": 10, "output_tokens": 5},
-                "input_tokens_details": {"cached_tokens": 7, "cache_write_tokens": 2},
-                "output_tokens_details": {"reasoning_tokens": 4},
-            },
-            Usage(input=10, output=5, cache_read=7, cache_write=2, reasoning=4),
-        ),
-    ],
-)
-def test_tokens_are_counted_and_what_is_not_told_is_unknown(said: Any, usage: Usage) -> None:
-    assert reply(RESPONSES, end(usage=said)).usage == usage
+COUNTS = [
+    *[(None, Usage()), ({}, Usage()), ({"input_tokens": 0, "output_tokens": 0}, Usage(input=0, output=0))],
+    (
+        {
+            **{"input_tokens": 10, "output_tokens": 5},
+            "input_tokens_details": {"cached_tokens": 7, "cache_write_tokens": 2},
+            "output_tokens_details": {"reasoning_tokens": 4},
+        },
+        Usage(input=10, output=5, cache_read=7, cache_write=2, reasoning=4),
+    ),
+]
+
+
+def test_tokens_are_counted_and_what_is_not_told_is_unknown(subtests: pytest.Subtests) -> None:
+    for said, usage in COUNTS:
+        with subtests.test(said=said, usage=usage):
+            assert reply(RESPONSES, end(usage=said)).usage == usage
 
 
 def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
@@ -368,21 +377,26 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD + "Then", "h\n\nm")
 
 
-@pytest.mark.parametrize("value", NO_COUNTS, ids=repr)
-def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(value: Any) -> None:
-    one = reply(
-        RESPONSES, end(message("So"), usage={"input_tokens": value, "output_tokens": 5, "input_tokens_details": [value]})
-    )
-    assert one.message == assistant("So") and one.usage == Usage(output=5)
+def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(subtests: pytest.Subtests) -> None:
+    for value in NO_COUNTS:
+        with subtests.test(value=value):
+            one = reply(
+                RESPONSES,
+                end(message("So"), usage={"input_tokens": value, "output_tokens": 5, "input_tokens_details": [value]}),
+            )
+            assert one.message == assistant("So") and one.usage == Usage(output=5)
 
 
-@pytest.mark.parametrize("picture", [TIFF, NO_DATA], ids=["tiff", "empty"])
-def test_a_picture_that_no_api_takes_is_sent_as_words(picture: Image) -> None:
-    told = left_out(picture, sees=True)
-    made = items(user(picture), assistant(call(1), call(2)), results(result(1, "plot", picture), result(2, PNG, picture)))
-    assert made[0]["content"] == [{"type": "input_text", "text": told}]
-    assert made[3]["output"] == f"plot\n{told}"
-    assert [one["type"] for one in made[4]["output"]] == ["input_image", "input_text"]
+def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests) -> None:
+    for name, picture in {"tiff": TIFF, "empty": NO_DATA}.items():
+        with subtests.test(name):
+            told = left_out(picture, sees=True)
+            made = items(
+                user(picture), assistant(call(1), call(2)), results(result(1, "plot", picture), result(2, PNG, picture))
+            )
+            assert made[0]["content"] == [{"type": "input_text", "text": told}]
+            assert made[3]["output"] == f"plot\n{told}"
+            assert [one["type"] for one in made[4]["output"]] == ["input_image", "input_text"]
 
 
 def test_text_that_was_shown_is_the_text_of_a_reply_without_items() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import traceback
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.errors import SettingsError
 from agentnb.models import RemoteModel, make_model
@@ -60,17 +62,16 @@ READ: list[tuple[str, str, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("provider", "given", "name", "value"), READ, ids=[f"{one[0]}-{one[1]}" for one in READ])
-def test_an_option_is_read_and_stands_in_the_name_again(
-    monkeypatch: pytest.MonkeyPatch, provider: str, given: str, name: str, value: Any
-) -> None:
-    monkeypatch.setenv("MY_KEY", SECRET)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
-    read = options(given, provider)
-    assert getattr(read, name) == value
-    model = make_model(f"{provider}:m-1{named(read)}")
-    assert isinstance(model, RemoteModel) and model.options == read
-    assert model.name == f"{provider}:m-1{named(read)}"
+def test_an_option_is_read_and_stands_in_the_name_again(subtests: pytest.Subtests) -> None:
+    for provider, written, name, value in READ:
+        with subtests.test(f"{provider} {written}"), pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setenv("MY_KEY", SECRET)
+            monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+            read = options(written, provider)
+            assert getattr(read, name) == value
+            model = make_model(f"{provider}:m-1{named(read)}")
+            assert isinstance(model, RemoteModel) and model.options == read
+            assert model.name == f"{provider}:m-1{named(read)}"
 
 
 def test_every_option_of_every_provider_was_tried() -> None:
@@ -99,7 +100,7 @@ some = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@examples(200)
 @given(some)
 def test_whatever_the_options_the_name_gives_the_same_again(given: dict[str, Any]) -> None:
     made = Options(url="http://[::1]:8000/v1/a,b", **given)
@@ -107,45 +108,46 @@ def test_whatever_the_options_the_name_gives_the_same_again(given: dict[str, Any
     assert isinstance(model, RemoteModel) and model.options == made
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("speed=1", "anthropic:m-1 has no option 'speed'. It has cache, effort, images"),
-        ("temperature=1", "anthropic:m-1 has no option 'temperature'."),
-        ("max_token=1", "It has cache, effort, images, key, max_tokens,"),
-        ("max_tokens=many", "max_tokens=many of anthropic:m-1 is not a number"),
-        ("max_tokens=1.5", "max_tokens=1.5 of anthropic:m-1 is not a number"),
-        ("max_tokens=0", "max_tokens=0 cannot be. Give a number of 1 or more"),
-        ("max_tokens=-5", "max_tokens=-5 cannot be"),
-        ("timeout=0", "timeout=0.0 cannot be"),
-        ("timeout=nan", "timeout=nan cannot be"),
-        ("timeout=inf", "timeout=inf cannot be"),
-        ("timeout=soon", "is not a number"),
-        ("stream=perhaps", "stream=perhaps of anthropic:m-1 is not yes or no"),
-        ("stream=", "stream= of anthropic:m-1 is not yes or no"),
-        ("effort=huge", f"effort=huge is unknown. It is one of {', '.join(EFFORTS)}"),
-        ("cache=2h", "cache=2h is unknown. It is one of 5m, 1h, no"),
-        ("thinking=on", "thinking=on is unknown. It is off, adaptive, or a number of tokens"),
-        ("thinking=0", "thinking=0 is unknown"),
-        ("thinking=٣", "is unknown"),
-        ("stop=", "stop= is blank"),
-        ("price=cheap", "price=cheap is no price"),
-        ("url=localhost:8000", "url=localhost:8000 is no URL of a server. It begins with http://"),
-        ("url=ftp://localhost", "is no URL of a server"),
-        ("url=http://", "is no URL of a server"),
-        ("url=http://localhost:0", "is no URL of a server"),
-        ("url=http://local%20host", "is no URL of a server"),
-        ("url=http://localhost%0a/", "is no URL of a server"),
-        ("url=http://localhost:port", "url= is no URL"),
-        ("url=http://localhost:99999", "url= is no URL"),
-        ("url=http://[::1", "url= is no URL"),
-        ("url=http://localhost/v1%3Fapi-key=1", "nothing can stand behind ? or #"),
-        ("url=http://localhost/v1%23a", "nothing can stand behind ? or #"),
-        ("key=my_key", "key= wants the name of a variable, not a key. Write key=MY_KEY, and set it: %agent key MY_KEY"),
-    ],
-)
-def test_what_cannot_be_is_said_with_what_can(given: str, told: str) -> None:
-    assert told in refusal(given)
+REFUSALS = [
+    ("speed=1", "anthropic:m-1 has no option 'speed'. It has cache, effort, images"),
+    ("temperature=1", "anthropic:m-1 has no option 'temperature'."),
+    ("max_token=1", "It has cache, effort, images, key, max_tokens,"),
+    ("max_tokens=many", "max_tokens=many of anthropic:m-1 is not a number"),
+    ("max_tokens=1.5", "max_tokens=1.5 of anthropic:m-1 is not a number"),
+    ("max_tokens=0", "max_tokens=0 cannot be. Give a number of 1 or more"),
+    ("max_tokens=-5", "max_tokens=-5 cannot be"),
+    ("timeout=0", "timeout=0.0 cannot be"),
+    ("timeout=nan", "timeout=nan cannot be"),
+    ("timeout=inf", "timeout=inf cannot be"),
+    ("timeout=soon", "is not a number"),
+    ("stream=perhaps", "stream=perhaps of anthropic:m-1 is not yes or no"),
+    ("stream=", "stream= of anthropic:m-1 is not yes or no"),
+    ("effort=huge", f"effort=huge is unknown. It is one of {', '.join(EFFORTS)}"),
+    ("cache=2h", "cache=2h is unknown. It is one of 5m, 1h, no"),
+    ("thinking=on", "thinking=on is unknown. It is off, adaptive, or a number of tokens"),
+    ("thinking=0", "thinking=0 is unknown"),
+    ("thinking=٣", "is unknown"),
+    ("stop=", "stop= is blank"),
+    ("price=cheap", "price=cheap is no price"),
+    ("url=localhost:8000", "url=localhost:8000 is no URL of a server. It begins with http://"),
+    ("url=ftp://localhost", "is no URL of a server"),
+    ("url=http://", "is no URL of a server"),
+    ("url=http://localhost:0", "is no URL of a server"),
+    ("url=http://local%20host", "is no URL of a server"),
+    ("url=http://localhost%0a/", "is no URL of a server"),
+    ("url=http://localhost:port", "url= is no URL"),
+    ("url=http://localhost:99999", "url= is no URL"),
+    ("url=http://[::1", "url= is no URL"),
+    ("url=http://localhost/v1%3Fapi-key=1", "nothing can stand behind ? or #"),
+    ("url=http://localhost/v1%23a", "nothing can stand behind ? or #"),
+    ("key=my_key", "key= wants the name of a variable, not a key. Write key=MY_KEY, and set it: %agent key MY_KEY"),
+]
+
+
+def test_what_cannot_be_is_said_with_what_can(subtests: pytest.Subtests) -> None:
+    for written, told in REFUSALS:
+        with subtests.test(written):
+            assert told in refusal(written)
 
 
 def test_a_temperature_is_a_number_of_0_or_more() -> None:
@@ -153,16 +155,22 @@ def test_a_temperature_is_a_number_of_0_or_more() -> None:
         assert "temperature=" in refusal(f"temperature={wrong}", "openai")
 
 
-@pytest.mark.parametrize("option", [*ALL, SECRET, "api_key"])
-def test_no_error_repeats_what_may_be_a_key(option: str) -> None:
-    for provider in REMOTE:
-        for value in (SECRET, f"http://me:{SECRET}@localhost/v1", f"http://localhost/v1?key={SECRET}", f"{SECRET}@localhost"):
-            if option == "stop":
-                continue  # any text can be one
-            with pytest.raises(SettingsError) as caught:
-                make_model(f"{provider}:m-1?{option}={value}")
-            told = "".join(traceback.format_exception(caught.value, chain=True)) + repr(caught.value)
-            assert "never-to-be-seen" not in told
+def test_no_error_repeats_what_may_be_a_key(subtests: pytest.Subtests) -> None:
+    for option in [*ALL, SECRET, "api_key"]:
+        with subtests.test(option):
+            for provider in REMOTE:
+                for value in (
+                    SECRET,
+                    f"http://me:{SECRET}@localhost/v1",
+                    f"http://localhost/v1?key={SECRET}",
+                    f"{SECRET}@localhost",
+                ):
+                    if option == "stop":
+                        continue  # any text can be one
+                    with pytest.raises(SettingsError) as caught:
+                        make_model(f"{provider}:m-1?{option}={value}")
+                    told = "".join(traceback.format_exception(caught.value, chain=True)) + repr(caught.value)
+                    assert "never-to-be-seen" not in told
 
 
 def test_a_url_with_a_password_is_refused_with_the_other_way() -> None:
@@ -176,36 +184,31 @@ def test_a_long_wrong_value_is_not_repeated() -> None:
     assert len(refusal("price=" + "9" * 5000)) < 200
 
 
-@pytest.mark.parametrize("provider", REMOTE)
-def test_each_provider_knows_its_options_and_no_others(provider: str) -> None:
-    for option in set(ALL) - REMOTE[provider].options:
-        assert f"has no option '{option}'" in refusal(f"{option}=1", provider)
+def test_each_provider_knows_its_options_and_no_others(subtests: pytest.Subtests) -> None:
+    for provider in REMOTE:
+        with subtests.test(provider):
+            for option in set(ALL) - REMOTE[provider].options:
+                assert f"has no option '{option}'" in refusal(f"{option}=1", provider)
 
 
-@pytest.mark.parametrize(
-    ("provider", "variable"),
-    [
+def test_a_url_of_the_environment_with_a_secret_in_it_is_refused_and_not_repeated(subtests: pytest.Subtests) -> None:
+    cases = [
         ("anthropic", "ANTHROPIC_BASE_URL"),
         ("openai", "OPENAI_BASE_URL"),
         ("compatible", "AGENTNB_COMPATIBLE_URL"),
         ("ollama", "OLLAMA_HOST"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("url", "told"),
-    [
+    ]
+    others = [
         ("https://me:never@example.org/v1", "must not hold a password"),
         ("https://never@example.org/v1", "must not hold a password"),
         ("https://example.org/v1?key=never", "nothing can stand behind ? or #"),
         ("https://example.org/v1#never", "nothing can stand behind ? or #"),
         ("https://me:never@example.org:port/v1", "is no URL"),
-    ],
-)
-def test_a_url_of_the_environment_with_a_secret_in_it_is_refused_and_not_repeated(
-    provider: str, variable: str, url: str, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(variable, url)
-    with pytest.raises(SettingsError) as caught:
-        base_url(provider)
-    assert str(caught.value).startswith(variable) and told in str(caught.value)
-    assert "never" not in "".join(traceback.format_exception(caught.value, chain=True))
+    ]
+    for (provider, variable), (url, told) in product(cases, others):
+        with subtests.test(provider=provider, url=url), pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setenv(variable, url)
+            with pytest.raises(SettingsError) as caught:
+                base_url(provider)
+            assert str(caught.value).startswith(variable) and told in str(caught.value)
+            assert "never" not in "".join(traceback.format_exception(caught.value, chain=True))

@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import pytest
@@ -44,9 +45,8 @@ def cost(usage: Usage, provider: str, model: str, at: datetime = NOW, **how: Any
 
 
 @pytest.mark.req("R2.14")
-@pytest.mark.parametrize(
-    ("provider", "model"),
-    [
+def test_a_cost_is_what_the_table_says_for_inputs_of_every_size(subtests: pytest.Subtests) -> None:
+    cases = [
         ("anthropic", "claude-sonnet-4-5"),
         ("anthropic", "claude-sonnet-4-5-20250929"),
         ("anthropic", "claude-haiku-5-5"),
@@ -54,29 +54,29 @@ def cost(usage: Usage, provider: str, model: str, at: datetime = NOW, **how: Any
         ("openai", "o3"),
         ("openai", "gpt-4o-mini"),
         ("openai", "gpt-6.1-terra"),
-    ],
-)
-@pytest.mark.parametrize("size", SIZES)
-def test_a_cost_is_what_the_table_says_for_inputs_of_every_size(provider: str, model: str, size: int) -> None:
-    usages = [
-        Usage(size, 500),
-        Usage(size, 0, cache_read=size // 2),
-        Usage(size, 7, cache_read=size // 3, cache_write=size // 4),
-        Usage(size, 500, reasoning=400),
     ]
-    for usage in usages:
-        assert cost(usage, provider, model) == table_cost(usage, model, provider_id=provider)
+    for (provider, model), size in product(cases, SIZES):
+        with subtests.test(provider=provider, model=model, size=size):
+            usages = [
+                Usage(size, 500),
+                Usage(size, 0, cache_read=size // 2),
+                Usage(size, 7, cache_read=size // 3, cache_write=size // 4),
+                Usage(size, 500, reasoning=400),
+            ]
+            for usage in usages:
+                assert cost(usage, provider, model) == table_cost(usage, model, provider_id=provider)
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai"])
-def test_a_cost_is_what_the_table_says_for_every_model_of_a_provider_that_is_paid_by_tokens(provider: str) -> None:
-    compared = 0
-    for model in next(one for one in get_snapshot().providers if one.id == provider).models:
-        for usage in (USUAL, Usage(400_000, 90, cache_read=1)):
-            if (found := cost(usage, provider, model.id)) is not None:
-                assert found == table_cost(usage, model.id, provider_id=provider), model.id
-                compared += 1
-    assert compared > 20
+def test_a_cost_is_what_the_table_says_for_every_model_of_a_provider_that_is_paid_by_tokens(subtests: pytest.Subtests) -> None:
+    for provider in ["anthropic", "openai"]:
+        with subtests.test(provider):
+            compared = 0
+            for model in next(one for one in get_snapshot().providers if one.id == provider).models:
+                for usage in (USUAL, Usage(400_000, 90, cache_read=1)):
+                    if (found := cost(usage, provider, model.id)) is not None:
+                        assert found == table_cost(usage, model.id, provider_id=provider), model.id
+                        compared += 1
+            assert compared > 20
 
 
 def test_openai_has_the_same_prices_through_both_of_its_interfaces() -> None:
@@ -91,32 +91,32 @@ def test_a_price_is_that_of_the_day_of_the_call() -> None:
     assert before is not None and after is not None and before > after
 
 
-@pytest.mark.parametrize(
-    ("url", "model"),
-    [
+def test_models_of_other_providers_are_known_by_the_url_of_their_server(subtests: pytest.Subtests) -> None:
+    cases = [
         ("https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
         ("https://openrouter.ai/api/v1", "anthropic/claude-sonnet-4.5"),
         ("https://api.mistral.ai/v1", "mistral-large-latest"),
         ("https://api.perplexity.ai", "sonar-pro"),
         ("https://api.perplexity.ai", "sonar-deep-research"),
-    ],
-)
-def test_models_of_other_providers_are_known_by_the_url_of_their_server(url: str, model: str) -> None:
-    assert cost(USUAL, "compatible", model, url=url) == table_cost(USUAL, model, provider_api_url=url) > 0
+    ]
+    for url, model in cases:
+        with subtests.test(url=url, model=model):
+            assert cost(USUAL, "compatible", model, url=url) == table_cost(USUAL, model, provider_api_url=url) > 0
 
 
-@pytest.mark.parametrize(
-    ("provider", "model", "own", "other"),
-    [
+def test_whose_price_it_is_the_url_tells_where_there_is_one(subtests: pytest.Subtests) -> None:
+    cases = [
         ("openai", "gpt-4o", "https://api.openai.com/v1", "https://openrouter.ai/api/v1"),
         ("anthropic", "claude-sonnet-4-5", "https://api.anthropic.com", "https://api.deepseek.com/anthropic"),
-    ],
-)
-def test_whose_price_it_is_the_url_tells_where_there_is_one(provider: str, model: str, own: str, other: str) -> None:
-    assert (
-        cost(USUAL, provider, model, url=own) == cost(USUAL, provider, model) == table_cost(USUAL, model, provider_id=provider)
-    )
-    assert cost(USUAL, provider, model, url=other) is None
+    ]
+    for provider, model, own, other in cases:
+        with subtests.test(provider):
+            assert (
+                cost(USUAL, provider, model, url=own)
+                == cost(USUAL, provider, model)
+                == table_cost(USUAL, model, provider_id=provider)
+            )
+            assert cost(USUAL, provider, model, url=other) is None
 
 
 def test_what_is_thought_has_its_own_price_where_the_table_has_one() -> None:
@@ -133,47 +133,44 @@ def test_writing_to_a_cache_that_lasts_an_hour_has_its_own_price() -> None:
     assert cost(usage, "anthropic", "claude-opus-5-5") == table_cost(usage, "claude-opus-5-5", provider_id="anthropic")
 
 
-@pytest.mark.req("R2.14")
-@pytest.mark.parametrize(
-    ("provider", "model", "url"),
-    [
-        ("anthropic", "never-heard-of", None),
-        ("openai", "claude-sonnet-4-5", None),
-        ("nobody", "gpt-4o", None),
-        ("ollama", "gpt-oss:20b", None),
-        ("ollama", "gpt-oss:20b", "http://localhost:11434/v1"),
-        ("compatible", "gpt-4o", "http://127.0.0.1:8000/v1"),
-        ("compatible", "gpt-4o", "https://models.example.org/v1"),
-        ("compatible", "gpt-4o", None),
-        ("simulated", "disciplined", None),
-        ("openai", "gpt-live-1", None),
-        ("openai", "gpt-4o", "http://127.0.0.1:8000/v1"),
-        ("openai-responses", "gpt-4o", "http://localhost:8000/v1"),
-        ("anthropic", "claude-sonnet-4-5", "http://[::1]:8000"),
-        ("anthropic", "claude-sonnet-4-5", "https://models.example.org"),
-    ],
-    ids=str,
-)
-def test_the_cost_of_a_model_whose_price_nobody_knows_is_unknown(provider: str, model: str, url: str | None) -> None:
-    assert cost(USUAL, provider, model, url=url) is None
+UNKNOWN_PRICES = [
+    ("anthropic", "never-heard-of", None),
+    ("openai", "claude-sonnet-4-5", None),
+    ("nobody", "gpt-4o", None),
+    ("ollama", "gpt-oss:20b", None),
+    ("ollama", "gpt-oss:20b", "http://localhost:11434/v1"),
+    ("compatible", "gpt-4o", "http://127.0.0.1:8000/v1"),
+    ("compatible", "gpt-4o", "https://models.example.org/v1"),
+    ("compatible", "gpt-4o", None),
+    ("simulated", "disciplined", None),
+    ("openai", "gpt-live-1", None),
+    ("openai", "gpt-4o", "http://127.0.0.1:8000/v1"),
+    ("openai-responses", "gpt-4o", "http://localhost:8000/v1"),
+    ("anthropic", "claude-sonnet-4-5", "http://[::1]:8000"),
+    ("anthropic", "claude-sonnet-4-5", "https://models.example.org"),
+]
 
 
 @pytest.mark.req("R2.14")
-@pytest.mark.parametrize(
-    "usage",
-    [
+def test_the_cost_of_a_model_whose_price_nobody_knows_is_unknown(subtests: pytest.Subtests) -> None:
+    for provider, model, url in UNKNOWN_PRICES:
+        with subtests.test(provider=provider, model=model, url=url):
+            assert cost(USUAL, provider, model, url=url) is None
+
+
+@pytest.mark.req("R2.14")
+def test_a_cost_is_unknown_if_the_tokens_are_or_cannot_be(subtests: pytest.Subtests) -> None:
+    cases = [
         Usage(),
         Usage(input=10),
         Usage(output=10),
         Usage(input=10, output=5, cache_read=11),
         Usage(input=10, output=5, cache_read=6, cache_write=6),
         Usage(input=10, output=-1),
-    ],
-    ids=repr,
-)
-@pytest.mark.parametrize("price", [None, Price.parse("3/15")], ids=["table", "own"])
-def test_a_cost_is_unknown_if_the_tokens_are_or_cannot_be(usage: Usage, price: Price | None) -> None:
-    assert priced(usage, "anthropic", "claude-opus-5-5", NOW, price).cost is None
+    ]
+    for usage, price in product(cases, [None, Price.parse("3/15")]):
+        with subtests.test(usage=usage, price=str(price)):
+            assert priced(usage, "anthropic", "claude-opus-5-5", NOW, price).cost is None
 
 
 def test_only_the_cost_is_set_and_one_that_was_there_is_replaced() -> None:
@@ -184,9 +181,8 @@ def test_only_the_cost_is_set_and_one_that_was_there_is_replaced() -> None:
 
 
 @pytest.mark.req("R2.14")
-@pytest.mark.parametrize(
-    ("text", "usage", "dollars"),
-    [
+def test_a_price_that_the_person_gave_goes_before_the_table(subtests: pytest.Subtests) -> None:
+    cases = [
         ("3/15", Usage(1_000_000, 0), 3.0),
         ("3/15", Usage(0, 1_000_000), 15.0),
         ("3/15", Usage(1_000_000, 0, cache_read=400_000, cache_write=100_000), 3.0),
@@ -194,43 +190,44 @@ def test_only_the_cost_is_set_and_one_that_was_there_is_replaced() -> None:
         (" 3 / 15 ", Usage(1_000_000, 1_000_000), 18.0),
         ("0.25/0", Usage(4, 1_000), 1e-6),
         ("3/15", Usage(0, 1_000_000, reasoning=900_000), 15.0),
-    ],
-)
-def test_a_price_that_the_person_gave_goes_before_the_table(text: str, usage: Usage, dollars: float) -> None:
-    assert priced(usage, "anthropic", "claude-opus-5-5", NOW, Price.parse(text)).cost == pytest.approx(dollars)
+    ]
+    for text, usage, dollars in cases:
+        with subtests.test(text=text, usage=usage, dollars=dollars):
+            assert priced(usage, "anthropic", "claude-opus-5-5", NOW, Price.parse(text)).cost == pytest.approx(dollars)
 
 
-@pytest.mark.parametrize("usage", [Usage(), Usage(input=3), Usage(3, 4, 9)], ids=repr)
-@pytest.mark.parametrize("text", ["0", "0/0", "0.0", "0/0/0/0"])
-def test_what_is_free_costs_nothing_whatever_was_used(text: str, usage: Usage) -> None:
-    assert priced(usage, "ollama", "qwen", NOW, Price.parse(text)).cost == 0.0
+def test_what_is_free_costs_nothing_whatever_was_used(subtests: pytest.Subtests) -> None:
+    for usage, text in product([Usage(), Usage(input=3), Usage(3, 4, 9)], ["0", "0/0", "0.0", "0/0/0/0"]):
+        with subtests.test(usage=usage, text=text):
+            assert priced(usage, "ollama", "qwen", NOW, Price.parse(text)).cost == 0.0
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "3",
-        "3/",
-        "/15",
-        "3/15/1",
-        "1/2/3/4/5",
-        "a/b",
-        "-1/2",
-        "nan/1",
-        "inf/1",
-        "1e3/1",
-        "1_0/1",
-        "$3/$15",
-        "3,5/15",
-        "\uff11/2",
-    ],
-)
-def test_what_is_no_price_is_refused_with_how_to_write_one(text: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        Price.parse(text)
-    assert caught.value.what == f"price={text} is no price"
-    assert "input/output as in 3/15" in caught.value.hint and "0 for free" in caught.value.hint
+NO_PRICES = [
+    "",
+    "3",
+    "3/",
+    "/15",
+    "3/15/1",
+    "1/2/3/4/5",
+    "a/b",
+    "-1/2",
+    "nan/1",
+    "inf/1",
+    "1e3/1",
+    "1_0/1",
+    "$3/$15",
+    "3,5/15",
+    "\uff11/2",
+]
+
+
+def test_what_is_no_price_is_refused_with_how_to_write_one(subtests: pytest.Subtests) -> None:
+    for text in NO_PRICES:
+        with subtests.test(text):
+            with pytest.raises(SettingsError) as caught:
+                Price.parse(text)
+            assert caught.value.what == f"price={text} is no price"
+            assert "input/output as in 3/15" in caught.value.hint and "0 for free" in caught.value.hint
 
 
 numbers = st.decimals(0, 999_999_999, places=4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -115,27 +116,30 @@ def conversation(provider: Any) -> list[Any]:
     return [*messages, said, results(ToolResult(said.calls[0].id, "get_capital", (Text("London"),)))]
 
 
-@pytest.mark.parametrize("provider", [OPENAI, COMPATIBLE], ids=["openai", "compatible"])
-def test_whole_replies_of_openai_are_read(provider: Any) -> None:
-    deltas, reply = read(provider, provider.as_stream(recorded("openai.1.response.json")))
-    assert deltas == []
-    assert reply.message == assistant(ToolCall("get_capital", {"country": "England"}, "call_SkEQ3ZGSJC8m6AvaIGNuuKdm"))
-    assert reply.stop_reason == "tool_calls"
-    assert reply.usage == Usage(input=104, output=16, cache_read=0, reasoning=0)
-    deltas, reply = read(provider, provider.as_stream(recorded("openai.2.response.json")))
-    assert joined(deltas) == (reply.message.text, "") == ("The capital of England is London.", "")
-    assert (reply.stop_reason, reply.metadata["model"]) == ("stop", "gpt-4o-mini-2024-07-18")
+def test_whole_replies_of_openai_are_read(subtests: pytest.Subtests) -> None:
+    for name, provider in {"openai": OPENAI, "compatible": COMPATIBLE}.items():
+        with subtests.test(name):
+            deltas, reply = read(provider, provider.as_stream(recorded("openai.1.response.json")))
+            assert deltas == []
+            assert reply.message == assistant(ToolCall("get_capital", {"country": "England"}, "call_SkEQ3ZGSJC8m6AvaIGNuuKdm"))
+            assert reply.stop_reason == "tool_calls"
+            assert reply.usage == Usage(input=104, output=16, cache_read=0, reasoning=0)
+            deltas, reply = read(provider, provider.as_stream(recorded("openai.2.response.json")))
+            assert joined(deltas) == (reply.message.text, "") == ("The capital of England is London.", "")
+            assert (reply.stop_reason, reply.metadata["model"]) == ("stop", "gpt-4o-mini-2024-07-18")
 
 
-@pytest.mark.parametrize("provider", [OPENAI, COMPATIBLE], ids=["openai", "compatible"])
-@pytest.mark.parametrize(("number", "length"), [(1, 5), (2, 7)])
-def test_our_requests_to_openai_are_the_recorded_ones(provider: Any, number: int, length: int) -> None:
-    request = recorded(f"openai.{number}.request.json")
-    messages = conversation(provider)[:length]
-    made = sent(provider, *messages, tools=(TOOL,), settings={"tool_choice": "auto"}, stream=False)
-    # We shorten no id that the API gave or accepts, and write the null that others leave out.
-    made["messages"] = [{key: value for key, value in one.items() if value is not None} for one in made["messages"]]
-    assert made == {key: value for key, value in request.items() if key not in ("model", "n", "stream")} | {"model": "m"}
+def test_our_requests_to_openai_are_the_recorded_ones(subtests: pytest.Subtests) -> None:
+    for (name, provider), (number, length) in product({"openai": OPENAI, "compatible": COMPATIBLE}.items(), [(1, 5), (2, 7)]):
+        with subtests.test(name=name, number=number):
+            request = recorded(f"openai.{number}.request.json")
+            messages = conversation(provider)[:length]
+            made = sent(provider, *messages, tools=(TOOL,), settings={"tool_choice": "auto"}, stream=False)
+            # We shorten no id that the API gave or accepts, and write the null that others leave out.
+            made["messages"] = [{key: value for key, value in one.items() if value is not None} for one in made["messages"]]
+            assert made == {key: value for key, value in request.items() if key not in ("model", "n", "stream")} | {
+                "model": "m"
+            }
 
 
 # OpenAI Responses, whole: reasoning, a tool of the provider, text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,8 @@ def test_a_model_object_is_handed_back_as_it_is() -> None:
     assert make_model(model) is model
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
+def test_what_is_no_model_is_said_with_what_to_type(subtests: pytest.Subtests) -> None:
+    cases = [
         ("simulatd:disciplined", "There is no model 'simulatd:disciplined'. Did you mean simulated:disciplined"),
         ("anthropik:claude", "Did you mean anthropic:"),
         ("gpt", "There is no model 'gpt'."),
@@ -53,12 +53,12 @@ def test_a_model_object_is_handed_back_as_it_is() -> None:
         ("simulated:disciplined?delay=x", "delay='x' of simulated:disciplined is no number"),
         ("simulated:disciplined?delay=99", "is not between 0 and 10 seconds"),
         ("scripted:x", "scripted:x is not made from its name. Make the object in Python"),
-    ],
-)
-def test_what_is_no_model_is_said_with_what_to_type(name: str, said: str) -> None:
-    with pytest.raises(UnknownModel) as caught:
-        make_model(name)
-    assert said in str(caught.value)
+    ]
+    for name, said in cases:
+        with subtests.test(name):
+            with pytest.raises(UnknownModel) as caught:
+                make_model(name)
+            assert said in str(caught.value)
 
 
 def test_an_unknown_name_without_a_near_match_is_told_how_names_are_written() -> None:
@@ -66,41 +66,45 @@ def test_an_unknown_name_without_a_near_match_is_told_how_names_are_written() ->
         make_model("zzzzzz")
 
 
-@pytest.mark.parametrize(("provider", "variable"), WITH_KEY.items())
-def test_a_missing_key_is_one_line_with_the_variable_and_the_command_to_type(provider: str, variable: str) -> None:
-    with pytest.raises(MissingKey) as caught:
-        make_model(f"{provider}:some-model")
-    assert str(caught.value) == f"No key for {provider}: {variable} is not set. Type it in: %agent key {provider}"
-    with pytest.raises(MissingKey) as caught:
-        make_model(f"{provider}:some-model?key=MY_KEY")
-    assert str(caught.value) == f"No key for {provider}: MY_KEY is not set. Type it in: %agent key MY_KEY"
+def test_a_missing_key_is_one_line_with_the_variable_and_the_command_to_type(subtests: pytest.Subtests) -> None:
+    for provider, variable in WITH_KEY.items():
+        with subtests.test(provider=provider, variable=variable):
+            with pytest.raises(MissingKey) as caught:
+                make_model(f"{provider}:some-model")
+            assert str(caught.value) == f"No key for {provider}: {variable} is not set. Type it in: %agent key {provider}"
+            with pytest.raises(MissingKey) as caught:
+                make_model(f"{provider}:some-model?key=MY_KEY")
+            assert str(caught.value) == f"No key for {provider}: MY_KEY is not set. Type it in: %agent key MY_KEY"
 
 
-@pytest.mark.parametrize("blank", ["", "  "])
-def test_a_blank_key_is_a_missing_one(monkeypatch: pytest.MonkeyPatch, blank: str) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", blank)
-    with pytest.raises(MissingKey):
-        make_model("anthropic:some-model")
+def test_a_blank_key_is_a_missing_one(subtests: pytest.Subtests) -> None:
+    for blank in ["", "  "]:
+        with subtests.test(blank), pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setenv("ANTHROPIC_API_KEY", blank)
+            with pytest.raises(MissingKey):
+                make_model("anthropic:some-model")
 
 
-@pytest.mark.parametrize("provider", WITH_KEY)
-def test_a_key_is_wanted_when_the_model_is_made_and_not_when_an_agent_is(provider: str) -> None:
-    agent = Agent(f"{provider}:some-model")
-    with pytest.raises(MissingKey):
-        agent.run_sync("hello")
+def test_a_key_is_wanted_when_the_model_is_made_and_not_when_an_agent_is(subtests: pytest.Subtests) -> None:
+    for provider in WITH_KEY:
+        with subtests.test(provider):
+            agent = Agent(f"{provider}:some-model")
+            with pytest.raises(MissingKey):
+                agent.run_sync("hello")
 
 
-@pytest.mark.parametrize("provider", [*WITH_KEY, "ollama", "compatible"])
-@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1", "[::1]:8000"])
-def test_a_server_on_this_machine_needs_no_key(provider: str, host: str) -> None:
-    model = make_model(f"{provider}:some-model?url=http://{host}/v1")
-    assert isinstance(model, RemoteModel) and model._endpoint.key is None
+def test_a_server_on_this_machine_needs_no_key(subtests: pytest.Subtests) -> None:
+    for provider, host in product([*WITH_KEY, "ollama", "compatible"], ["localhost:8000", "127.0.0.1", "[::1]:8000"]):
+        with subtests.test(provider=provider, host=host):
+            model = make_model(f"{provider}:some-model?url=http://{host}/v1")
+            assert isinstance(model, RemoteModel) and model._endpoint.key is None
 
 
-@pytest.mark.parametrize("provider", WITH_KEY)
-def test_a_server_elsewhere_needs_one(provider: str) -> None:
-    with pytest.raises(MissingKey):
-        make_model(f"{provider}:some-model?url=https://localhost.example.org/v1")
+def test_a_server_elsewhere_needs_one(subtests: pytest.Subtests) -> None:
+    for provider in WITH_KEY:
+        with subtests.test(provider):
+            with pytest.raises(MissingKey):
+                make_model(f"{provider}:some-model?url=https://localhost.example.org/v1")
 
 
 def test_compatible_servers_need_a_key_only_if_one_is_named() -> None:
@@ -150,27 +154,33 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_name_may_hold_colons_slashes_and_whatever_else(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
-    model = make_model(name)
-    assert isinstance(model, RemoteModel)
-    assert (model.name, model.model) == (name, name.partition(":")[2])
-    with_option = make_model(f"{name}?max_tokens=5")
-    assert isinstance(with_option, RemoteModel) and with_option.options.max_tokens == 5 and with_option.model == model.model
+def test_a_name_may_hold_colons_slashes_and_whatever_else(subtests: pytest.Subtests) -> None:
+    for name in NAMES:
+        with subtests.test(name), pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
+            model = make_model(name)
+            assert isinstance(model, RemoteModel)
+            assert (model.name, model.model) == (name, name.partition(":")[2])
+            with_option = make_model(f"{name}?max_tokens=5")
+            assert (
+                isinstance(with_option, RemoteModel)
+                and with_option.options.max_tokens == 5
+                and with_option.model == model.model
+            )
 
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
 
-@pytest.mark.parametrize("provider", REMOTE)
-def test_the_form_of_the_answers_is_sent_along(provider: str) -> None:
-    with LoopbackServer(['{"a": 1}']) as server:
-        model = make_model(server.model(provider, max_tokens=50), output_schema=SCHEMA)
-        assert isinstance(model, RemoteModel) and model.options.max_tokens == 50
-        assert "output_schema" not in model.name
-        assert asyncio.run(reply_of(model)).message.text == '{"a": 1}'
-    assert '"required": ["a"]' in json.dumps(server.requests[0].body)
+def test_the_form_of_the_answers_is_sent_along(subtests: pytest.Subtests) -> None:
+    for provider in REMOTE:
+        with subtests.test(provider):
+            with LoopbackServer(['{"a": 1}']) as server:
+                model = make_model(server.model(provider, max_tokens=50), output_schema=SCHEMA)
+                assert isinstance(model, RemoteModel) and model.options.max_tokens == 50
+                assert "output_schema" not in model.name
+                assert asyncio.run(reply_of(model)).message.text == '{"a": 1}'
+            assert '"required": ["a"]' in json.dumps(server.requests[0].body)
 
 
 def test_the_form_of_the_answers_goes_with_the_name_of_a_language_model() -> None:
@@ -218,10 +228,14 @@ def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, t
     assert run.text == "Here." and not any(SECRET in words for words in said) and len(said) > len(PROVIDERS)
 
 
-@pytest.mark.parametrize("value", [None, 5, ScriptedModel, object(), ["simulated:disciplined"], b"simulated:disciplined"])
-def test_what_is_neither_a_name_nor_a_model_is_refused(value: Any) -> None:
-    with pytest.raises(UnknownModel, match=r"is no model\. A model is a name such as simulated:disciplined or an object"):
-        check_model(value)
+def test_what_is_neither_a_name_nor_a_model_is_refused(subtests: pytest.Subtests) -> None:
+    cases = [None, 5, ScriptedModel, object(), ["simulated:disciplined"], b"simulated:disciplined"]
+    for value in cases:
+        with subtests.test(value=value):
+            with pytest.raises(
+                UnknownModel, match=r"is no model\. A model is a name such as simulated:disciplined or an object"
+            ):
+                check_model(value)
 
 
 def test_any_object_with_a_name_and_a_stream_is_a_model() -> None:
@@ -280,9 +294,8 @@ def test_the_path_of_the_api_may_stand_in_the_url() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
+def test_a_name_that_is_none_is_told_with_how_to_write_it(subtests: pytest.Subtests) -> None:
+    cases = [
         ("claude-something", "such as anthropic:claude-something"),
         ("http://localhost:8000/v1", "compatible:NAME?url=http://localhost:8000/v1"),
         ('"anthropic:x', "without quotation marks"),
@@ -291,12 +304,12 @@ def test_the_path_of_the_api_may_stand_in_the_url() -> None:
         ("anthropic:x?effort=low?max_tokens=3", "behind ?, with & between"),
         ("ollama:a\nb", "on one line"),
         ("compatible?url=http://localhost:1/v1", "compatible:NAME?url=http://localhost:1/v1"),
-    ],
-)
-def test_a_name_that_is_none_is_told_with_how_to_write_it(name: str, hint: str) -> None:
-    with pytest.raises(UnknownModel) as caught:
-        check_model(name)
-    assert hint in str(caught.value)
+    ]
+    for name, hint in cases:
+        with subtests.test(name):
+            with pytest.raises(UnknownModel) as caught:
+                check_model(name)
+            assert hint in str(caught.value)
 
 
 def test_what_a_key_looks_like_is_no_name_of_a_model() -> None:

@@ -14,11 +14,9 @@ from wire_by_hand import PROVIDERS, assistant, call, requests_of_a_run, result, 
 from agentnb.core.messages import Message
 from agentnb.core.request import Request, Sent
 from agentnb.models.options import Options
-from agentnb.models.provider import Provider
 
 MARK = b',"cache_control":{"type":"ephemeral"}'
 CLOSING = b'"]}'
-every_provider = pytest.mark.parametrize("provider", PROVIDERS.values(), ids=PROVIDERS.keys())
 every_wire = pytest.mark.parametrize("name", ["anthropic", "openai", "openai-responses", "compatible"])
 
 
@@ -92,36 +90,39 @@ def test_what_stands_before_the_messages_is_made_again_only_if_it_changed() -> N
     assert made == ["a", "d"]
 
 
-@every_provider
-def test_the_options_of_the_model_are_heeded_also_later_in_a_conversation(provider: Provider) -> None:
-    first, second = requests_of_a_run()[:2]
-    provider.body("m", first, Options(max_tokens=5))
-    bodies = [
-        json.loads(provider.body("other", second, Options(max_tokens=6))),
-        json.loads(provider.body("other", replace(second, settings={"max_tokens": 7}), Options(max_tokens=6))),
-    ]
-    assert [6 in body.values() and "other" in body.values() for body in bodies] == [True, False]
-    assert 7 in bodies[1].values()
+def test_the_options_of_the_model_are_heeded_also_later_in_a_conversation(subtests: pytest.Subtests) -> None:
+    for name, provider in PROVIDERS.items():
+        with subtests.test(name):
+            first, second = requests_of_a_run()[:2]
+            provider.body("m", first, Options(max_tokens=5))
+            bodies = [
+                json.loads(provider.body("other", second, Options(max_tokens=6))),
+                json.loads(provider.body("other", replace(second, settings={"max_tokens": 7}), Options(max_tokens=6))),
+            ]
+            assert [6 in body.values() and "other" in body.values() for body in bodies] == [True, False]
+            assert 7 in bodies[1].values()
 
 
-@every_provider
-def test_a_request_of_a_conversation_is_the_same_as_one_that_stands_alone(provider: Provider) -> None:
+def test_a_request_of_a_conversation_is_the_same_as_one_that_stands_alone(subtests: pytest.Subtests) -> None:
     """What is kept must not show. (Marks for a cache stand on what lasts, which a request alone does not know.)"""
-    for request in requests_of_a_run():
-        alone = replace(request, messages=tuple(request.messages), settings={})
-        for options in (Options(cache="no"), Options(cache="no", images=False), Options(cache="no", echo=True)):
-            assert provider.body("m", request, options) == provider.body("m", alone, options)
+    for name, provider in PROVIDERS.items():
+        with subtests.test(name):
+            for request in requests_of_a_run():
+                alone = replace(request, messages=tuple(request.messages), settings={})
+                for options in (Options(cache="no"), Options(cache="no", images=False), Options(cache="no", echo=True)):
+                    assert provider.body("m", request, options) == provider.body("m", alone, options)
 
 
-@every_provider
-def test_all_that_lasts_of_a_request_is_the_unchanged_beginning_of_the_next(provider: Provider) -> None:
+def test_all_that_lasts_of_a_request_is_the_unchanged_beginning_of_the_next(subtests: pytest.Subtests) -> None:
     """Providers keep beginnings of requests: one changed byte, and all behind it is paid for again."""
-    requests = requests_of_a_run(8)
-    for before, after in pairwise(requests):
-        assert before.messages[-1] != before.messages.lasting, "guidance is given in each round"
-        lasting = replace(before, messages=(*before.messages[:-1], before.messages.lasting))
-        first, second = (provider.body("m", one, Options()).replace(MARK, b"") for one in (lasting, after))
-        assert unchanged(first, second) >= len(first.rstrip(CLOSING))
+    for name, provider in PROVIDERS.items():
+        with subtests.test(name):
+            requests = requests_of_a_run(8)
+            for before, after in pairwise(requests):
+                assert before.messages[-1] != before.messages.lasting, "guidance is given in each round"
+                lasting = replace(before, messages=(*before.messages[:-1], before.messages.lasting))
+                first, second = (provider.body("m", one, Options()).replace(MARK, b"") for one in (lasting, after))
+                assert unchanged(first, second) >= len(first.rstrip(CLOSING))
 
 
 @every_wire

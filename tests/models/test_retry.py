@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator
+from itertools import product
 from typing import NamedTuple
 
 import pytest
 from fake_time import Clock, fake_clock, run_at_once
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Message, Text
@@ -49,11 +51,12 @@ def test_a_rate_limit_is_tried_again_five_times_after_4_8_16_32_and_64_seconds()
 
 
 @pytest.mark.req("R2.40")
-@pytest.mark.parametrize("failure", [TROUBLE, CUT_OFF], ids=["529", "network"])
-def test_other_trouble_has_five_attempts_in_all_with_2_4_8_and_16_seconds_between(failure: Failure) -> None:
-    assert waits(failure) == [2, 4, 8, 16]
-    assert waits(failure, draw=0.0) == [1, 2, 4, 8]
-    assert waits(failure, draw=1.0) == [3, 6, 12, 24]
+def test_other_trouble_has_five_attempts_in_all_with_2_4_8_and_16_seconds_between(subtests: pytest.Subtests) -> None:
+    for name, failure in {"529": TROUBLE, "network": CUT_OFF}.items():
+        with subtests.test(name):
+            assert waits(failure) == [2, 4, 8, 16]
+            assert waits(failure, draw=0.0) == [1, 2, 4, 8]
+            assert waits(failure, draw=1.0) == [3, 6, 12, 24]
 
 
 @pytest.mark.req("R2.40")
@@ -64,12 +67,12 @@ def test_what_does_not_pass_is_not_tried_again() -> None:
 
 
 @pytest.mark.req("R2.40")
-@pytest.mark.parametrize("seconds", [0.0, 0.25, 7.0, 120.0])
-@pytest.mark.parametrize("draw", [0.0, 0.5, 1.0])
-def test_what_the_provider_asks_to_wait_goes_before_our_own_and_is_never_cut_short(seconds: float, draw: float) -> None:
-    for status in (429, 503):
-        told = POLICY.wait(asked(seconds, status), 1, 0.0, draw)
-        assert told is not None and seconds <= told <= seconds * 1.1 + 0.5
+def test_what_the_provider_asks_to_wait_goes_before_our_own_and_is_never_cut_short(subtests: pytest.Subtests) -> None:
+    for seconds, draw in product([0.0, 0.25, 7.0, 120.0], [0.0, 0.5, 1.0]):
+        with subtests.test(seconds=seconds, draw=draw):
+            for status in (429, 503):
+                told = POLICY.wait(asked(seconds, status), 1, 0.0, draw)
+                assert told is not None and seconds <= told <= seconds * 1.1 + 0.5
 
 
 @pytest.mark.req("R2.40", "K0.12")
@@ -102,7 +105,7 @@ policies = st.builds(RetryPolicy, numbers, st.integers(0, 30), numbers, st.integ
 
 
 @pytest.mark.req("K0.12")
-@settings(max_examples=300, deadline=None, database=None)
+@examples(300)
 @given(policies, st.lists(st.tuples(failures, st.floats(0, 1)), min_size=70, max_size=70))
 def test_whatever_fails_attempts_and_waits_are_bounded(policy: RetryPolicy, told: list[tuple[Failure, float]]) -> None:
     waited, attempt = 0.0, 0
@@ -287,23 +290,20 @@ TINY = RetryPolicy(0.04, 5, 0.02, 4, longest_wait=1.2, most_waiting=3.0, most_se
 
 
 @pytest.mark.req("K0.12", "R2.40")
-@pytest.mark.parametrize("policy", [TINY, POLICY], ids=["tiny", "usual"])
-@pytest.mark.parametrize("asks", [None, 0.5, 1.0])
-@pytest.mark.parametrize("takes", [0.0, 0.1])
-def test_many_calls_that_are_always_refused_all_end_and_none_waits_for_more_than_the_cap(
-    policy: RetryPolicy, asks: float | None, takes: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = fake_clock(monkeypatch)
-    limiter, failure = Limiter(), LIMITED if asks is None else asked(asks)
-    attempt = Refusing(clock, failure, takes)
-    found = run_at_once(clock, crowd(attempt, policy, limiter))
-    assert len(found) == 50 and all(one.error is not None for one in found)
-    for one in found:
-        # What it did not wait is its attempts, and the look in which the first was refused.
-        assert one.after <= policy.most_waiting + 6 * takes + LOOK_AGAIN
-        assert sum(retry.seconds for retry in one.retries) <= policy.most_waiting
-    assert len(attempt.asked_at) <= 50 * 6
-    assert not limiter._inside and not limiter._waiting
+def test_many_calls_that_are_always_refused_all_end_and_none_waits_for_more_than_the_cap(subtests: pytest.Subtests) -> None:
+    for (name, policy), asks, takes in product({"tiny": TINY, "usual": POLICY}.items(), [None, 0.5, 1.0], [0.0, 0.1]):
+        with subtests.test(name=name, asks=asks, takes=takes), pytest.MonkeyPatch.context() as monkeypatch:
+            clock = fake_clock(monkeypatch)
+            limiter, failure = Limiter(), LIMITED if asks is None else asked(asks)
+            attempt = Refusing(clock, failure, takes)
+            found = run_at_once(clock, crowd(attempt, policy, limiter))
+            assert len(found) == 50 and all(one.error is not None for one in found)
+            for one in found:
+                # What it did not wait is its attempts, and the look in which the first was refused.
+                assert one.after <= policy.most_waiting + 6 * takes + LOOK_AGAIN
+                assert sum(retry.seconds for retry in one.retries) <= policy.most_waiting
+            assert len(attempt.asked_at) <= 50 * 6
+            assert not limiter._inside and not limiter._waiting
 
 
 @pytest.mark.req("K0.12")
@@ -372,15 +372,14 @@ def test_a_call_on_its_way_that_finds_the_provider_closed_for_long_fails_with_wh
 
 
 @pytest.mark.req("R2.40", "KX.3")
-@pytest.mark.parametrize(("closed", "told"), [(8.0, [8.0]), (0.5, [])])
-def test_a_wait_for_others_before_the_first_attempt_is_told_if_it_is_long(
-    closed: float, told: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock, limiter = fake_clock(monkeypatch), Limiter(name="anthropic")
-    limiter.was_refused(closed)
-    one = run_at_once(clock, ended(Refusing(clock, None), POLICY, limiter))  # type: ignore[arg-type]
-    assert one.retries == [Retry(0, seconds, "anthropic has asked all calls to wait") for seconds in told]
-    assert one.error is None and one.after == pytest.approx(closed)
+def test_a_wait_for_others_before_the_first_attempt_is_told_if_it_is_long(subtests: pytest.Subtests) -> None:
+    for closed, told in [(8.0, [8.0]), (0.5, [])]:
+        with subtests.test(closed=closed), pytest.MonkeyPatch.context() as monkeypatch:
+            clock, limiter = fake_clock(monkeypatch), Limiter(name="anthropic")
+            limiter.was_refused(closed)
+            one = run_at_once(clock, ended(Refusing(clock, None), POLICY, limiter))  # type: ignore[arg-type]
+            assert one.retries == [Retry(0, seconds, "anthropic has asked all calls to wait") for seconds in told]
+            assert one.error is None and one.after == pytest.approx(closed)
 
 
 @pytest.mark.req("K0.12")

@@ -46,9 +46,8 @@ def test_a_list_is_one_reply_with_words_and_several_calls() -> None:
     assert [result.text for result in run.rounds[0].results] == ["3", "7"]
 
 
-@pytest.mark.parametrize(
-    ("line", "parts"),
-    [
+def test_a_script_holds_words_parts_lists_and_functions(subtests: pytest.Subtests) -> None:
+    cases = [
         ("hi", (Text("hi"),)),
         (Text("hi"), (Text("hi"),)),
         (CALL, (CALL,)),
@@ -57,10 +56,10 @@ def test_a_list_is_one_reply_with_words_and_several_calls() -> None:
         (("a", CALL), (Text("a"), CALL)),
         (lambda request: "made", (Text("made"),)),
         (lambda request: lambda request: ["made", CALL], (Text("made"), CALL)),
-    ],
-)
-def test_a_script_holds_words_parts_lists_and_functions(line: Any, parts: Any) -> None:
-    assert reply_to(line).message == Message("assistant", parts)
+    ]
+    for line, parts in cases:
+        with subtests.test(line=line):
+            assert reply_to(line).message == Message("assistant", parts)
 
 
 def test_a_whole_reply_is_given_as_it_is() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -39,21 +38,23 @@ from agentnb.models.serialization import (
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 
 
-@pytest.mark.parametrize("name", ["add", "a-b_C9", "x" * 64])
-def test_a_name_that_all_accept_stays_as_it_is(name: str) -> None:
-    assert safe_name(name) == name
+def test_a_name_that_all_accept_stays_as_it_is(subtests: pytest.Subtests) -> None:
+    for name in ["add", "a-b_C9", "x" * 64]:
+        with subtests.test(name):
+            assert safe_name(name) == name
 
 
-@pytest.mark.parametrize(
-    ("name", "made"), [("web.search", "web_search"), ("größe", "gr__e"), ("x" * 80, "x" * 64), ("", "_"), ("a\n", "a_")]
-)
-def test_any_other_name_of_a_tool_becomes_one(name: str, made: str) -> None:
-    assert safe_name(name) == made
+def test_any_other_name_of_a_tool_becomes_one(subtests: pytest.Subtests) -> None:
+    cases = [("web.search", "web_search"), ("größe", "gr__e"), ("x" * 80, "x" * 64), ("", "_"), ("a\n", "a_")]
+    for name, made in cases:
+        with subtests.test(name):
+            assert safe_name(name) == made
 
 
-@pytest.mark.parametrize("call_id", ["call_1", "toolu_01A-b", "x" * 40])
-def test_an_id_that_all_accept_stays_as_it_is(call_id: str) -> None:
-    assert safe_id(call_id) == call_id
+def test_an_id_that_all_accept_stays_as_it_is(subtests: pytest.Subtests) -> None:
+    for call_id in ["call_1", "toolu_01A-b", "x" * 40]:
+        with subtests.test(call_id):
+            assert safe_id(call_id) == call_id
 
 
 @given(TEXTS, TEXTS)
@@ -67,21 +68,22 @@ def test_long_ids_that_begin_alike_and_ids_of_signs_stay_different() -> None:
     assert len({safe_id(one) for one in given}) == len(given)
 
 
-@pytest.mark.parametrize(("given", "sent"), [({"a": 1}, {"a": 1}), ([1], {"arguments": [1]}), ("{", {"arguments": "{"})])
-def test_arguments_are_always_sent_as_an_object(given: Any, sent: Any) -> None:
-    assert arguments_of(ToolCall("f", given)) == sent
+def test_arguments_are_always_sent_as_an_object(subtests: pytest.Subtests) -> None:
+    cases = [({"a": 1}, {"a": 1}), ([1], {"arguments": [1]}), ("{", {"arguments": "{"})]
+    for arguments, sent in cases:
+        with subtests.test(arguments=arguments):
+            assert arguments_of(ToolCall("f", arguments)) == sent
 
 
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
+def test_arguments_that_are_no_json_stay_the_text_that_came(subtests: pytest.Subtests) -> None:
+    cases = [
         *[('{"a": [1, null]}', {"a": [1, None]}), ("", {}), (" \n", {}), ("[1]", [1]), ("null", None)],
         *[('{"a": 1', '{"a": 1'), ("{'a': 1}", "{'a': 1}"), ("{} {}", "{} {}"), ('"\\ud800"', '"\\ud800"')],
         *[('{"n": 1e999}', '{"n": 1e999}'), ('{"n": 123456789012345678901234567890}', {"n": 123456789012345678901234567890})],
-    ],
-)
-def test_arguments_that_are_no_json_stay_the_text_that_came(text: str, read: Any) -> None:
-    assert read_arguments(text) == read
+    ]
+    for text, read in cases:
+        with subtests.test(text=text, read=read):
+            assert read_arguments(text) == read
 
 
 def test_arguments_of_any_depth_are_read_or_kept_as_text() -> None:
@@ -107,10 +109,11 @@ def test_a_picture_is_sent_as_a_url_or_told_in_words() -> None:
     assert in_words([Text("a"), PNG, TIFF], sees=True) == f"a\n{left_out(TIFF, sees=True)}"
 
 
-@pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "image/gif", "image/webp"])
-def test_pictures_of_four_kinds_are_sent(kind: str) -> None:
-    assert left_out(Image(kind, b"x"), sees=True) is None
-    assert left_out(Image(kind, b"x"), sees=False) == words_for(Image(kind, b"x"))
+def test_pictures_of_four_kinds_are_sent(subtests: pytest.Subtests) -> None:
+    for kind in ["image/png", "image/jpeg", "image/gif", "image/webp"]:
+        with subtests.test(kind):
+            assert left_out(Image(kind, b"x"), sees=True) is None
+            assert left_out(Image(kind, b"x"), sees=False) == words_for(Image(kind, b"x"))
 
 
 def test_a_picture_that_no_api_takes_is_told_in_words_with_the_reason() -> None:
@@ -118,10 +121,11 @@ def test_a_picture_that_no_api_takes_is_told_in_words_with_the_reason() -> None:
     assert left_out(NO_DATA, sees=True) == "[image/png, 0 bytes: left out, there is nothing in it]"
 
 
-@pytest.mark.parametrize("value", NO_COUNTS, ids=repr)
-def test_what_is_no_count_is_unknown(value: Any) -> None:
-    assert count(value) is None
-    assert [count(0), count(7), count(10**9)] == [0, 7, 10**9]
+def test_what_is_no_count_is_unknown(subtests: pytest.Subtests) -> None:
+    for value in NO_COUNTS:
+        with subtests.test(value=value):
+            assert count(value) is None
+            assert [count(0), count(7), count(10**9)] == [0, 7, 10**9]
 
 
 def test_what_should_be_an_object_and_is_not_has_no_fields() -> None:
@@ -147,18 +151,17 @@ def test_thoughts_at_the_end_are_left_out_and_no_others() -> None:
     assert without_last_thoughts([thought], ("thinking",)) == []
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_a_reply_with_something_else_where_a_name_or_a_number_should_be_is_refused(subtests: pytest.Subtests) -> None:
+    cases = [
         Reply(Message("assistant", (ToolCall(None, {}),))),  # type: ignore[arg-type]
         Reply(Message("assistant", (ToolCall("f", {}, 7),))),  # type: ignore[arg-type]
         Reply(Message("assistant"), Usage(input="many")),  # type: ignore[arg-type]
         Reply(Message("assistant"), stop_reason={"why": 1}),  # type: ignore[arg-type]
-    ],
-)
-def test_a_reply_with_something_else_where_a_name_or_a_number_should_be_is_refused(reply: Reply) -> None:
-    with pytest.raises(ValueError, match="Expected"):
-        checked(reply)
+    ]
+    for reply in cases:
+        with subtests.test(reply=reply):
+            with pytest.raises(ValueError, match="Expected"):
+                checked(reply)
 
 
 def test_a_good_reply_is_the_same_after_it_was_checked() -> None:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 from wire_by_hand import ADD, ANTHROPIC, COMPATIBLE, NO_DATA, NOW, OPENAI, PNG, RESPONSES, TIFF, joined, read
 
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
@@ -65,7 +66,7 @@ def problems(provider: Any, body: Any) -> list[str]:
 
 
 @every_wire
-@settings(max_examples=60)
+@examples(60)
 @given(messages=conversations(), system=TEXTS, tools=st.sampled_from([(), (ADD,), (ADD, NOW)]), images=st.booleans())
 def test_any_conversation_is_one_that_the_api_takes(
     provider: Any, messages: list[Message], system: str, tools: Any, images: bool
@@ -171,7 +172,7 @@ def plain(message: Message) -> Message:
 
 
 @every_wire
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data(), message=REPLIES)
 def test_a_reply_reads_back_the_same_however_it_was_cut_into_pieces(provider: Any, data: Any, message: Message) -> None:
     deltas, reply = read(provider, [*written(provider, data.draw, message), {}])
@@ -239,28 +240,29 @@ ILL_MADE = {
 }
 
 
-@pytest.mark.parametrize("provider", [ANTHROPIC, OPENAI, RESPONSES], ids=lambda provider: provider.name)
-def test_a_reply_that_is_not_made_of_names_and_numbers_is_refused_as_a_whole(provider: Any) -> None:
-    with pytest.raises(ValueError, match="Expected `str`, got `int`"):
-        read(provider, provider.as_stream(ILL_MADE[provider.name]))
+def test_a_reply_that_is_not_made_of_names_and_numbers_is_refused_as_a_whole(subtests: pytest.Subtests) -> None:
+    for provider in [ANTHROPIC, OPENAI, RESPONSES]:
+        with subtests.test(provider.name):
+            with pytest.raises(ValueError, match="Expected `str`, got `int`"):
+                read(provider, provider.as_stream(ILL_MADE[provider.name]))
 
 
 @every_wire
-@settings(max_examples=150)
+@examples(150)
 @given(chunks=st.lists(NONSENSE, max_size=4))
 def test_nonsense_is_a_foreseen_error(provider: Any, chunks: list[Any]) -> None:
     take_all(provider, chunks)
 
 
 @every_wire
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_a_reply_with_nonsense_in_it_is_a_foreseen_error_or_a_reply(provider: Any, data: Any) -> None:
     take_all(provider, data.draw(spoiled(provider)))
 
 
 @every_wire
-@settings(max_examples=150)
+@examples(150)
 @given(whole=NONSENSE)
 def test_a_whole_reply_of_nonsense_is_a_foreseen_error(provider: Any, whole: Any) -> None:
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from rapidfuzz import fuzz
 from replies_by_hand import add, do, reply, right, updates, work
@@ -122,13 +124,13 @@ def test_every_fault_has_something_that_it_does() -> None:
     assert set(COMMIT) == {fault.option for fault in FAULTS}
 
 
-@pytest.mark.parametrize("persona", PERSONAS)
-@pytest.mark.parametrize("policy", ["matrix", "minimal"])
-def test_every_run_of_a_persona_comes_to_an_end_that_makes_sense(persona: str, policy: str) -> None:
-    ends = {"natural", "todo_intervention_exhausted", "loop_detected", "max_rounds"}
-    for seed in range(6):
-        for guidance in ("matrix", "off"):
-            run = do(SimulatedModel(persona, seed=seed), policy=policy, guidance=guidance, max_rounds=40)
-            assert run.stop_reason in ends and run.error is None
-            if persona == "disciplined":
-                assert (run.stop_reason, open_todos(run.todos)) == ("natural", ())
+def test_every_run_of_a_persona_comes_to_an_end_that_makes_sense(subtests: pytest.Subtests) -> None:
+    for persona, policy in product(PERSONAS, ["matrix", "minimal"]):
+        with subtests.test(persona=persona, policy=policy):
+            ends = {"natural", "todo_intervention_exhausted", "loop_detected", "max_rounds"}
+            for seed in range(6):
+                for guidance in ("matrix", "off"):
+                    run = do(SimulatedModel(persona, seed=seed), policy=policy, guidance=guidance, max_rounds=40)
+                    assert run.stop_reason in ends and run.error is None
+                    if persona == "disciplined":
+                        assert (run.stop_reason, open_todos(run.todos)) == ("natural", ())

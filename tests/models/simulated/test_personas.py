@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -18,34 +18,35 @@ from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models import SimulatedModel
 from agentnb.models.prices import Price
 from agentnb.models.registry import make_model
-from agentnb.models.simulated.personas import FAULTS, PERSONAS, USUAL_HEED, USUAL_P, Fault, options_of
+from agentnb.models.simulated.personas import FAULTS, PERSONAS, USUAL_HEED, USUAL_P, options_of
 
-SINGLE = [pytest.param(fault, id=fault.persona) for fault in FAULTS]
 SEEDS = 400
 
 
 # How often
 
 
-@pytest.mark.parametrize("fault", SINGLE)
-@pytest.mark.parametrize("p", [0.2, 0.5, 0.9])
-def test_a_fault_appears_about_as_often_as_its_probability_says(fault: Fault, p: float) -> None:
-    faulty = [reply(SimulatedModel(fault.persona, seed=seed, p=p)).message != right() for seed in range(SEEDS)]
-    assert abs(sum(faulty) / SEEDS - p) < 0.08
+def test_a_fault_appears_about_as_often_as_its_probability_says(subtests: pytest.Subtests) -> None:
+    for fault, p in product(FAULTS, [0.2, 0.5, 0.9]):
+        with subtests.test(fault.persona, p=p):
+            faulty = [reply(SimulatedModel(fault.persona, seed=seed, p=p)).message != right() for seed in range(SEEDS)]
+            assert abs(sum(faulty) / SEEDS - p) < 0.08
 
 
-@pytest.mark.parametrize("fault", SINGLE)
-def test_a_fault_of_probability_0_never_appears_and_one_of_1_always(fault: Fault) -> None:
-    for seed in range(50):
-        assert reply(SimulatedModel(fault.persona, seed=seed, p=0)).message == right()
-        assert reply(SimulatedModel(fault.persona, seed=seed, p=1)).message != right()
+def test_a_fault_of_probability_0_never_appears_and_one_of_1_always(subtests: pytest.Subtests) -> None:
+    for fault in FAULTS:
+        with subtests.test(fault.persona):
+            for seed in range(50):
+                assert reply(SimulatedModel(fault.persona, seed=seed, p=0)).message == right()
+                assert reply(SimulatedModel(fault.persona, seed=seed, p=1)).message != right()
 
 
-@pytest.mark.parametrize("fault", SINGLE)
-def test_without_its_fault_a_persona_is_the_disciplined_one(fault: Fault) -> None:
-    assert [reply(SimulatedModel(fault.persona, p=0), at) for at in range(6)] == [
-        reply(SimulatedModel(), at) for at in range(6)
-    ]
+def test_without_its_fault_a_persona_is_the_disciplined_one(subtests: pytest.Subtests) -> None:
+    for fault in FAULTS:
+        with subtests.test(fault.persona):
+            assert [reply(SimulatedModel(fault.persona, p=0), at) for at in range(6)] == [
+                reply(SimulatedModel(), at) for at in range(6)
+            ]
 
 
 def test_mixed_has_each_fault_about_as_often_as_it_should_and_one_a_reply_at_most() -> None:
@@ -91,14 +92,16 @@ def test_every_fault_is_heard_in_each_way_of_asking_and_in_no_other() -> None:
         assert deaf.message == reply(model).message != right()
 
 
-@pytest.mark.parametrize("fault", SINGLE)
-@pytest.mark.parametrize("heed", [0.0, 0.3, USUAL_HEED, 1.0])
-def test_it_heeds_about_as_often_as_it_should(fault: Fault, heed: float) -> None:
-    reminder = " ".join(fault.heeds[0])
-    heeded = [reply(SimulatedModel(fault.persona, seed=seed, p=1, heed=heed), reminder=reminder) for seed in range(SEEDS)]
-    share = sum(one.message == right() for one in heeded) / SEEDS
-    assert abs(share - heed) < 0.08 and (heed not in (0, 1) or share == heed)
-    assert all((one.message == right()) == one.metadata["heeded"] for one in heeded)
+def test_it_heeds_about_as_often_as_it_should(subtests: pytest.Subtests) -> None:
+    for fault, heed in product(FAULTS, [0.0, 0.3, USUAL_HEED, 1.0]):
+        with subtests.test(fault.persona, heed=heed):
+            reminder = " ".join(fault.heeds[0])
+            heeded = [
+                reply(SimulatedModel(fault.persona, seed=seed, p=1, heed=heed), reminder=reminder) for seed in range(SEEDS)
+            ]
+            share = sum(one.message == right() for one in heeded) / SEEDS
+            assert abs(share - heed) < 0.08 and (heed not in (0, 1) or share == heed)
+            assert all((one.message == right()) == one.metadata["heeded"] for one in heeded)
 
 
 def test_words_of_the_person_are_no_reminder() -> None:
@@ -128,20 +131,22 @@ def test_a_forgetful_one_that_heeds_also_marks_what_it_forgot_before() -> None:
     assert updates(lucky) == [(2, "completed"), (3, "in-progress")]
 
 
-@pytest.mark.parametrize("fault", SINGLE)
-def test_who_heeds_nothing_is_not_changed_by_words(fault: Fault) -> None:
-    words = " ".join(word for alternatives in fault.heeds for word in alternatives)
-    for rounds in range(6):
-        model = SimulatedModel(fault.persona, seed=rounds, p=0.6, heed=0)
-        assert reply(model, rounds).message == reply(model, rounds, reminder=words).message
+def test_who_heeds_nothing_is_not_changed_by_words(subtests: pytest.Subtests) -> None:
+    for fault in FAULTS:
+        with subtests.test(fault.persona):
+            words = " ".join(word for alternatives in fault.heeds for word in alternatives)
+            for rounds in range(6):
+                model = SimulatedModel(fault.persona, seed=rounds, p=0.6, heed=0)
+                assert reply(model, rounds).message == reply(model, rounds, reminder=words).message
 
 
-@pytest.mark.parametrize("persona", ["forgetful", "early-stopper"])
-def test_one_that_always_heeds_closes_the_list_when_it_is_asked(persona: str) -> None:
-    deaf = do(f"simulated:{persona}?p=1&heed=0", guidance="matrix")
-    assert deaf.stop_reason == "todo_intervention_exhausted" and open_todos(deaf.todos)
-    heeding = do(f"simulated:{persona}?p=1&heed=1", guidance="matrix", max_rounds=30)
-    assert (heeding.stop_reason, open_todos(heeding.todos)) == ("natural", ())
+def test_one_that_always_heeds_closes_the_list_when_it_is_asked(subtests: pytest.Subtests) -> None:
+    for persona in ["forgetful", "early-stopper"]:
+        with subtests.test(persona):
+            deaf = do(f"simulated:{persona}?p=1&heed=0", guidance="matrix")
+            assert deaf.stop_reason == "todo_intervention_exhausted" and open_todos(deaf.todos)
+            heeding = do(f"simulated:{persona}?p=1&heed=1", guidance="matrix", max_rounds=30)
+            assert (heeding.stop_reason, open_todos(heeding.todos)) == ("natural", ())
 
 
 # What is kept
@@ -171,9 +176,8 @@ def test_a_reply_in_which_no_fault_came_up_keeps_nothing() -> None:
 # Names and options
 
 
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [
+def test_a_name_says_all_that_is_not_usual_and_makes_the_same_model(subtests: pytest.Subtests) -> None:
+    cases = [
         (SimulatedModel("forgetful"), "simulated:forgetful"),
         (SimulatedModel("forgetful", seed=3, heed=0.5, p=0.75), "simulated:forgetful?seed=3&heed=0.5&p=0.75"),
         (SimulatedModel("chatty", p=0.5, heed=USUAL_HEED, seed=0), "simulated:chatty"),
@@ -182,18 +186,17 @@ def test_a_reply_in_which_no_fault_came_up_keeps_nothing() -> None:
         (SimulatedModel("chatty", seed=1, price=Price.parse("3/15")), "simulated:chatty?seed=1&price=3/15"),
         (SimulatedModel("disciplined", price=Price.parse("0.1/0.5/0/1")), "simulated:disciplined?price=0.1/0.5/0/1"),
         (SimulatedModel("disciplined", price=Price.parse("0")), "simulated:disciplined"),
-    ],
-)
-def test_a_name_says_all_that_is_not_usual_and_makes_the_same_model(model: SimulatedModel, name: str) -> None:
-    again = make_model(name)
-    assert model.name == name == again.name
-    assert isinstance(again, SimulatedModel)
-    assert [reply(model, at) for at in range(6)] == [reply(again, at) for at in range(6)]
+    ]
+    for model, name in cases:
+        with subtests.test(name):
+            again = make_model(name)
+            assert model.name == name == again.name
+            assert isinstance(again, SimulatedModel)
+            assert [reply(model, at) for at in range(6)] == [reply(again, at) for at in range(6)]
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
+def test_what_an_option_cannot_be_is_said_with_what_there_is(subtests: pytest.Subtests) -> None:
+    cases = [
         ("forgetful?luck=1", "simulated:forgetful has no option 'luck'. It has seed, heed, p, delay, price;"),
         ("disciplined?p=1", "simulated:disciplined has no option 'p'. It has seed, heed, delay, price;"),
         ("mixed?p=1", "It has seed, heed, forget, chat, loop, plan, stop, delay, price;"),
@@ -206,26 +209,29 @@ def test_a_name_says_all_that_is_not_usual_and_makes_the_same_model(model: Simul
         ("chatty?heed=nan", "heed=nan of simulated:chatty is not between 0 and 1"),
         ("mixed?forget=0.9", "The faults of simulated:mixed add up to 1.4"),
         ("forgetfull", "simulated: has no persona 'forgetfull'. Did you mean forgetful"),
-    ],
-)
-def test_what_an_option_cannot_be_is_said_with_what_there_is(name: str, said: str) -> None:
-    with pytest.raises(UnknownModel) as caught:
-        make_model(f"simulated:{name}")
-    assert said in str(caught.value)
+    ]
+    for name, said in cases:
+        with subtests.test(name):
+            with pytest.raises(UnknownModel) as caught:
+                make_model(f"simulated:{name}")
+            assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "given", [{"seed": "1"}, {"seed": True}, {"seed": 1.0}, {"p": "x"}, {"heed": None}, {"luck": 1}, {"price": "3/15"}]
-)
-def test_options_in_python_are_looked_at_too(given: dict[str, Any]) -> None:
-    with pytest.raises(UnknownModel):
-        SimulatedModel("chatty", **given)
+def test_options_in_python_are_looked_at_too(subtests: pytest.Subtests) -> None:
+    cases = [{"seed": "1"}, {"seed": True}, {"seed": 1.0}, {"p": "x"}, {"heed": None}, {"luck": 1}, {"price": "3/15"}]
+    for given in cases:
+        with subtests.test(given=given):
+            with pytest.raises(UnknownModel):
+                SimulatedModel("chatty", **given)
 
 
-@pytest.mark.parametrize("price", ["3", "-3/15", "three/15", ""])
-def test_what_is_no_price_is_refused_with_how_one_is_written(price: str) -> None:
-    with pytest.raises(SettingsError, match=r"is no price\. Write dollars for a million tokens: input/output as in 3/15"):
-        make_model(f"simulated:chatty?price={price}")
+def test_what_is_no_price_is_refused_with_how_one_is_written(subtests: pytest.Subtests) -> None:
+    for price in ["3", "-3/15", "three/15", ""]:
+        with subtests.test(price):
+            with pytest.raises(
+                SettingsError, match=r"is no price\. Write dollars for a million tokens: input/output as in 3/15"
+            ):
+                make_model(f"simulated:chatty?price={price}")
 
 
 def test_a_usual_option_in_its_own_words_is_accepted_and_makes_the_usual_model() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.core.messages import ToolCall
 from agentnb.core.todos import Todo, listed
@@ -23,14 +22,17 @@ def calls(*code: str) -> list[ToolCall]:
     return calls_of(PlanItem("", code), TOOLS)
 
 
-@pytest.mark.parametrize("prompt", ["", "Do it.", "`load('x')`", "# Title\n\ntext", "    - code, not a list"])
-def test_a_prompt_without_a_list_has_no_plan(prompt: str) -> None:
-    assert read_plan(prompt) == ()
+def test_a_prompt_without_a_list_has_no_plan(subtests: pytest.Subtests) -> None:
+    cases = ["", "Do it.", "`load('x')`", "# Title\n\ntext", "    - code, not a list"]
+    for prompt in cases:
+        with subtests.test(prompt):
+            assert read_plan(prompt) == ()
 
 
-@pytest.mark.parametrize("mark", ["- ", "* ", "+ ", "1. ", "1) "])
-def test_any_markdown_list_is_a_plan(mark: str) -> None:
-    assert read_plan(f"Please\n\n{mark}load it `load('x')`\n") == (PlanItem("load it load('x')", ("load('x')",)),)
+def test_any_markdown_list_is_a_plan(subtests: pytest.Subtests) -> None:
+    for mark in ["- ", "* ", "+ ", "1. ", "1) "]:
+        with subtests.test(mark):
+            assert read_plan(f"Please\n\n{mark}load it `load('x')`\n") == (PlanItem("load it load('x')", ("load('x')",)),)
 
 
 def test_items_of_all_lists_stand_in_order() -> None:
@@ -46,9 +48,8 @@ def test_an_item_may_have_several_lines_and_paragraphs() -> None:
     assert item == PlanItem("one now() two three load('x')", ("now()", "load('x')"))
 
 
-@pytest.mark.parametrize(
-    ("code", "arguments"),
-    [
+def test_literal_arguments_are_read_as_json_has_them(subtests: pytest.Subtests) -> None:
+    cases = [
         ("load('a.csv')", {"path": "a.csv"}),
         ("load('a.csv', ';', 3)", {"path": "a.csv", "sep": ";", "rows": 3}),
         ("load('a.csv', rows=-3)", {"path": "a.csv", "rows": -3}),
@@ -58,41 +59,42 @@ def test_an_item_may_have_several_lines_and_paragraphs() -> None:
         ("load(path={1: True})", {"path": {"1": True}}),
         (" load( 'x' ) ", {"path": "x"}),
         ("load(other=1)", {"other": 1}),
-    ],
-)
-def test_literal_arguments_are_read_as_json_has_them(code: str, arguments: dict[str, Any]) -> None:
-    assert calls(code) == [ToolCall("load", arguments)]
+    ]
+    for code, arguments in cases:
+        with subtests.test(code):
+            assert calls(code) == [ToolCall("load", arguments)]
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "load",
-        "load(",
-        "load(x)",
-        "load(open('x'))",
-        "load(**{'path': 1})",
-        "load(*['x'])",
-        "load(1, 2, 3, 4)",
-        "now(1)",
-        "other('x')",
-        "a.load('x')",
-        "load('x') + 1",
-        "load('x'); now()",
-        "load('\x00')",
-        "",
-        "(" * 500,
-    ],
-)
-def test_what_is_no_call_of_a_tool_with_literals_is_no_call(code: str) -> None:
-    assert calls(code) == []
+NO_CALLS = [
+    "load",
+    "load(",
+    "load(x)",
+    "load(open('x'))",
+    "load(**{'path': 1})",
+    "load(*['x'])",
+    "load(1, 2, 3, 4)",
+    "now(1)",
+    "other('x')",
+    "a.load('x')",
+    "load('x') + 1",
+    "load('x'); now()",
+    "load('\x00')",
+    "",
+    "(" * 500,
+]
+
+
+def test_what_is_no_call_of_a_tool_with_literals_is_no_call(subtests: pytest.Subtests) -> None:
+    for code in NO_CALLS:
+        with subtests.test(code):
+            assert calls(code) == []
 
 
 def test_calls_stand_in_the_order_of_the_text() -> None:
     assert [call.name for call in calls("now()", "nonsense", "load('x')")] == ["now", "load"]
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(st.text(max_size=60))
 def test_any_prompt_can_be_read(prompt: str) -> None:
     for item in read_plan(f"- {prompt}\n- `{prompt}`"):
@@ -128,15 +130,15 @@ def test_the_newest_of_two_lists_in_a_text_counts() -> None:
     assert read_listing(text) == (Entry(2, "not-started", "New"),)
 
 
-@pytest.mark.parametrize(
-    ("text", "entries"),
-    [("", None), ("No list here", None), ("There are no todos. Write some.", ()), ("There is no list to update.", ())],
-)
-def test_a_text_without_a_list_is_told_from_an_empty_list(text: str, entries: Any) -> None:
-    assert read_listing(text) == entries
+def test_a_text_without_a_list_is_told_from_an_empty_list(subtests: pytest.Subtests) -> None:
+    cases = [("", None), ("No list here", None), ("There are no todos. Write some.", ()), ("There is no list to update.", ())]
+    for text, entries in cases:
+        with subtests.test(text):
+            assert read_listing(text) == entries
 
 
-@pytest.mark.parametrize("length", [1, 59, 60, 61, 500])
-def test_a_title_is_short(length: int) -> None:
-    title = short_title("x" * length)
-    assert len(title) <= 60 and (title == "x" * length) == (length <= 60)
+def test_a_title_is_short(subtests: pytest.Subtests) -> None:
+    for length in [1, 59, 60, 61, 500]:
+        with subtests.test(length=length):
+            title = short_title("x" * length)
+            assert len(title) <= 60 and (title == "x" * length) == (length <= 60)

@@ -156,11 +156,13 @@ def test_blocked_repetitions_are_no_part_of_the_answer() -> None:
 # Going on
 
 
-@pytest.mark.parametrize("said", ["Please continue", "Go on.", "You are doing fine, I think!"])
-def test_words_without_a_list_change_no_open_plan(said: str) -> None:
-    _, tools = conversation(3)
-    spoke = whole(3, Message("assistant", (Text("I am going to look at step 3."),)), user(said))
-    assert work(ask(MODEL, *spoke, tools=tools)) == [3]
+def test_words_without_a_list_change_no_open_plan(subtests: pytest.Subtests) -> None:
+    cases = ["Please continue", "Go on.", "You are doing fine, I think!"]
+    for said in cases:
+        with subtests.test(said):
+            _, tools = conversation(3)
+            spoke = whole(3, Message("assistant", (Text("I am going to look at step 3."),)), user(said))
+            assert work(ask(MODEL, *spoke, tools=tools)) == [3]
 
 
 def test_words_without_a_list_after_the_answer_get_the_introduction() -> None:

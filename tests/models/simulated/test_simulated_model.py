@@ -171,7 +171,8 @@ def test_an_unknown_persona_is_named_with_those_there_are() -> None:
         SimulatedModel("diciplined")
 
 
-@pytest.mark.parametrize("delay", [-1, 11, float("nan"), float("inf")])
-def test_a_delay_must_be_a_few_seconds(delay: float) -> None:
-    with pytest.raises(UnknownModel, match="is not between 0 and 10 seconds"):
-        SimulatedModel(delay=delay)
+def test_a_delay_must_be_a_few_seconds(subtests: pytest.Subtests) -> None:
+    for delay in [-1, 11, float("nan"), float("inf")]:
+        with subtests.test(delay=delay):
+            with pytest.raises(UnknownModel, match="is not between 0 and 10 seconds"):
+                SimulatedModel(delay=delay)
