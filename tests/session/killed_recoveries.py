@@ -1,12 +1,8 @@
-"""Processes of their own that go on with runs whose process died: that die in turn, or that race for one run.
-
-What becomes of a run is asked for as in `killed_runs`: one process imports everything once and forks a child for each fault.
-"""
+"""Processes of their own that go on with runs whose process died: that die in turn, or that race for one run."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -17,7 +13,8 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "traces"))
 
-from killed_runs import PATIENCE, Fault, Following, _arm, _in_a_child, _make_room, _tell, tools_in
+from fork_server import ForkServer
+from killed_runs import PATIENCE, Fault, Following, arm, make_room, tell, tools_in
 
 from agentnb import recover
 from agentnb.core.request import Request
@@ -25,30 +22,24 @@ from agentnb.errors import AgentnbError
 from agentnb.models.model import StreamItem
 
 
-def recoveries(faults: Sequence[tuple[Path, Fault]]) -> list[tuple[list[int], int, str]]:
+def recoveries(server: ForkServer, faults: Sequence[tuple[Path, Fault]]) -> list[tuple[list[int], int, str]]:
     """For each log what the process that went on with it told, the signal that ended it, and the error it met."""
-    asked = json.dumps([[str(path), asdict(fault)] for path, fault in faults])
-    command = [sys.executable, __file__, "recover"]
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False, timeout=10 * PATIENCE)
-    assert done.returncode == 0, done.stderr
-    return [(heard, status, said) for heard, status, said in map(json.loads, done.stdout.splitlines())]
+    found = []
+    for heard, ended_by in server.each(_go_on, [(str(path), asdict(fault)) for path, fault in faults]):
+        told = [line for line in heard.splitlines() if line.isdigit()]
+        said = [line for line in heard.splitlines() if not line.isdigit()]
+        found.append((list(map(int, told)), ended_by, "".join(said)))
+    return found
 
 
-def _serve(asked: list[tuple[str, dict[str, Any]]]) -> None:
-    for path, fault in asked:
-        heard, status = _in_a_child(lambda pipe, path=path, fault=fault: _live(Path(path), Fault(**fault), pipe))
-        lines = heard.splitlines()
-        said = [line for line in lines if not line.isdigit()]
-        print(json.dumps([[int(line) for line in lines if line.isdigit()], status, "".join(said)]), flush=True)
-
-
-def _live(path: Path, fault: Fault, pipe: int) -> None:
-    _arm(fault)
+def _go_on(log: str, wanted: dict[str, Any], pipe: int) -> None:
+    path, fault = Path(log), Fault(**wanted)
+    arm(fault)
     tools = tools_in(path.parent)
     try:
-        asyncio.run(recover(path, tools=tools, model=Following(), watch=lambda item: _tell(item, fault, pipe)))
+        asyncio.run(recover(path, tools=tools, model=Following(), watch=lambda item: tell(item, fault, pipe)))
     except AgentnbError as error:
-        _make_room()
+        make_room()
         os.write(pipe, f"{type(error).__name__}: {error}\n".encode())
 
 
@@ -69,7 +60,7 @@ class Rival:
     """A process that goes on with the run when it is told to, and says what becomes of that, a line each."""
 
     def __init__(self, path: Path) -> None:
-        command = [sys.executable, __file__, "race", str(path)]
+        command = [sys.executable, __file__, str(path)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.hears() == "ready"
 
@@ -103,7 +94,4 @@ def _race(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "race":
-        _race(Path(sys.argv[2]))
-    else:
-        _serve(json.load(sys.stdin))
+    _race(Path(sys.argv[1]))

@@ -1,31 +1,123 @@
-"""Real processes that die: over the run, over going on with it, and beside each other."""
+"""Real processes that die, over a run or over going on with it: nothing told is lost, nothing is there or done twice."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from cut_runs import assert_whole, cut
+from fork_server import ForkServer
+from hypothesis import settings
 from killed_recoveries import Rival, recoveries
-from killed_runs import EFFECTS, Fault, Following, faults_at, happens, run_in, tools_in
+from killed_runs import EFFECTS, LOADS, MOMENTS, Fault, Following, Outcome, faults_at, happens, run_in, tools_in
 
-from agentnb import Run, load_trace, recover
+from agentnb import Run, Store, load_trace, recover
 from agentnb.core import events as e
 from agentnb.core.rounds import INTERRUPTED
-from agentnb.errors import StoreError
+from agentnb.errors import StoreError, TraceError
+from agentnb.traces.store import load_file
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+AT_NIGHT = settings.get_current_profile_name() == "nightly"
+"""Processes die after every event then; else at each moment of each kind of event (logs that are cut meet every event)."""
 DIED_AT = 15
 """An event in the middle of the round that has many calls."""
+WANTED = {
+    e.RunStarted,
+    e.RoundStarted,
+    e.GuidanceGiven,
+    e.RetryScheduled,
+    e.CompactionStarted,
+    e.ContextCompacted,
+    e.ModelReplied,
+    e.ToolStarted,
+    e.ToolFinished,
+    e.CallBlocked,
+    e.TodosChanged,
+    e.QuestionAsked,
+    e.QuestionAnswered,
+    e.RoundFinished,
+    e.CommandReceived,
+    e.Warned,
+    e.RunFinished,
+}
+"""What happens in a run that comes to its end by itself. Others end at a limit, in a loop, or with an error."""
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run without a fault."""
     return run_in(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with ForkServer(*LOADS) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def outcomes(whole: Run, server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
+    """What became of processes that were killed. Whoever goes on with a run copies its folder."""
+    return happens(server, faults_at(whole.events, every=AT_NIGHT), tmp_path_factory.mktemp("killed"))
+
+
+def test_the_run_that_is_killed_has_each_kind_of_event_of_a_run_that_comes_to_its_end_by_itself(whole: Run) -> None:
+    assert {type(event) for event in whole.events} == WANTED and whole.status == "completed"
+    assert max(len(one.calls) for one in whole.rounds) >= 5
+    assert {bool(event.problem) for event in whole.events if isinstance(event, e.ContextCompacted)} == {True, False}
+
+
+def test_it_is_killed_at_each_moment_of_each_kind_of_event(whole: Run, outcomes: list[Outcome]) -> None:
+    assert {one.signal for one in outcomes} == {signal.SIGKILL}
+    met = {(type(whole.events[one.fault.seq]), one.fault.moment) for one in outcomes}
+    assert met == {(kind, moment) for kind in WANTED for moment in MOMENTS}
+    if AT_NIGHT:
+        assert {one.fault.seq for one in outcomes if one.fault.moment == "after"} == set(range(len(whole.events)))
+
+
+def test_nothing_that_was_told_is_lost_whenever_the_process_is_killed(whole: Run, outcomes: list[Outcome]) -> None:
+    for one in outcomes:
+        at, moment = one.fault.seq, one.fault.moment
+        told = at + 1 if moment == "told" else at
+        kept = at + 1 if moment in ("after", "told") else at
+        assert one.told == list(range(told)), one.fault
+        if kept == 0:
+            assert moment in ("before", "in") and not one.told
+            with pytest.raises(TraceError, match=r"holds no whole event.*nothing is lost"):
+                load_file(one.path)
+            continue
+        run = load_file(one.path)
+        assert len(run.events) == kept, one.fault
+        assert [type(event) for event in run.events] == [type(event) for event in whole.events[:kept]]
+
+
+def test_a_run_whose_process_was_killed_is_shown_as_interrupted_unless_it_was_over(outcomes: list[Outcome]) -> None:
+    seen = Counter()
+    for one in outcomes:
+        shown = [(line.status, line.stop_reason) for line in Store(one.folder).summaries()]
+        if one.fault.seq == 0 and one.fault.moment in ("before", "in"):
+            assert shown == []
+            continue
+        run = Store(one.folder).load(one.path.stem)
+        ended = isinstance(run.events[-1], e.RunFinished)
+        expected = ("completed", "natural") if ended else ("interrupted", "interrupted")
+        assert shown == [(run.status, run.stop_reason)] == [expected], one.fault
+        seen[run.status] += 1
+    assert seen["interrupted"] > 50 and seen["completed"] >= 2
+
+
+def test_a_tool_that_is_said_to_have_ended_has_done_its_work(outcomes: list[Outcome]) -> None:
+    """What the log says of calls is never more than what they did: going on from it repeats none that ended."""
+    for one in outcomes:
+        if one.path.stat().st_size and one.told:
+            ended = [r.text for a in load_file(one.path).rounds for r in a.results if r.text.startswith("done: ")]
+            assert Counter(text.removeprefix("done: ").partition("\n")[0] for text in ended) <= Counter(one.effects)
 
 
 def gone_on_with(path: Path) -> Run:
@@ -49,20 +141,32 @@ def assert_done_once(run: Run, path: Path) -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_a_run_that_was_killed_in_any_event_is_gone_on_with_and_no_tool_does_its_work_twice(whole: Run, tmp_path: Path) -> None:
+def test_a_run_that_was_killed_in_any_event_is_gone_on_with_and_no_tool_does_its_work_twice(
+    whole: Run, outcomes: list[Outcome], tmp_path: Path
+) -> None:
     last = len(whole.events) - 1
-    faults = [fault for fault in faults_at(whole.events) if 0 < fault.seq < last]
-    faults += [Fault("after", 0), Fault("told", 0)]  # before that there is no run
-    faults += [Fault("before", last), Fault("in", last)]  # of what is over nothing is left to do
-    outcomes = happens(faults, tmp_path / "killed")
-    assert {len(load_trace(one.path).events) for one in outcomes} == set(range(1, last + 1))
     for one in outcomes:
-        died = load_trace(one.path)
+        kept = one.fault.seq + (one.fault.moment in ("after", "told"))
+        if not 0 < kept <= last:
+            continue  # before its first event there is no run, and of what is over nothing is left to do
+        path = Path(shutil.copytree(one.folder, tmp_path / one.folder.name)) / one.path.name
+        died = load_trace(path)
         assert died.status == "interrupted" and one.told == [event.seq for event in died.events][: len(one.told)], one.fault
-        run = gone_on_with(one.path)
+        run = gone_on_with(path)
         assert run.status == "completed", one.fault
-        assert_whole(one.path, run, died.events)
-        assert_done_once(run, one.path)
+        assert_whole(path, run, died.events)
+        assert_done_once(run, path)
+
+
+def test_a_conversation_goes_on_from_a_run_that_was_killed(outcomes: list[Outcome], tmp_path: Path) -> None:
+    for one in outcomes[3::9]:
+        before = load_file(one.path)
+        folder = Path(shutil.copytree(one.folder, tmp_path / one.folder.name))
+        again = run_in(folder, prompt="And now?", continue_from=before)
+        # The script may have been at its end: then it says the same once more, with a list that is still open.
+        assert again.status in ("completed", "stopped") and again.error is None and again.continued_from == before.id
+        assert all(len(one.results) == len(one.calls) for one in again.rounds)
+        assert Store(folder).load(again.id) == again
 
 
 def begun_again(whole: Run, folder: Path, count: int) -> Path:
@@ -75,15 +179,15 @@ def begun_again(whole: Run, folder: Path, count: int) -> Path:
     return path
 
 
-def test_who_goes_on_may_die_in_any_event_too(whole: Run, tmp_path: Path) -> None:
+def test_who_goes_on_may_die_in_any_event_too(whole: Run, server: ForkServer, tmp_path: Path) -> None:
     template = begun_again(whole, tmp_path / "template", DIED_AT)
-    ((told, ended_by, said),) = recoveries([(template, Fault("never"))])
+    ((told, ended_by, said),) = recoveries(server, [(template, Fault("never"))])
     assert (ended_by, said) == (0, "") and load_trace(template).status == "completed"
     *events, _ = load_trace(template).events
     logs = []
-    for number, fault in enumerate(faults_at(events, DIED_AT)):
+    for number, fault in enumerate(faults_at(events, DIED_AT, every=AT_NIGHT)):
         logs.append((begun_again(whole, tmp_path / str(number), DIED_AT), fault))
-    for (path, fault), (told, ended_by, _) in zip(logs, recoveries(logs), strict=True):
+    for (path, fault), (told, ended_by, _) in zip(logs, recoveries(server, logs), strict=True):
         assert ended_by == signal.SIGKILL, fault
         died = load_trace(path)
         assert told == [event.seq for event in died.events][: len(told)]
@@ -94,12 +198,14 @@ def test_who_goes_on_may_die_in_any_event_too(whole: Run, tmp_path: Path) -> Non
         assert run.times_recovered == 1 + sum(isinstance(event, e.RunRecovered) for event in died.events)
 
 
-def test_a_disk_that_is_full_when_a_run_is_gone_on_with_costs_nothing_that_was_told(whole: Run, tmp_path: Path) -> None:
+def test_a_disk_that_is_full_when_a_run_is_gone_on_with_costs_nothing_that_was_told(
+    whole: Run, server: ForkServer, tmp_path: Path
+) -> None:
     logs = []
     for number, seq in enumerate((*range(DIED_AT, DIED_AT + 12), DIED_AT + 20)):
         path = begun_again(whole, tmp_path / str(seq), DIED_AT)
         logs.append((path, Fault("full", seq, 0.5 * (number % 2))))
-    for (path, fault), (_, ended_by, said) in zip(logs, recoveries(logs), strict=True):
+    for (path, fault), (_, ended_by, said) in zip(logs, recoveries(server, logs), strict=True):
         assert ended_by == 0 and said.startswith("StoreError: The run log could not be written"), fault
         assert "see that the disk has room" in said
         died = load_trace(path)
@@ -116,15 +222,21 @@ def path(whole: Run, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def rivals(path: Path) -> Iterator[list[Rival]]:
-    """Processes that are about to go on with it."""
-    both = [Rival(path), Rival(path)]
-    yield both
-    for one in both:
+def rival(path: Path) -> Iterator[Callable[[], Rival]]:
+    """Makes a process that is about to go on with it."""
+    made: list[Rival] = []
+
+    def make() -> Rival:
+        made.append(Rival(path))
+        return made[-1]
+
+    yield make
+    for one in made:
         one.kill()
 
 
-def test_of_two_processes_that_go_on_with_one_run_exactly_one_does(whole: Run, path: Path, rivals: list[Rival]) -> None:
+def test_of_two_processes_that_go_on_with_one_run_exactly_one_does(whole: Run, path: Path, rival: Callable[[], Rival]) -> None:
+    rivals = [rival(), rival()]
     for one in rivals:
         one.say()
     heard = [one.hears() for one in rivals]
@@ -141,8 +253,8 @@ def test_of_two_processes_that_go_on_with_one_run_exactly_one_does(whole: Run, p
     assert load_trace(path).times_recovered == 1
 
 
-def test_when_the_one_that_went_on_is_killed_the_next_may(path: Path, rivals: list[Rival]) -> None:
-    first = rivals[0]
+def test_when_the_one_that_went_on_is_killed_the_next_may(path: Path, rival: Callable[[], Rival]) -> None:
+    first = rival()
     first.say()
     assert first.hears() == "asked"
     first.kill()

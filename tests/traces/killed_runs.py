@@ -2,8 +2,8 @@
 
 The run has rounds, tools side by side and one after the other, todos, guidance, a question to the person, words of the person
 in between, a call that is blocked, calls of the model that are made again, words that were said in passing, and a conversation
-that is compacted, with a summary and without one. `happens` lets one process import everything once and fork one child
-for each `Fault`, so that hundreds of them take seconds. What a child told its watchers comes through a pipe.
+that is compacted, with a summary and without one. `happens` has a `ForkServer` make a process for each `Fault`; what that
+told its watchers comes through a pipe.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ import os
 import queue
 import random
 import signal
-import subprocess
-import sys
 import threading
-import traceback
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
+
+from fork_server import ForkServer
 
 from agentnb import Agent, History, Run, Store, ToolCall, tool
 from agentnb.core.events import AnyEvent, Event, QuestionAnswered, QuestionAsked
@@ -62,22 +59,22 @@ class Fault:
     part: float = 0.5
 
 
-def faults_at(events: Sequence[AnyEvent], first: int = 0) -> list[Fault]:
-    """Deaths from the event of this number on: right after every event, and at one more moment of each.
+def faults_at(events: Sequence[AnyEvent], first: int = 0, *, every: bool) -> list[Fault]:
+    """Deaths from the event of this number on: at each moment of each kind of event, spread over the events of that kind.
 
-    These take turns within each kind of event. Of a kind that is there less often than that, each event is met at all of them.
+    With ``every``: right after every event, and at one more moment of each.
     """
-    here = list(enumerate(events))[first:]
-    others = [moment for moment in MOMENTS if moment != "after"]
-    often, seen = Counter(type(event) for _, event in here), Counter[type[AnyEvent]]()
-    faults = []
-    for seq, event in here:
-        kind = type(event)
-        turn = seen[kind] % len(others)
-        moments = others if often[kind] < len(others) else others[turn : turn + 1]
-        faults += [Fault(moment, seq, random.Random(seq).random()) for moment in ("after", *moments)]
-        seen[kind] += 1
-    return faults
+    of_kind: dict[type[AnyEvent], list[int]] = {}
+    for seq, event in list(enumerate(events))[first:]:
+        of_kind.setdefault(type(event), []).append(seq)
+    wanted = {
+        (seqs[number * len(seqs) // len(MOMENTS)], moment) for seqs in of_kind.values() for number, moment in enumerate(MOMENTS)
+    }
+    if every:
+        others = [moment for moment in MOMENTS if moment != "after"]
+        for seqs in of_kind.values():
+            wanted |= {(seq, moment) for n, seq in enumerate(seqs) for moment in ("after", others[n % len(others)])}
+    return [Fault(moment, seq, random.Random(seq).random()) for seq, moment in sorted(wanted)]
 
 
 @dataclass(frozen=True)
@@ -245,74 +242,34 @@ def run_in(folder: Path, watch: Any = None, prompt: str = PROMPT, continue_from:
 
 # The faults
 
+LOADS = ("killed_runs", "jsonschema", "docstring_parser", "concurrent.futures.thread")
+"""What a `ForkServer` should load for these runs: they load some of it when they first need it."""
 
-def happens(faults: Sequence[Fault], folder: Path) -> list[Outcome]:
+
+def happens(server: ForkServer, faults: Sequence[Fault], folder: Path) -> list[Outcome]:
     """Each of them in a process of its own, with a folder of its own below this one."""
-    asked = json.dumps([asdict(fault) for fault in faults])
-    command = [sys.executable, __file__, str(folder)]
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False, timeout=10 * PATIENCE)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == len(faults), done.stderr
-    told = zip(faults, lines, strict=True)
-    return [_outcome(fault, folder / f"{number:04}", json.loads(line)) for number, (fault, line) in enumerate(told)]
+    folders = [folder / f"{number:04}" for number in range(len(faults))]
+    told = server.each(_live, [(asdict(fault), str(here)) for fault, here in zip(faults, folders, strict=True)])
+    return [_outcome(*one) for one in zip(faults, folders, told, strict=True)]
 
 
-def _outcome(fault: Fault, folder: Path, told: dict[str, Any]) -> Outcome:
-    heard = [json.loads(line) for line in told["heard"].splitlines()]
+def _outcome(fault: Fault, folder: Path, told: tuple[str, int]) -> Outcome:
+    heard = [json.loads(line) for line in told[0].splitlines()]
     last = next((one for one in heard if isinstance(one, dict)), {"memory": []})
     memory = [line.encode() for line in last.pop("memory")]
-    return Outcome(fault, folder, [one for one in heard if isinstance(one, int)], told["signal"], memory, **last)
+    return Outcome(fault, folder, [one for one in heard if isinstance(one, int)], told[1], memory, **last)
 
 
-def _serve(folder: Path, faults: list[Fault]) -> None:
-    """In the process that forks: one child after the other. It has no threads, and has loaded what a run loads."""
-    loaded, _ = _in_a_child(lambda pipe: _tell_what_is_loaded(folder / "loads", pipe))
-    for name in loaded.split():
-        with suppress(ImportError):
-            import_module(name)
-    for number, fault in enumerate(faults):
-        here = folder / f"{number:04}"
-        heard, status = _in_a_child(lambda pipe, fault=fault, here=here: _live(fault, here, pipe))
-        print(json.dumps({"heard": heard, "signal": status}), flush=True)
-
-
-def _in_a_child(work: Callable[[int], None]) -> tuple[str, int]:
-    """What it writes to the pipe that it is given, and the signal that ended it."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        try:
-            work(writing)
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        heard = pipe.read().decode()
-    _, status = os.waitpid(child, 0)
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-        sys.exit("A child ended otherwise than it was to")
-    return heard, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-
-
-def _tell_what_is_loaded(folder: Path, pipe: int) -> None:
-    run_in(folder)
-    os.write(pipe, " ".join(name for name in sys.modules if name != "__main__").encode())
-
-
-def _live(fault: Fault, folder: Path, pipe: int) -> None:
-    _arm(fault)
+def _live(wanted: dict[str, Any], place: str, pipe: int) -> None:
+    fault, folder = Fault(**wanted), Path(place)
+    arm(fault)
     try:
-        run_in(folder, lambda item: _tell(item, fault, pipe))
+        run_in(folder, lambda item: tell(item, fault, pipe))
     except StoreError as error:
         _tell_of_failure(error, folder, pipe)
 
 
-def _tell(item: Any, fault: Fault, pipe: int) -> None:
+def tell(item: Any, fault: Fault, pipe: int) -> None:
     if isinstance(item, Event):
         os.write(pipe, b"%d\n" % item.seq)
         if fault.moment == "told" and item.seq == fault.seq:
@@ -320,7 +277,7 @@ def _tell(item: Any, fault: Fault, pipe: int) -> None:
 
 
 def _tell_of_failure(error: StoreError, folder: Path, pipe: int) -> None:
-    _make_room()
+    make_room()
     assert isinstance(error.run, Run)
     told = {
         "memory": [encode(event).decode() for event in error.run.events],
@@ -336,7 +293,7 @@ def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _arm(fault: Fault) -> None:
+def arm(fault: Fault) -> None:
     """Let it happen when the event of this number is written. The code that writes is the real one."""
     append, happened = RunFile.append, False
 
@@ -381,11 +338,7 @@ def _leave_room(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-def _make_room() -> None:
+def make_room() -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-
-
-if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), [Fault(**one) for one in json.load(sys.stdin)])
