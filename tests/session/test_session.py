@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
@@ -172,9 +172,7 @@ def test_the_newest_run_that_waits_for_an_answer_is_asking(session: Session) -> 
         session.waiting_for_answer()
     first, second = begin(), begin()
     alone = begin(can_ask=False).result(30)
-    end = time.monotonic() + 30
-    while not (first.run.waiting and second.run.waiting):
-        assert time.monotonic() < end
+    wait_until(lambda: first.run.waiting and second.run.waiting)
     assert alone.rounds[0].results[0].error_code == "nobody_to_ask"
     assert session.waiting_for_answer() is second
     second.answer("yes")

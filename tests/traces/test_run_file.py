@@ -207,7 +207,7 @@ def test_a_closed_log_never_writes_into_the_file_that_got_its_descriptor(tmp_pat
 def test_a_process_that_a_tool_forked_does_not_hold_the_log(tmp_path: Path) -> None:
     """The writer dies while its child lives: the log is not being written any more."""
     code = """
-import os, signal, sys, time
+import os, signal, sys
 from pathlib import Path
 from agentnb.traces.run_file import RunFile
 file = RunFile(Path(sys.argv[1]))
@@ -215,7 +215,7 @@ heard, there = os.pipe()
 child = os.fork()
 if child == 0:
     os.write(there, b"!")
-    time.sleep(60)
+    signal.pause()
     os._exit(0)
 print(child, flush=True)
 os.read(heard, 1)  # the child has begun its own life
