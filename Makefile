@@ -6,7 +6,7 @@
 PYTHON := $(shell for python in python3 python3.13 python3.12 python3.14 python3.11 python; do \
 	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 BIN := .venv/bin
-WORKERS := -n 2 --dist loadfile
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 QUICKSTART := notebooks/01_quickstart.ipynb
 EXECUTED := notebooks/01_quickstart.executed.ipynb
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint requirements.lock
@@ -62,9 +62,10 @@ check: .venv/test
 test: check
 	@$(BIN)/python -m pytest --browser $(WORKERS)
 
-# More examples of every property than in each test run, and new ones; then every Python of the range that this machine has,
-# each in an environment of its own.
+# First whether every slow test says why; then more examples of every property than in each test run, and new ones, on every
+# Python of the range that this machine has, each in an environment of its own.
 nightly: check
+	@$(BIN)/python -m pytest -q --browser $(WORKERS) --slow-say-why
 	@AGENTNB_CONVERSATIONS=5000 $(BIN)/python -m pytest -q tests/agent/test_conversations_never_break.py
 	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
 

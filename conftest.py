@@ -26,6 +26,19 @@ HOMES = (
     "JUPYTER_RUNTIME_DIR",
     "MPLCONFIGDIR",
 )
+SLOWEST_FIRST = (
+    "tests/browser",
+    "notebooks",
+    "tests/notebook",
+    "tests/session",
+    "tests/models",
+    "tests/display",
+    "tests/traces",
+    "tests/agent",
+)
+"""In this order workers take files: what takes long is not begun last, when nothing is left for the other worker."""
+TAKES_LONG = 2.0
+"""Seconds above which a test says why it takes them."""
 _home = pytest.StashKey[str]()
 
 PROFILE = {"deadline": None, "database": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
@@ -38,8 +51,9 @@ and more ones, with ``--hypothesis-profile nightly``. See `tests/property_settin
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The browser is asked for, for it is slow and not everywhere."""
+    """The browser is asked for, for it is slow and not everywhere; how long tests take, where nothing else runs."""
     parser.addoption("--browser", action="store_true", help="also run the tests that need a browser")
+    parser.addoption("--slow-say-why", action="store_true", help="fail if a test takes over 2 s and is not marked slow")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,6 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in KEYS:
         os.environ.pop(name, None)
     os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"  # no test asks this machine's
+    if config.getoption("--slow-say-why"):
+        config.pluginmanager.register(SlowTests())
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -59,8 +75,37 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the browser tests out, and say so, unless they are asked for."""
+    """Leave the browser tests out, and say so, unless they are asked for; workers begin with what takes long."""
     left_out = [] if config.getoption("--browser") else [item for item in items if item.get_closest_marker("browser")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    if hasattr(config, "workerinput"):  # one of several processes
+        items.sort(key=lambda item: _turn(item.path.relative_to(config.rootpath).as_posix()))
+
+
+def _turn(path: str) -> int:
+    return next((turn for turn, folder in enumerate(SLOWEST_FIRST) if path.startswith(f"{folder}/")), len(SLOWEST_FIRST))
+
+
+class SlowTests:
+    """Finds tests that take long and do not say why: ``@pytest.mark.slow("why")``. Those of the browser need not."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note how long a test took, of which only its own part counts."""
+        known = {"slow", "browser"} & set(report.keywords)
+        if report.when == "call" and report.duration > TAKES_LONG and not known and report.nodeid.startswith("tests/"):
+            self.found[report.nodeid] = report.duration
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail for them, once all have run."""
+        if self.found and not session.exitstatus:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Name them."""
+        for name, seconds in sorted(self.found.items(), key=lambda one: -one[1]):
+            terminalreporter.write_line(f'{seconds:6.1f} s  {name}: make it faster, or mark it: @pytest.mark.slow("why")')
