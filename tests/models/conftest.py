@@ -11,6 +11,7 @@ from typing import Any
 
 import httpcore2
 import pytest
+from fake_time import SkippedSilence
 
 from agentnb.models import connections
 
@@ -40,6 +41,12 @@ class Cases:
 def subtests(subtests: pytest.Subtests) -> Cases:
     """The usual fixture, for tests in which a case must not wait for what the server of another case has asked for."""
     return Cases(subtests)
+
+
+@pytest.fixture
+def skipped_silence(monkeypatch: pytest.MonkeyPatch) -> SkippedSilence:
+    """The silences of servers take no time; see `fake_time`."""
+    return SkippedSilence(monkeypatch)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Any
+
+from waiting import wait_until
 
 from agentnb.core.messages import Message, user
 from agentnb.core.request import Request
+from agentnb.errors import ModelError
 from agentnb.models import RemoteModel, Reply, make_model
 from agentnb.models.retry import RetryPolicy
+from agentnb.testing import LoopbackServer
 
 WIRES = ("anthropic", "openai", "openai-responses", "ollama", "compatible")
 """All providers of language models."""
@@ -18,8 +24,8 @@ QUICK = RetryPolicy(rate_limit_first=0.001, trouble_first=0.001)
 NEVER = RetryPolicy(rate_limit_retries=0, trouble_retries=0)
 LONG = RetryPolicy(rate_limit_first=100.0, trouble_first=100.0)
 """Waits so long that a test which waits too has failed."""
-PATIENCE = 20
-"""Seconds after which a test is sure that something was waited for."""
+PATIENCE = 40
+"""Seconds after which a test is sure that something was waited for: fewer than the shortest wait of `LONG`."""
 REQUEST = Request("", [user("Go.")])
 
 
@@ -42,3 +48,30 @@ async def reply_of(model: RemoteModel, *messages: Message) -> Reply:
     *_, last = await items_of(model, Request("", sent))
     assert isinstance(last, Reply)
     return last
+
+
+async def items_into(told: list[Any], model: RemoteModel) -> None:
+    """Add what one call yields, as it comes: what comes before an error is wanted too."""
+    async with aclosing(model.stream(REQUEST)) as items:  # type: ignore[type-var]
+        async for item in items:
+            told.append(item)  # noqa: PERF401
+
+
+def ask(server: LoopbackServer, wire: str, retries: RetryPolicy = QUICK, **options: Any) -> list[Any]:
+    """What one call yields, the error last if it ends with one."""
+    told: list[Any] = []
+
+    async def listen() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await items_into(told, quick(server.model(wire, **options), retries))
+
+    try:
+        asyncio.run(listen())
+    except ModelError as error:
+        told.append(error)
+    return told
+
+
+def wait_until_hung_up(server: LoopbackServer) -> None:
+    """Wait until the client has closed the connection of the first request, and not kept it open behind our back."""
+    wait_until(lambda: server.requests[0].hung_up)

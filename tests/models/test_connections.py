@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import anthropic
@@ -150,20 +151,24 @@ def headers_of(provider: str, url: str | None) -> dict[str, str]:
     return dict(client._build_request(options.construct(method="post", url="/x")).headers.items())
 
 
-@pytest.mark.parametrize("provider", FORMATS)
-def test_what_the_environment_has_for_the_provider_is_not_sent_to_others(
-    provider: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable, text in FOR_THE_PROVIDER.items():
-        monkeypatch.setenv(variable, text)
-    mine = ["own"] if provider == "anthropic" else ["my-org", "my-project", "own"]
-    home = "https://api.anthropic.com" if provider == "anthropic" else "https://api.openai.com/v1"
-    for url in (None, home):
-        sent = headers_of(provider, url).values()
-        assert [one for one in mine if one in sent] == mine
-    for url in (OTHERS_URL, "http://localhost:8000/v1", home.replace("https", "http"), home.replace(".com", ".com.example")):
-        sent = headers_of(provider, url).values()
-        assert not [one for one in (*mine, "Bearer of-the-boss") if one in sent]
+def test_what_the_environment_has_for_the_provider_is_not_sent_to_others(subtests: pytest.Subtests) -> None:
+    for provider in FORMATS:
+        with subtests.test(provider), pytest.MonkeyPatch.context() as monkeypatch:
+            for variable, text in FOR_THE_PROVIDER.items():
+                monkeypatch.setenv(variable, text)
+            mine = ["own"] if provider == "anthropic" else ["my-org", "my-project", "own"]
+            home = "https://api.anthropic.com" if provider == "anthropic" else "https://api.openai.com/v1"
+            for url in (None, home):
+                sent = headers_of(provider, url).values()
+                assert [one for one in mine if one in sent] == mine
+            for url in (
+                OTHERS_URL,
+                "http://localhost:8000/v1",
+                home.replace("https", "http"),
+                home.replace(".com", ".com.example"),
+            ):
+                sent = headers_of(provider, url).values()
+                assert not [one for one in (*mine, "Bearer of-the-boss") if one in sent]
 
 
 def test_servers_of_others_get_the_key_of_anthropic_in_the_old_header_too() -> None:
@@ -172,63 +177,61 @@ def test_servers_of_others_get_the_key_of_anthropic_in_the_old_header_too() -> N
     assert "x-api-key" not in own and "x-api-key" not in headers_of("anthropic", "https://api.anthropic.com/")
 
 
-@pytest.mark.parametrize("wire", FORMATS)
-def test_servers_on_this_machine_are_asked_without_the_proxy(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in PROXIES:
-        monkeypatch.setenv(variable, "" if variable.lower() == "no_proxy" else "http://127.0.0.1:9")
-    with LoopbackServer(["Here."]) as server:
-        assert asyncio.run(reply_of(quick(server.model(wire)))).message.text == "Here."
-    other = REMOTE[wire].sdk.client(OTHERS_URL, KEY, 1.0)
-    assert any(one is not None for one in other._client._mounts.values())  # others are asked through it
+def test_servers_on_this_machine_are_asked_without_the_proxy(subtests: pytest.Subtests) -> None:
+    for wire in FORMATS:
+        with subtests.test(wire), pytest.MonkeyPatch.context() as monkeypatch:
+            for variable in PROXIES:
+                monkeypatch.setenv(variable, "" if variable.lower() == "no_proxy" else "http://127.0.0.1:9")
+            with LoopbackServer(["Here."]) as server:
+                assert asyncio.run(reply_of(quick(server.model(wire)))).message.text == "Here."
+            other = REMOTE[wire].sdk.client(OTHERS_URL, KEY, 1.0)
+            assert any(one is not None for one in other._client._mounts.values())  # others are asked through it
 
 
 # What cannot be made
 
 
-@pytest.mark.parametrize("wire", FORMATS)
-@pytest.mark.parametrize(
-    ("variable", "value", "told"),
-    [
+def test_an_environment_that_lets_no_client_be_made_is_said_once_without_a_secret(subtests: pytest.Subtests) -> None:
+    cases = [
         ("ALL_PROXY", "socks5://me:never@127.0.0.1:9", "socksio"),
         ("HTTPS_PROXY", "gopher://me:never@127.0.0.1:9", "proxy"),
         ("SSL_CERT_FILE", "/nowhere/never.pem", "certificates"),
-    ],
-)
-def test_an_environment_that_lets_no_client_be_made_is_said_once_without_a_secret(
-    wire: str, variable: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for proxy in PROXIES:
-        monkeypatch.delenv(proxy, raising=False)
-    monkeypatch.setenv(variable, value)
-    endpoint = Endpoint(wire, OTHERS_URL, KEY, "MY_KEY")
-    model = RemoteModel(REMOTE[wire], "m", Options(), endpoint)
-    for wanted in (items_of(model), models_of(REMOTE[wire], endpoint)):
-        with pytest.raises(SettingsError) as caught:
-            asyncio.run(wanted)
-        assert told in str(caught.value) and variable in str(caught.value) and "never" not in repr(caught.value)
-        assert caught.value.__cause__ is None and caught.value.__context__ is None
-        assert SECRET not in "".join(repr(frame.f_locals) for frame, _ in traceback.walk_tb(caught.value.__traceback__))
+    ]
+    for wire, (variable, value, told) in product(FORMATS, cases):
+        with subtests.test(wire=wire, variable=variable), pytest.MonkeyPatch.context() as monkeypatch:
+            for proxy in PROXIES:
+                monkeypatch.delenv(proxy, raising=False)
+            monkeypatch.setenv(variable, value)
+            endpoint = Endpoint(wire, OTHERS_URL, KEY, "MY_KEY")
+            model = RemoteModel(REMOTE[wire], "m", Options(), endpoint)
+            for wanted in (items_of(model), models_of(REMOTE[wire], endpoint)):
+                with pytest.raises(SettingsError) as caught:
+                    asyncio.run(wanted)
+                assert told in str(caught.value) and variable in str(caught.value) and "never" not in repr(caught.value)
+                assert caught.value.__cause__ is None and caught.value.__context__ is None
+                assert SECRET not in "".join(repr(frame.f_locals) for frame, _ in traceback.walk_tb(caught.value.__traceback__))
 
 
-@pytest.mark.parametrize("provider", FORMATS)
-def test_no_frame_of_ours_has_the_key_in_a_variable(provider: str) -> None:
-    frames = 0
+def test_no_frame_of_ours_has_the_key_in_a_variable(subtests: pytest.Subtests) -> None:
+    for provider in FORMATS:
+        with subtests.test(provider):
+            frames = 0
 
-    def trace(frame: Any, event: str, arg: Any) -> Any:
-        nonlocal frames
-        if not frame.f_globals.get("__name__", "").startswith("agentnb.models"):
-            return None
-        frames += 1
-        assert SECRET not in repr(frame.f_locals)
-        return trace
+            def trace(frame: Any, event: str, arg: Any) -> Any:
+                nonlocal frames
+                if not frame.f_globals.get("__name__", "").startswith("agentnb.models"):
+                    return None
+                frames += 1
+                assert SECRET not in repr(frame.f_locals)
+                return trace
 
-    endpoint, before = Endpoint(provider, OTHERS_URL, KEY), sys.gettrace()
-    sys.settrace(trace)
-    try:
-        connections._made(endpoint, REMOTE[provider].sdk)
-    finally:
-        sys.settrace(before)
-    assert frames > 5
+            endpoint, before = Endpoint(provider, OTHERS_URL, KEY), sys.gettrace()
+            sys.settrace(trace)
+            try:
+                connections._made(endpoint, REMOTE[provider].sdk)
+            finally:
+                sys.settrace(before)
+            assert frames > 5
 
 
 # Real ones
@@ -321,13 +324,14 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("wire", FORMATS)
-def test_a_script_ends_without_a_word_of_warning(wire: str) -> None:
-    command = [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT.replace("WIRE", wire)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    # Of steps that took long asyncio tells in this mode: importing a library on a busy machine is one.
-    told = [line for line in done.stderr.splitlines() if not line.startswith("Executing <Task")]
-    assert (done.stdout, told, done.returncode) == ("done\n", [], 0)
+def test_a_script_ends_without_a_word_of_warning(subtests: pytest.Subtests) -> None:
+    for wire in FORMATS:
+        with subtests.test(wire):
+            command = [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT.replace("WIRE", wire)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+            # Of steps that took long asyncio tells in this mode: importing a library on a busy machine is one.
+            told = [line for line in done.stderr.splitlines() if not line.startswith("Executing <Task")]
+            assert (done.stdout, told, done.returncode) == ("done\n", [], 0)
 
 
 def test_providers_that_share_a_key_share_a_limiter() -> None:

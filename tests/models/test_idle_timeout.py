@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from itertools import product
 from typing import Any
 
 import pytest
-from quick_models import FORMATS, NEVER, PATIENCE, QUICK, REQUEST, quick
+from fake_time import LIMIT, Clock, run_at_once
+from quick_models import FORMATS, NEVER, ask, wait_until_hung_up
 
 from agentnb.core.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Thinking, ToolCall
-from agentnb.errors import ModelError, ProviderTrouble
+from agentnb.errors import ProviderTrouble
 from agentnb.models import Reply, Retry
 from agentnb.models.idle_timeout import IdleTimeout, is_of_the_reply, until_idle
 from agentnb.models.options import Options
-from agentnb.models.retry import RetryPolicy
 from agentnb.testing import LoopbackServer, Stall
 
-each_format = pytest.mark.parametrize("wire", FORMATS)
-each_sign = pytest.mark.parametrize("pings", ["", "comments", "events"])
 WORDS = "One two three four"
 CALL = ToolCall("add", {"a": "a long argument", "b": "and another one"})
-
-
-def ask(server: LoopbackServer, wire: str, retries: RetryPolicy = NEVER, **options: Any) -> list[Any]:
-    """What one call yields, the error last if it ends with one."""
-    told: list[Any] = []
-
-    async def listen() -> None:
-        async with asyncio.timeout(PATIENCE), aclosing(quick(server.model(wire, **options), retries).stream(REQUEST)) as items:  # type: ignore[type-var]
-            async for item in items:
-                told.append(item)  # noqa: PERF401  # what comes before an error is wanted too
-
-    try:
-        asyncio.run(listen())
-    except ModelError as error:
-        told.append(error)
-    return told
 
 
 def in_the_middle(wire: str) -> int:
@@ -47,69 +29,65 @@ def in_the_middle(wire: str) -> int:
     return {"anthropic": 5, "openai-responses": 6}.get(wire, 3)
 
 
-def until(happened: Callable[[], bool]) -> None:
-    """The server looks now and then whether somebody is still there."""
-    end = time.monotonic() + PATIENCE
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def limits(pings: str) -> dict[str, Any]:
     """Where there are signs of life only the limit of a stall may end the call, else only that of silence."""
-    return {"timeout": 60, "stall": 0.15} if pings else {"timeout": 0.15, "stall": 60}
+    return {"timeout": 60, "stall": LIMIT} if pings else {"timeout": LIMIT, "stall": 60}
 
 
-@each_format
-@each_sign
 @pytest.mark.req("R2.40")
-def test_a_reply_that_stops_in_the_middle_of_its_words_is_given_up_and_what_came_was_told(wire: str, pings: Any) -> None:
-    with LoopbackServer([Stall(600, in_the_middle(wire), WORDS, pings)]) as server:
-        *told, error = ask(server, wire, **limits(pings))
-    heard = "".join(item.text for item in told)
-    assert heard and WORDS.startswith(heard) and heard != WORDS
-    assert isinstance(error, ProviderTrouble) and error.what.startswith(f"{wire}: nothing ")
-    assert ("stall=SECONDS" if pings else "timeout=SECONDS") in error.hint and "--continue" in error.hint
+@pytest.mark.usefixtures("skipped_silence")
+def test_a_reply_that_stops_in_the_middle_of_its_words_is_given_up_and_what_came_was_told(subtests: pytest.Subtests) -> None:
+    for wire, pings in product(FORMATS, ["", "comments", "events"]):
+        with subtests.test(wire=wire, pings=pings):
+            with LoopbackServer([Stall(600, in_the_middle(wire), WORDS, pings)]) as server:
+                *told, error = ask(server, wire, NEVER, **limits(pings))
+            heard = "".join(item.text for item in told)
+            assert heard and WORDS.startswith(heard) and heard != WORDS
+            assert isinstance(error, ProviderTrouble) and error.what.startswith(f"{wire}: nothing ")
+            assert ("stall=SECONDS" if pings else "timeout=SECONDS") in error.hint and "--continue" in error.hint
 
 
-@each_format
-@each_sign
 @pytest.mark.req("R2.40")
-def test_a_reply_that_stops_in_the_middle_of_a_call_is_given_up(wire: str, pings: Any) -> None:
-    with LoopbackServer([Stall(600, in_the_middle(wire) + 1, CALL, pings), "Never mind."]) as server:
-        told = ask(server, wire, QUICK, **limits(pings))
-    assert [type(item) for item in told[:1]] == [Retry] and isinstance(told[-1], Reply)
-    assert not told[-1].message.calls
-    assert told[-1].message.text == "Never mind." and len(server.requests) == 2
+@pytest.mark.usefixtures("skipped_silence")
+def test_a_reply_that_stops_in_the_middle_of_a_call_is_given_up(subtests: pytest.Subtests) -> None:
+    for wire, pings in product(FORMATS, ["", "comments", "events"]):
+        with subtests.test(wire=wire, pings=pings):
+            with LoopbackServer([Stall(600, in_the_middle(wire) + 1, CALL, pings), "Never mind."]) as server:
+                told = ask(server, wire, **limits(pings))
+            assert [type(item) for item in told[:1]] == [Retry] and isinstance(told[-1], Reply)
+            assert not told[-1].message.calls
+            assert told[-1].message.text == "Never mind." and len(server.requests) == 2
 
 
-@each_format
-@pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.req("R2.40")
-def test_signs_of_life_alone_are_no_reply_whether_it_was_to_stream_or_not(wire: str, stream: str) -> None:
-    with LoopbackServer([Stall(600, 0, WORDS, "comments"), "Here."]) as server:
-        told = ask(server, wire, QUICK, timeout=60, stall=0.15, stream=stream)
-    retry = told[0]
-    assert isinstance(retry, Retry) and retry.reason.endswith(
-        "nothing of the reply came for 0.15 s, although the connection is open"
-    )
-    assert told[-1].message.text == "Here."
+@pytest.mark.usefixtures("skipped_silence")
+def test_signs_of_life_alone_are_no_reply_whether_it_was_to_stream_or_not(subtests: pytest.Subtests) -> None:
+    for wire, stream in product(FORMATS, ["yes", "no"]):
+        with subtests.test(wire=wire, stream=stream):
+            with LoopbackServer([Stall(600, 0, WORDS, "comments"), "Here."]) as server:
+                told = ask(server, wire, timeout=60, stall=LIMIT, stream=stream)
+            retry = told[0]
+            told_of = f"nothing of the reply came for {LIMIT:g} s, although the connection is open"
+            assert isinstance(retry, Retry) and retry.reason.endswith(told_of)
+            assert told[-1].message.text == "Here."
 
 
-@each_format
-@pytest.mark.parametrize("pings", ["comments", "events"])
-def test_a_reply_that_comes_on_after_signs_of_life_is_whole(wire: str, pings: Any) -> None:
-    with LoopbackServer([Stall(0.2, in_the_middle(wire), WORDS, pings)]) as server:
-        told = ask(server, wire, timeout=60, stall=60)
-    assert told[-1].message.text == WORDS and not [item for item in told if isinstance(item, Retry)]
+def test_a_reply_that_comes_on_after_signs_of_life_is_whole(subtests: pytest.Subtests) -> None:
+    for wire, pings in product(FORMATS, ["comments", "events"]):
+        with subtests.test(wire=wire, pings=pings):
+            with LoopbackServer([Stall(0.2, in_the_middle(wire), WORDS, pings)]) as server:
+                told = ask(server, wire, NEVER, timeout=60, stall=60)
+            assert told[-1].message.text == WORDS and not [item for item in told if isinstance(item, Retry)]
 
 
-@each_format
-def test_the_connection_of_a_stalled_reply_is_closed(wire: str) -> None:
-    with LoopbackServer([Stall(600, in_the_middle(wire), WORDS, "events"), "Here."]) as server:
-        ask(server, wire, QUICK, timeout=60, stall=0.15)
-        until(lambda: bool(server.requests[0].hung_up))
-    assert not server.requests[1].hung_up
+@pytest.mark.usefixtures("skipped_silence")
+def test_the_connection_of_a_stalled_reply_is_closed(subtests: pytest.Subtests) -> None:
+    for wire in FORMATS:
+        with subtests.test(wire):
+            with LoopbackServer([Stall(600, in_the_middle(wire), WORDS, "events"), "Here."]) as server:
+                ask(server, wire, timeout=60, stall=LIMIT)
+                wait_until_hung_up(server)
+            assert not server.requests[1].hung_up
 
 
 def test_without_a_limit_of_its_own_a_stall_may_last_twice_the_longest_silence() -> None:
@@ -121,15 +99,15 @@ def test_without_a_limit_of_its_own_a_stall_may_last_twice_the_longest_silence()
 
 
 class Slow:
-    """Chunks that come one a turn of a clock by hand, as `until_idle` reads it."""
+    """Chunks of which each takes so many seconds of a clock."""
 
     def __init__(self, *chunks: Any, each: float) -> None:
-        self._chunks, self._each, self.now, self.closed = chunks, each, 0.0, False
+        self._chunks, self._each, self.clock, self.closed = chunks, each, Clock(), False
 
     async def all(self) -> AsyncGenerator[Any]:
         try:
             for chunk in self._chunks:
-                self.now += self._each
+                self.clock.now += self._each
                 yield chunk
             await asyncio.Event().wait()
         finally:
@@ -142,36 +120,31 @@ THOUGHT = {"type": "content_block_delta", "index": 0, "delta": {"type": "thinkin
 ARGUMENTS = {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": '{"a'}}
 
 
-def heard_of(slow: Slow, seconds: float, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The chunks that come before the stall, by the clock by hand."""
+def heard_of(slow: Slow, seconds: float) -> list[Any]:
+    """The chunks that come before the stall."""
     heard: list[Any] = []
 
     async def listen() -> None:
-        loop = asyncio.get_running_loop()
-        real = loop.time
-        monkeypatch.setattr(loop, "time", lambda: real() + slow.now)
-        async with (
-            asyncio.timeout(1_000 + PATIENCE),
-            aclosing(slow.all()) as chunks,
-            aclosing(until_idle(chunks, seconds)) as some,
-        ):
+        async with aclosing(slow.all()) as chunks, aclosing(until_idle(chunks, seconds)) as some:
             async for chunk in some:
                 heard.append(chunk)  # noqa: PERF401
 
     with pytest.raises(IdleTimeout):
-        asyncio.run(listen())
+        run_at_once(slow.clock, listen())
     return heard
 
 
-@pytest.mark.parametrize("chunk", [WORD, THOUGHT, ARGUMENTS], ids=["words", "thinking", "arguments"])
-def test_words_thinking_and_arguments_each_begin_the_wait_anew(chunk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = Slow(*[chunk] * 9, each=0.2)
-    assert len(heard_of(slow, 0.3, monkeypatch)) == 9 and slow.closed
+def test_words_thinking_and_arguments_each_begin_the_wait_anew(subtests: pytest.Subtests) -> None:
+    cases = {"words": WORD, "thinking": THOUGHT, "arguments": ARGUMENTS}
+    for name, chunk in cases.items():
+        with subtests.test(name):
+            slow = Slow(*[chunk] * 9, each=0.2)
+            assert len(heard_of(slow, 0.3)) == 9 and slow.closed
 
 
-def test_signs_of_life_do_not_begin_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signs_of_life_do_not_begin_the_wait_anew() -> None:
     slow = Slow(WORD, *[PING] * 9, each=0.2)
-    assert len(heard_of(slow, 0.5, monkeypatch)) < 5
+    assert len(heard_of(slow, 0.5)) < 5
 
 
 def test_what_is_done_with_a_chunk_does_not_count_as_waiting() -> None:
@@ -180,17 +153,17 @@ def test_what_is_done_with_a_chunk_does_not_count_as_waiting() -> None:
             await asyncio.sleep(0)
             yield PING
 
+    clock = Clock()
+
     async def listen() -> int:
-        loop, count, passed = asyncio.get_running_loop(), 0, 0.0
-        real = loop.time
-        loop.time = lambda: real() + passed  # type: ignore[method-assign]
+        count = 0
         async with aclosing(chunks()) as some, aclosing(until_idle(some, 5)) as heard:
             async for _ in heard:
                 count += 1
-                passed += 100
+                clock.now += 100
         return count
 
-    assert asyncio.run(listen()) == 3
+    assert run_at_once(clock, listen()) == 3
 
 
 def test_a_timeout_of_the_chunks_own_is_their_own() -> None:
@@ -242,20 +215,23 @@ ONLY_SIGNS = [
 ]
 
 
-@pytest.mark.parametrize("chunk", OF_A_REPLY, ids=str)
-def test_this_is_of_the_reply(chunk: Any) -> None:
-    assert is_of_the_reply(chunk)
+def test_this_is_of_the_reply(subtests: pytest.Subtests) -> None:
+    for chunk in OF_A_REPLY:
+        with subtests.test(chunk=chunk):
+            assert is_of_the_reply(chunk)
 
 
-@pytest.mark.parametrize("chunk", ONLY_SIGNS, ids=str)
-def test_this_says_only_that_the_server_is_there(chunk: Any) -> None:
-    assert not is_of_the_reply(chunk)
+def test_this_says_only_that_the_server_is_there(subtests: pytest.Subtests) -> None:
+    for chunk in ONLY_SIGNS:
+        with subtests.test(chunk=chunk):
+            assert not is_of_the_reply(chunk)
 
 
-@each_format
-def test_thinking_and_arguments_are_told_as_they_come_and_end_no_call(wire: str) -> None:
-    with LoopbackServer([[Thinking("Let me see now"), CALL]]) as server:
-        told = ask(server, wire, timeout=60, stall=60)
-    assert [call.name for call in told[-1].message.calls] == ["add"]
-    assert not any(isinstance(item, TextDelta) for item in told)
-    assert {type(item) for item in told[:-1]} <= {ThinkingDelta}
+def test_thinking_and_arguments_are_told_as_they_come_and_end_no_call(subtests: pytest.Subtests) -> None:
+    for wire in FORMATS:
+        with subtests.test(wire):
+            with LoopbackServer([[Thinking("Let me see now"), CALL]]) as server:
+                told = ask(server, wire, timeout=60, stall=60)
+            assert [call.name for call in told[-1].message.calls] == ["add"]
+            assert not any(isinstance(item, TextDelta) for item in told)
+            assert {type(item) for item in told[:-1]} <= {ThinkingDelta}

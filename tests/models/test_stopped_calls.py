@@ -9,20 +9,21 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import pytest
-from quick_models import FORMATS, LONG, PATIENCE, REQUEST, WIRES, items_of, quick, reply_of
+from quick_models import FORMATS, LONG, PATIENCE, WIRES, items_into, items_of, quick, reply_of, wait_until_hung_up
 
 from agentnb.core.events import TextDelta
 from agentnb.models import Reply, Retry
 from agentnb.models.connections import limiter_of
-from agentnb.models.limiter import MAX_AT_ONCE
+from agentnb.models.limiter import MAX_AT_ONCE, Limiter
 from agentnb.models.retry import RetryPolicy
 from agentnb.testing import Cut, LoopbackServer, Stall, Status
 
-each_format = pytest.mark.parametrize("wire", FORMATS)
+pytestmark = pytest.mark.usefixtures("quick_collections")
 
 
 @contextmanager
@@ -49,13 +50,8 @@ async def stopped(name: str, retries: RetryPolicy, when: Callable[[list[Any]], b
     told: list[Any] = []
     model = quick(name, retries)
 
-    async def listen() -> None:
-        async with aclosing(model.stream(REQUEST)) as items:  # type: ignore[type-var]
-            async for item in items:
-                told.append(item)  # noqa: PERF401
-
     async with asyncio.timeout(PATIENCE):
-        task = asyncio.ensure_future(listen())
+        task = asyncio.ensure_future(items_into(told, model))
         while not when(told):
             await asyncio.sleep(0.005)
             assert not task.done(), task
@@ -71,40 +67,42 @@ async def stopped(name: str, retries: RetryPolicy, when: Callable[[list[Any]], b
     return told
 
 
-@each_format
+def has_told(kind: type) -> Callable[[list[Any]], bool]:
+    """Whether something of this kind was told."""
+    return lambda told: any(isinstance(item, kind) for item in told)
+
+
+def has_asked(server: LoopbackServer) -> Callable[[list[Any]], bool]:
+    """Whether the server was asked."""
+    return lambda _: bool(server.requests)
+
+
 @pytest.mark.req("R0.13")
-def test_a_call_that_waits_to_try_again_is_stopped_at_once(wire: str) -> None:
-    with LoopbackServer([Status(529)]) as server:
-        told = asyncio.run(
-            stopped(server.model(wire), LONG, lambda told: bool([item for item in told if isinstance(item, Retry)]))
-        )
-    assert next(item for item in told if isinstance(item, Retry)).seconds >= 50 and len(server.requests) == 1
+def test_a_call_that_waits_to_try_again_is_stopped_at_once(subtests: pytest.Subtests) -> None:
+    for wire in FORMATS:
+        with subtests.test(wire):
+            with LoopbackServer([Status(529)]) as server:
+                told = asyncio.run(stopped(server.model(wire), LONG, has_told(Retry)))
+            assert next(item for item in told if isinstance(item, Retry)).seconds >= 50 and len(server.requests) == 1
 
 
-@each_format
-@pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.req("R0.13")
-def test_a_call_that_hears_nothing_yet_is_stopped_at_once(wire: str, stream: str) -> None:
-    with LoopbackServer([Stall(100, after=0)]) as server:
-        asyncio.run(stopped(server.model(wire, stream=stream), LONG, lambda _: bool(server.requests)))
-        hung_up(server)
+def test_a_call_that_hears_nothing_yet_is_stopped_at_once(subtests: pytest.Subtests) -> None:
+    for wire, stream in product(FORMATS, ["yes", "no"]):
+        with subtests.test(wire=wire, stream=stream):
+            with LoopbackServer([Stall(100, after=0)]) as server:
+                asyncio.run(stopped(server.model(wire, stream=stream), LONG, has_asked(server)))
+                wait_until_hung_up(server)
 
 
-@each_format
 @pytest.mark.req("R0.13")
-def test_a_stream_that_has_fallen_silent_is_stopped_at_once(wire: str) -> None:
-    with LoopbackServer([Stall(100, after=6)]) as server:
-        told = asyncio.run(stopped(server.model(wire), LONG, lambda told: any(isinstance(item, TextDelta) for item in told)))
-        hung_up(server)
-    assert told and isinstance(told[-1], TextDelta)
-
-
-def hung_up(server: LoopbackServer) -> None:
-    """The connection was closed, not kept open behind our back."""
-    until = time.monotonic() + PATIENCE
-    while not server.requests[0].hung_up and time.monotonic() < until:
-        time.sleep(0.01)
-    assert server.requests[0].hung_up
+def test_a_stream_that_has_fallen_silent_is_stopped_at_once(subtests: pytest.Subtests) -> None:
+    for wire in FORMATS:
+        with subtests.test(wire):
+            with LoopbackServer([Stall(100, after=6)]) as server:
+                told = asyncio.run(stopped(server.model(wire), LONG, has_told(TextDelta)))
+                wait_until_hung_up(server)
+            assert told and isinstance(told[-1], TextDelta)
 
 
 @pytest.mark.req("R0.13")
@@ -114,51 +112,53 @@ def test_a_call_that_finds_no_connection_yet_is_stopped_at_once() -> None:
 
 
 @pytest.mark.req("R0.13")
-@pytest.mark.parametrize("why", ["full", "closed"])
-def test_a_call_that_waits_for_its_place_is_stopped_at_once(why: str) -> None:
-    with LoopbackServer(["never"]) as server:
-        limiter = limiter_of(quick(server.model("openai"))._endpoint)
+def test_a_call_that_waits_for_its_place_is_stopped_at_once(subtests: pytest.Subtests) -> None:
+    for why in ["full", "closed"]:
+        with subtests.test(why):
+            with LoopbackServer(["never"]) as server:
+                limiter = limiter_of(quick(server.model("openai"))._endpoint)
+                if why == "closed":
+                    limiter.was_refused(100)
+                else:
+                    limiter._most = limiter._allowed = 0
+                asyncio.run(stopped_while_waiting_for(limiter, server.model("openai")))
+                assert not limiter._inside and not limiter._waiting
+            assert server.requests == []
 
-        async def wait() -> None:
-            if why == "closed":
-                limiter.was_refused(100)
-            else:
-                limiter._most = limiter._allowed = 0
-            model = quick(server.model("openai"))
-            task = asyncio.ensure_future(items_of(model))
-            await asyncio.sleep(0.05)
-            assert not task.done()
+
+async def stopped_while_waiting_for(limiter: Limiter, name: str) -> None:
+    told: list[Any] = []
+    task = asyncio.ensure_future(items_into(told, quick(name)))
+    async with asyncio.timeout(PATIENCE):
+        while not (limiter._waiting or told):  # it is told that all calls wait
+            await asyncio.sleep(0)
+    assert not task.done()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_calls_that_are_stopped_at_any_moment_leave_nothing_behind(subtests: pytest.Subtests) -> None:
+    for seed in range(15):
+        with subtests.test(seed=seed):
+            chance = random.Random(seed)
+            lines = [Status(429), Status(503), Stall(0.05, 3), Cut(), "A few words.", Stall(0.05, 0)]
+            with LoopbackServer([chance.choice(lines) for _ in range(100)]) as server:
+                asyncio.run(eight_stopped(server, chance))
+            gc.collect()
+
+
+async def eight_stopped(server: LoopbackServer, chance: random.Random) -> None:
+    """Calls at once, each stopped a moment after the one before."""
+    model = quick(server.model(chance.choice(WIRES)), RetryPolicy(rate_limit_first=0.01, trouble_first=0.01))
+    async with asyncio.timeout(PATIENCE):
+        tasks = [asyncio.ensure_future(items_of(model)) for _ in range(8)]
+        for task in tasks:
+            await asyncio.sleep(chance.random() * 0.05)
             task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-        asyncio.run(wait())
-        assert not limiter._inside and not limiter._waiting
-    assert server.requests == []
-
-
-@pytest.mark.parametrize("seed", range(15))
-def test_calls_that_are_stopped_at_any_moment_leave_nothing_behind(seed: int) -> None:
-    chance = random.Random(seed)
-    lines = [Status(429), Status(503), Stall(0.05, 3), Cut(), "A few words.", Stall(0.05, 0)]
-
-    def answer(body: Any) -> Any:
-        return lines[chance.randrange(len(lines))]
-
-    async def some(server: LoopbackServer) -> None:
-        model = quick(server.model(chance.choice(WIRES)), RetryPolicy(rate_limit_first=0.01, trouble_first=0.01))
-        async with asyncio.timeout(PATIENCE):
-            tasks = [asyncio.ensure_future(items_of(model)) for _ in range(8)]
-            for task in tasks:
-                await asyncio.sleep(chance.random() * 0.05)
-                task.cancel()
-            await asyncio.wait(tasks)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert not limiter_of(model._endpoint)._inside and not limiter_of(model._endpoint)._waiting
-
-    with LoopbackServer(answer) as server:
-        asyncio.run(some(server))
-    gc.collect()
+        await asyncio.wait(tasks)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert not limiter_of(model._endpoint)._inside and not limiter_of(model._endpoint)._waiting
 
 
 # Many at once
