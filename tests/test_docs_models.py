@@ -156,17 +156,18 @@ def test_what_is_usual_of_the_options_is_so() -> None:
 KINDS = "| | `anthropic` | `openai` | `openai-responses` | `ollama` | `compatible` |"
 
 
-@pytest.mark.parametrize("name", REMOTE)
-def test_what_each_kind_can_do_is_as_its_provider_says(name: str) -> None:
-    told, provider = column(KINDS, name), REMOTE[name]
-    variable = settings.KEY_VARIABLES.get(name)
-    assert quoted(told["key"]) == ({variable} if variable else {"key="})
-    assert (variable is not None) == provider.needs_key
-    assert quoted(told["URL from"]) == {settings.URL_VARIABLES[name]}
-    assert ("images=yes" in told["pictures"]) != provider.sees
-    assert ("parallel=no" in told["several calls in one reply"]) == ("parallel" in provider.options)
-    assert ("thinking=adaptive" in told["thinking, shown"]) == ("thinking" in provider.options)
-    assert ("marked" in told["prompt cache"]) == ("cache" in provider.options)
+def test_what_each_kind_can_do_is_as_its_provider_says(subtests: pytest.Subtests) -> None:
+    for name in REMOTE:
+        with subtests.test(name):
+            told, provider = column(KINDS, name), REMOTE[name]
+            variable = settings.KEY_VARIABLES.get(name)
+            assert quoted(told["key"]) == ({variable} if variable else {"key="})
+            assert (variable is not None) == provider.needs_key
+            assert quoted(told["URL from"]) == {settings.URL_VARIABLES[name]}
+            assert ("images=yes" in told["pictures"]) != provider.sees
+            assert ("parallel=no" in told["several calls in one reply"]) == ("parallel" in provider.options)
+            assert ("thinking=adaptive" in told["thinking, shown"]) == ("thinking" in provider.options)
+            assert ("marked" in told["prompt cache"]) == ("cache" in provider.options)
 
 
 ERRORS = "| error | when | tried again | what to do |"
@@ -226,11 +227,12 @@ def test_what_is_never_tried_again_is_not() -> None:
     assert not broken_connection("anthropic", OSError("certificate verify failed")).passing
 
 
-@pytest.mark.parametrize(("provider", "path"), [("openai", "chat/completions"), ("openai-responses", "responses")])
-def test_the_end_of_a_url_that_is_told_to_be_taken_off_is(provider: str, path: str) -> None:
-    url = "http://localhost:8000/v1"
-    for written in (url, f"{url}/", f"{url}/{path}", f"{url}/{path}/"):
-        assert endpoint_of(REMOTE[provider], Options(url=written)).url == url
+def test_the_end_of_a_url_that_is_told_to_be_taken_off_is(subtests: pytest.Subtests) -> None:
+    for provider, path in [("openai", "chat/completions"), ("openai-responses", "responses")]:
+        with subtests.test(provider):
+            url = "http://localhost:8000/v1"
+            for written in (url, f"{url}/", f"{url}/{path}", f"{url}/{path}/"):
+                assert endpoint_of(REMOTE[provider], Options(url=written)).url == url
 
 
 def test_agents_are_made_without_a_key_and_ask_for_it_when_set_to_work() -> None:

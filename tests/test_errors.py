@@ -11,10 +11,9 @@ import pytest
 
 from agentnb import errors
 from agentnb.core.run import Run
-from agentnb.errors import AgentnbError, near, sentences
+from agentnb.errors import near, sentences
 
 CLASSES = {name: value for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)}
-every_class = pytest.mark.parametrize("kind", CLASSES.values(), ids=CLASSES.keys())
 
 
 def drawn() -> dict[str, str]:
@@ -34,66 +33,63 @@ def test_the_tree_in_the_docstring_is_the_real_one() -> None:
     assert drawn() == {name: kind.__bases__[0].__name__ for name, kind in CLASSES.items()}
 
 
-@every_class
-def test_every_error_says_what_is_wrong_and_what_to_do_next(kind: type[AgentnbError]) -> None:
-    error = kind("It is broken", "Mend it")
-    assert (str(error), error.what, error.hint, error.run) == ("It is broken. Mend it", "It is broken", "Mend it", None)
-    assert str(kind("It is broken")) == "It is broken"
+def test_every_error_says_what_is_wrong_and_what_to_do_next(subtests: pytest.Subtests) -> None:
+    for kind in CLASSES.values():
+        with subtests.test(kind.__name__):
+            error = kind("It is broken", "Mend it")
+            assert (str(error), error.what, error.hint, error.run) == ("It is broken. Mend it", "It is broken", "Mend it", None)
+            assert str(kind("It is broken")) == "It is broken"
 
 
-@every_class
-def test_every_error_may_carry_its_run(kind: type[AgentnbError]) -> None:
-    run = Run()
-    assert kind("x", run=run).run is run
+def test_every_error_may_carry_its_run(subtests: pytest.Subtests) -> None:
+    for kind in CLASSES.values():
+        with subtests.test(kind.__name__):
+            run = Run()
+            assert kind("x", run=run).run is run
 
 
-@every_class
-def test_every_error_can_go_to_another_process(kind: type[AgentnbError]) -> None:
-    for again in (pickle.loads(pickle.dumps(kind("a", "b"))), copy.copy(kind("a", "b"))):
-        assert (type(again), again.what, again.hint) == (kind, "a", "b")
+def test_every_error_can_go_to_another_process(subtests: pytest.Subtests) -> None:
+    for kind in CLASSES.values():
+        with subtests.test(kind.__name__):
+            for again in (pickle.loads(pickle.dumps(kind("a", "b"))), copy.copy(kind("a", "b"))):
+                assert (type(again), again.what, again.hint) == (kind, "a", "b")
 
 
-@pytest.mark.parametrize(
-    ("kind", "known"),
-    [
+def test_errors_are_of_the_kinds_that_python_knows(subtests: pytest.Subtests) -> None:
+    for kind, known in [
         (errors.SettingsError, ValueError),
         (errors.NotAvailable, ImportError),
         (errors.ModelError, RuntimeError),
         (errors.StoreError, OSError),
         (errors.TraceError, ValueError),
         (errors.RunFailed, RuntimeError),
-    ],
-)
-def test_errors_are_of_the_kinds_that_python_knows(kind: type[Exception], known: type[Exception]) -> None:
-    assert issubclass(kind, known)
+    ]:
+        with subtests.test(kind.__name__):
+            assert issubclass(kind, known)
 
 
-@pytest.mark.parametrize(
-    ("what", "hint", "line"),
-    [
+def test_two_sentences_make_one_line(subtests: pytest.Subtests) -> None:
+    for what, hint, line in [
         ("It broke", "", "It broke"),
         ("It broke", "Mend it", "It broke. Mend it"),
         ("It broke.", "Mend it", "It broke. Mend it"),
         ("Why?", "Because", "Why? Because"),
         ("No!", "Yes", "No! Yes"),
-    ],
-)
-def test_two_sentences_make_one_line(what: str, hint: str, line: str) -> None:
-    assert sentences(what, hint) == line
+    ]:
+        with subtests.test(what):
+            assert sentences(what, hint) == line
 
 
-@pytest.mark.parametrize(
-    ("name", "known", "said"),
-    [
+def test_the_names_most_like_it_are_offered(subtests: pytest.Subtests) -> None:
+    for name, known, said in [
         ("ad", ["add", "sub"], "Did you mean add?"),
         ("load", ["loud", "lead", "x"], "Did you mean loud or lead?"),
         ("zzz", ["add", "sub"], "There is add, sub."),
         ("zzz", [], ""),
         ("zzz", [str(n) for n in range(10)], "There is 0, 1, 2, 3, 4, 5, 6, 7 and 2 more."),
-    ],
-)
-def test_the_names_most_like_it_are_offered(name: str, known: list[str], said: str) -> None:
-    assert near(name, known) == said
+    ]:
+        with subtests.test(name):
+            assert near(name, known) == said
 
 
 def test_at_most_three_names_are_offered() -> None:

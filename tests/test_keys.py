@@ -85,10 +85,11 @@ def test_a_key_shows_where_it_is_from_and_never_itself() -> None:
     assert key.reveal() == SECRET
 
 
-@pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_a_key_is_neither_pickled_nor_copied(way: object) -> None:
-    with pytest.raises(TypeError, match="not pickled"):
-        way(settings.Key("ANTHROPIC_API_KEY", SECRET, settings.ENVIRONMENT))  # type: ignore[operator]
+def test_a_key_is_neither_pickled_nor_copied(subtests: pytest.Subtests) -> None:
+    for way in [pickle.dumps, copy.copy, copy.deepcopy]:
+        with subtests.test(way.__name__):
+            with pytest.raises(TypeError, match="not pickled"):
+                way(settings.Key("ANTHROPIC_API_KEY", SECRET, settings.ENVIRONMENT))  # type: ignore[operator]
 
 
 def test_keys_of_the_same_text_are_equal() -> None:
@@ -172,22 +173,26 @@ def test_the_package_keyring_is_loaded_only_when_a_key_is_looked_for() -> None:
     assert done.stdout.strip() == "False"
 
 
-@pytest.mark.parametrize("broken", ["sk-one sk-two", "sk-one\nsk-two", "sk-täst-0123456789", "'sk-quoted-0123456789'"])
-def test_what_cannot_be_a_key_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", broken)
-    with pytest.raises(SettingsError, match="ANTHROPIC_API_KEY in the environment is no key") as found:
-        settings.find_key("anthropic")
-    with pytest.raises(SettingsError, match="no key for OPENAI_API_KEY") as kept:
-        settings.keep_key("openai", broken)
-    assert "sk-" not in repr(found.value) + repr(kept.value)
-    assert settings.find_key("openai") is None
+def test_what_cannot_be_a_key_is_refused_without_repeating_it(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    for broken in ["sk-one sk-two", "sk-one\nsk-two", "sk-täst-0123456789", "'sk-quoted-0123456789'"]:
+        with subtests.test(broken):
+            monkeypatch.setenv("ANTHROPIC_API_KEY", broken)
+            with pytest.raises(SettingsError, match="ANTHROPIC_API_KEY in the environment is no key") as found:
+                settings.find_key("anthropic")
+            with pytest.raises(SettingsError, match="no key for OPENAI_API_KEY") as kept:
+                settings.keep_key("openai", broken)
+            assert "sk-" not in repr(found.value) + repr(kept.value)
+            assert settings.find_key("openai") is None
 
 
-@pytest.mark.parametrize("blank", ["", "  \n"])
-def test_a_blank_text_is_not_kept(blank: str) -> None:
-    with pytest.raises(SettingsError, match="it is blank"):
-        settings.keep_key("anthropic", blank)
-    assert not settings.has_key("anthropic")
+def test_a_blank_text_is_not_kept(subtests: pytest.Subtests) -> None:
+    for blank in ["", "  \n"]:
+        with subtests.test(repr(blank)):
+            with pytest.raises(SettingsError, match="it is blank"):
+                settings.keep_key("anthropic", blank)
+            assert not settings.has_key("anthropic")
 
 
 def test_white_space_around_a_key_is_left_out() -> None:
@@ -247,29 +252,28 @@ def test_a_keyring_that_loses_what_it_takes_is_told() -> None:
 # Names
 
 
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
+def test_another_name_is_refused_with_those_most_like_it(subtests: pytest.Subtests) -> None:
+    for name, advice in [
         ("antropic", "Did you mean anthropic?"),
         ("anthropic_api_key", "Did you mean ANTHROPIC_API_KEY?"),
         ("", "There is anthropic, openai"),
         ("A", "There is anthropic, openai"),
         ("1_API_KEY", "There is anthropic, openai"),
         ("A" * 65, "There is anthropic, openai"),
-    ],
-)
-def test_another_name_is_refused_with_those_most_like_it(name: str, advice: str) -> None:
-    for use in (settings.find_key, settings.forget_key, settings.key_variable):
-        with pytest.raises(SettingsError, match="That is no name of a key") as caught:
-            use(name)
-        assert advice in str(caught.value)
+    ]:
+        with subtests.test(name or "blank"):
+            for use in (settings.find_key, settings.forget_key, settings.key_variable):
+                with pytest.raises(SettingsError, match="That is no name of a key") as caught:
+                    use(name)
+                assert advice in str(caught.value)
 
 
-@pytest.mark.parametrize("typed", [SECRET, "sk-ant-api03-Ab_9-zZ", "AKIA0123456789EXAMPLE", "gsk_0123456789abcdefgh"])
-def test_a_key_in_the_place_of_its_name_is_not_repeated(typed: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        settings.keep_key(typed, OTHER)
-    assert typed not in repr(caught.value) and settings.looks_like_a_key(typed)
+def test_a_key_in_the_place_of_its_name_is_not_repeated(subtests: pytest.Subtests) -> None:
+    for typed in [SECRET, "sk-ant-api03-Ab_9-zZ", "AKIA0123456789EXAMPLE", "gsk_0123456789abcdefgh"]:
+        with subtests.test(typed):
+            with pytest.raises(SettingsError) as caught:
+                settings.keep_key(typed, OTHER)
+            assert typed not in repr(caught.value) and settings.looks_like_a_key(typed)
 
 
 @pytest.mark.parametrize("name", ["OPENROUTER_API_KEY", "HF_TOKEN", "AZURE_OPENAI_API_KEY_2", "TOKEN"])
@@ -294,10 +298,11 @@ def test_secrets_are_all_keys_that_are_known_the_longest_first(monkeypatch: pyte
     assert set(settings.secrets()[1:3]) == {"in-environment", "in-the-keyring"}
 
 
-@pytest.mark.parametrize(("text", "secrets"), [("1234567", ()), ("12345678", ("12345678",))])
-def test_a_short_text_is_no_secret(text: str, secrets: tuple[str, ...]) -> None:
-    settings.keep_key("anthropic", text)
-    assert settings.secrets() == secrets
+def test_a_short_text_is_no_secret(subtests: pytest.Subtests) -> None:
+    for text, secrets in [("1234567", ()), ("12345678", ("12345678",))]:
+        with subtests.test(text):
+            settings.keep_key("anthropic", text)
+            assert settings.secrets() == secrets
 
 
 def test_what_was_forgotten_stays_a_secret_for_a_model_may_still_use_it(monkeypatch: pytest.MonkeyPatch) -> None:

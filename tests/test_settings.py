@@ -14,10 +14,11 @@ def test_without_the_variable_there_is_no_default_model() -> None:
     assert settings.default_model() is None
 
 
-@pytest.mark.parametrize("value", ["", "   "])
-def test_a_blank_variable_is_none(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    monkeypatch.setenv("AGENTNB_MODEL", value)
-    assert settings.default_model() is None
+def test_a_blank_variable_is_none(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for value in ["", "   "]:
+        with subtests.test(repr(value)):
+            monkeypatch.setenv("AGENTNB_MODEL", value)
+            assert settings.default_model() is None
 
 
 def test_the_variable_names_the_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,39 +72,36 @@ def test_each_variable_that_is_read_is_documented() -> None:
 # Addresses
 
 
-@pytest.mark.parametrize("provider", [*settings.URL_VARIABLES, "simulated"])
-def test_without_variables_the_environment_says_no_address(provider: str) -> None:
-    assert settings.base_url(provider) is None
+def test_without_variables_the_environment_says_no_address(subtests: pytest.Subtests) -> None:
+    for provider in [*settings.URL_VARIABLES, "simulated"]:
+        with subtests.test(provider):
+            assert settings.base_url(provider) is None
 
 
-@pytest.mark.parametrize(
-    ("provider", "variable"),
-    [
+def test_the_variable_of_a_provider_says_where_it_is(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for provider, variable in [
         ("anthropic", "ANTHROPIC_BASE_URL"),
         ("openai", "OPENAI_BASE_URL"),
         ("openai-responses", "OPENAI_BASE_URL"),
         ("compatible", "AGENTNB_COMPATIBLE_URL"),
-    ],
-)
-def test_the_variable_of_a_provider_says_where_it_is(monkeypatch: pytest.MonkeyPatch, provider: str, variable: str) -> None:
-    monkeypatch.setenv(variable, " https://gateway.example/path/v1/ ")
-    assert settings.base_url(provider) == "https://gateway.example/path/v1"
-    monkeypatch.setenv(variable, "  ")
-    assert settings.base_url(provider) is None
+    ]:
+        with subtests.test(provider):
+            monkeypatch.setenv(variable, " https://gateway.example/path/v1/ ")
+            assert settings.base_url(provider) == "https://gateway.example/path/v1"
+            monkeypatch.setenv(variable, "  ")
+            assert settings.base_url(provider) is None
 
 
-@pytest.mark.parametrize(
-    "said", ["gateway.example/v1", "localhost:8000", "ftp://x/v1", "http://", "http://x:port/v1", "http://[x"]
-)
-def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
-    monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", said)
-    with pytest.raises(SettingsError, match=r"AGENTNB_COMPATIBLE_URL is no URL\. Set it to one"):
-        settings.base_url("compatible")
+def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for said in ["gateway.example/v1", "localhost:8000", "ftp://x/v1", "http://", "http://x:port/v1", "http://[x"]:
+        with subtests.test(said):
+            monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", said)
+            with pytest.raises(SettingsError, match=r"AGENTNB_COMPATIBLE_URL is no URL\. Set it to one"):
+                settings.base_url("compatible")
 
 
-@pytest.mark.parametrize(
-    ("said", "url"),
-    [
+def test_the_host_of_ollama_becomes_a_url(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for said, url in [
         ("127.0.0.1:11434", "http://127.0.0.1:11434/v1"),
         ("gpu-box", "http://gpu-box:11434/v1"),
         ("gpu-box:9000", "http://gpu-box:9000/v1"),
@@ -114,11 +112,10 @@ def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, sai
         ("http://gpu-box:9000/", "http://gpu-box:9000/v1"),
         ("http://gpu-box", "http://gpu-box:80/v1"),
         ("https://models.example/ollama/v1", "https://models.example:443/ollama/v1"),
-    ],
-)
-def test_the_host_of_ollama_becomes_a_url(monkeypatch: pytest.MonkeyPatch, said: str, url: str) -> None:
-    monkeypatch.setenv("OLLAMA_HOST", said)
-    assert settings.base_url("ollama") == url
+    ]:
+        with subtests.test(said):
+            monkeypatch.setenv("OLLAMA_HOST", said)
+            assert settings.base_url("ollama") == url
 
 
 def test_a_host_of_ollama_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

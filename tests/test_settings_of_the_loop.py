@@ -41,27 +41,46 @@ def test_without_variables_all_is_as_documented() -> None:
 
 
 @pytest.mark.req("R2.15")
-@pytest.mark.parametrize("variable", NUMBERS)
-def test_a_variable_says_the_number_anew_each_time(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read, usual, least, most = NUMBERS[variable]
-    for said, number in (("7", 7), (" 8\n", 8), ("0009", 9), (str(least), least), (str(most), most)):
-        monkeypatch.setenv(variable, said)
-        assert read() == number
-        assert [other() for name, (other, *_) in NUMBERS.items() if name != variable] == [
-            other_usual for name, (_, other_usual, *_) in NUMBERS.items() if name != variable
-        ]
-    monkeypatch.delenv(variable)
-    assert read() == usual
+def test_a_variable_says_the_number_anew_each_time(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for variable, (read, usual, least, most) in NUMBERS.items():
+        with subtests.test(variable):
+            for said, number in (("7", 7), (" 8\n", 8), ("0009", 9), (str(least), least), (str(most), most)):
+                monkeypatch.setenv(variable, said)
+                assert read() == number
+                assert [other() for name, (other, *_) in NUMBERS.items() if name != variable] == [
+                    other_usual for name, (_, other_usual, *_) in NUMBERS.items() if name != variable
+                ]
+            monkeypatch.delenv(variable)
+            assert read() == usual
 
 
 @pytest.mark.req("R2.16")
-@pytest.mark.parametrize("variable", NUMBERS)
-def test_a_number_that_is_none_or_out_of_range_is_as_if_it_were_not_set(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read, usual, least, most = NUMBERS[variable]
-    bad = ["", " ", "many", "5.0", "1e3", "1_000", "1,000", "٣", "²", "0x10", "+7", "-7", "None", "true", "7 8", "9" * 5000]
-    for said in (*bad, str(least - 1), str(most + 1)):
-        monkeypatch.setenv(variable, said)
-        assert read() == usual, said
+def test_a_number_that_is_none_or_out_of_range_is_as_if_it_were_not_set(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    for variable, (read, usual, least, most) in NUMBERS.items():
+        with subtests.test(variable):
+            bad = [
+                "",
+                " ",
+                "many",
+                "5.0",
+                "1e3",
+                "1_000",
+                "1,000",
+                "٣",
+                "²",
+                "0x10",
+                "+7",
+                "-7",
+                "None",
+                "true",
+                "7 8",
+                "9" * 5000,
+            ]
+            for said in (*bad, str(least - 1), str(most + 1)):
+                monkeypatch.setenv(variable, said)
+                assert read() == usual, said
 
 
 digits = st.text("0123456789 ", max_size=9)
@@ -82,13 +101,16 @@ def test_whatever_a_variable_says_the_number_is_in_range_or_the_usual(said: str,
 
 
 @pytest.mark.req("R2.15")
-@pytest.mark.parametrize("variable", SWITCHES)
-def test_a_switch_is_said_in_any_of_these_words_and_any_case(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for yes, no in (("true", "false"), ("1", "0"), ("yes", "no"), ("on", "off"), ("TRUE", "FALSE"), (" Yes ", " No ")):
-        monkeypatch.setenv(variable, no)
-        assert SWITCHES[variable]() is False
-        monkeypatch.setenv(variable, yes)
-        assert SWITCHES[variable]() is True
+def test_a_switch_is_said_in_any_of_these_words_and_any_case(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    for variable, switch in SWITCHES.items():
+        with subtests.test(variable):
+            for yes, no in (("true", "false"), ("1", "0"), ("yes", "no"), ("on", "off"), ("TRUE", "FALSE"), (" Yes ", " No ")):
+                monkeypatch.setenv(variable, no)
+                assert switch() is False
+                monkeypatch.setenv(variable, yes)
+                assert switch() is True
 
 
 @pytest.mark.req("R2.16")

@@ -93,9 +93,8 @@ def test_raw_sends_the_text_as_it_is(kernel: Any) -> None:
     assert kernel.value("run.prompt") == "Look at {{ nothing }}."
 
 
-@pytest.mark.parametrize(
-    ("cell", "says"),
-    [
+def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+    for cell, says in [
         ("%%agent -m simulatd:disciplined\nhi", "Did you mean simulated:disciplined"),
         ("%%agent -m simulated:forgetfull\nhi", "no persona 'forgetfull'"),
         ("%%agent -m anthropic:claude\nhi", "ANTHROPIC_API_KEY is not set"),
@@ -122,13 +121,12 @@ def test_raw_sends_the_text_as_it_is(kernel: Any) -> None:
         ("%%agent -t data\nhi", "an object of type dict is no tool"),
         ("%agent defaults modell=x", "Did you mean model?"),
         ("%agent stop", "Nothing is running"),
-    ],
-)
-def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, cell: str, says: str) -> None:
-    done = kernel.run(cell)
-    assert done.status == "error"
-    assert says in done.error
-    assert "\n" not in done.error and "Traceback" not in done.error
+    ]:
+        with subtests.test(cell):
+            done = kernel.run(cell)
+            assert done.status == "error"
+            assert says in done.error
+            assert "\n" not in done.error and "Traceback" not in done.error
 
 
 def test_a_key_without_a_model_asks_for_a_model_and_never_shows_the_key(kernel: Any) -> None:
@@ -283,13 +281,14 @@ def test_quotation_marks_around_a_model_s_name_are_taken_off(kernel: Any) -> Non
     assert kernel.value("run.model") == "simulated:chatty"
 
 
-@pytest.mark.parametrize("line", ["-m anthropic:m --key {}", "-k {}", "{}", "ANTHROPIC_API_KEY={}", "-m anthropic:{}", "-m {}"])
-def test_a_key_on_the_line_is_repeated_nowhere(kernel: Any, line: str) -> None:
-    secret = "sk-ant-" + "api03-Really-Secret12"
-    cell = kernel.run(f"%%agent {line.format(secret)}\nHi")
-    assert cell.status == "error"
-    shown = [one for one in cell.outputs if one["type"] != "execute_input"]
-    assert "Secret12" not in str(shown) and "Secret12" not in cell.error
+def test_a_key_on_the_line_is_repeated_nowhere(kernel: Any, subtests: pytest.Subtests) -> None:
+    for line in ["-m anthropic:m --key {}", "-k {}", "{}", "ANTHROPIC_API_KEY={}", "-m anthropic:{}", "-m {}"]:
+        with subtests.test(line):
+            secret = "sk-ant-" + "api03-Really-Secret12"
+            cell = kernel.run(f"%%agent {line.format(secret)}\nHi")
+            assert cell.status == "error"
+            shown = [one for one in cell.outputs if one["type"] != "execute_input"]
+            assert "Secret12" not in str(shown) and "Secret12" not in cell.error
 
 
 def test_a_variable_that_is_no_model_is_told_with_those_that_are(kernel: Any) -> None:

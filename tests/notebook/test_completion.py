@@ -12,9 +12,8 @@ def complete(kernel: Any, code: str, at: int | None = None) -> list[str]:
     return reply["content"]["matches"]
 
 
-@pytest.mark.parametrize(
-    ("code", "offered"),
-    [
+def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: pytest.Subtests) -> None:
+    for code, offered in [
         ("%%agent --ma", "--max-rounds"),
         ("%%agent -m sim", "simulated:disciplined"),
         ("%%agent -m simulated:disciplined -t a", "add"),
@@ -28,10 +27,9 @@ def complete(kernel: Any, code: str, at: int | None = None) -> list[str]:
         ("%%agent --history doc", "documented"),
         ("%%agent --bud", "--budget"),
         ("%agent rec", "recover"),
-    ],
-)
-def test_options_models_tools_and_commands_are_completed(kernel: Any, code: str, offered: str) -> None:
-    assert offered in complete(kernel, code)
+    ]:
+        with subtests.test(code):
+            assert offered in complete(kernel, code)
 
 
 def test_completion_works_above_a_body(kernel: Any) -> None:

@@ -8,22 +8,19 @@ from agentnb.notebook.interpolation import interpolate
 VARIABLES = {"name": "Ada", "row": {"a": 1, "b": [10, 20]}, "table": [[1, 2], [3, 4]]}
 
 
-@pytest.mark.parametrize(
-    ("text", "becomes"),
-    [
+def test_a_name_in_double_braces_with_spaces_is_replaced(subtests: pytest.Subtests) -> None:
+    for text, becomes in [
         ("{{ name }}", "Ada"),
         ("{{ row[\"a\"] }} {{ row['a'] }}", "1 1"),
         ('{{ row["b"][1] }} {{ table[-1][0] }}', "20 3"),
         ("a {{ name }} b {{ name }}", "a Ada b Ada"),
-    ],
-)
-def test_a_name_in_double_braces_with_spaces_is_replaced(text: str, becomes: str) -> None:
-    assert interpolate(text, VARIABLES) == becomes
+    ]:
+        with subtests.test(text):
+            assert interpolate(text, VARIABLES) == becomes
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_everything_else_passes_untouched(subtests: pytest.Subtests) -> None:
+    for text in [
         "{name}",
         "{{name}}",
         "{{ name}}",
@@ -33,21 +30,21 @@ def test_a_name_in_double_braces_with_spaces_is_replaced(text: str, becomes: str
         "{{ name.upper }}",
         "{{ name() }}",
         "{{ 1 }}",
-    ],
-)
-def test_everything_else_passes_untouched(text: str) -> None:
-    assert interpolate(text, VARIABLES) == text
+    ]:
+        with subtests.test(text):
+            assert interpolate(text, VARIABLES) == text
 
 
 def test_what_was_put_in_is_not_looked_at_again() -> None:
     assert interpolate("{{ a }}", {"a": "{{ b }}", "b": "no"}) == "{{ b }}"
 
 
-@pytest.mark.parametrize("text", ["{{ nam }}", '{{ row["c"] }}', "{{ table[9] }}", '{{ name["x"] }}'])
-def test_what_is_not_there_is_an_error_that_names_it(text: str) -> None:
-    with pytest.raises(InterpolationError) as caught:
-        interpolate(text, VARIABLES)
-    assert text in str(caught.value) and "--raw" in str(caught.value)
+def test_what_is_not_there_is_an_error_that_names_it(subtests: pytest.Subtests) -> None:
+    for text in ["{{ nam }}", '{{ row["c"] }}', "{{ table[9] }}", '{{ name["x"] }}']:
+        with subtests.test(text):
+            with pytest.raises(InterpolationError) as caught:
+                interpolate(text, VARIABLES)
+            assert text in str(caught.value) and "--raw" in str(caught.value)
 
 
 def test_a_near_name_is_offered() -> None:

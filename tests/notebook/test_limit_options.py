@@ -75,9 +75,8 @@ def test_a_cell_comes_before_the_defaults_and_none_takes_their_limit_back() -> N
     assert agent.sends == FULL and agent.budget == 2
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
+def test_a_value_that_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
+    for line, told in [
         ("--budget cheap", "argument --budget: cheap is no number of US dollars above 0"),
         ("--budget 0", "argument --budget: 0 is no number of US dollars above 0"),
         ("--max-seconds soon", "argument --max-seconds: soon is no number of seconds above 0"),
@@ -85,12 +84,11 @@ def test_a_cell_comes_before_the_defaults_and_none_takes_their_limit_back() -> N
         ("--on-limit explode", "argument --on-limit: explode is none of stop, final_answer, raise"),
         ("--budgte 3", "Did you mean --budget"),
         ("--budget", "expected one argument"),
-    ],
-)
-def test_a_value_that_cannot_be_is_refused(line: str, told: str) -> None:
-    with pytest.raises(SettingsError) as refused:
-        options(line)
-    assert told in str(refused.value)
+    ]:
+        with subtests.test(line):
+            with pytest.raises(SettingsError) as refused:
+                options(line)
+            assert told in str(refused.value)
 
 
 def test_a_history_that_is_not_there_is_refused_with_those_that_are() -> None:
@@ -117,22 +115,20 @@ def clean(kernel: Any) -> Iterator[Any]:
 
 
 @pytest.mark.req("KX.2")
-@pytest.mark.parametrize(
-    ("option", "reason"),
-    [
+def test_a_limit_ends_the_run_under_its_own_name_and_the_cell_shows_its_card_and_nothing_else(
+    clean: Any, subtests: pytest.Subtests
+) -> None:
+    for option, reason in [
         ("--max-rounds 1", "max_rounds"),
         ("--max-tool-calls 1", "max_tool_calls"),
         ("--max-tool-calls-per-turn 1", "max_tool_calls_per_turn"),
         ("--max-tokens 10", "max_tokens"),
-    ],
-)
-def test_a_limit_ends_the_run_under_its_own_name_and_the_cell_shows_its_card_and_nothing_else(
-    clean: Any, option: str, reason: str
-) -> None:
-    cell = clean.run(f"%%agent -m simulated:disciplined -t add {option}\n{PLAN}")
-    assert cell.status == "ok", cell.error
-    assert clean.value("run.status, run.stop_reason") == f"('limited', '{reason}')"
-    assert cell.printed == "" and cell.result == {} and "--continue" in cell.shown
+    ]:
+        with subtests.test(option):
+            cell = clean.run(f"%%agent -m simulated:disciplined -t add {option}\n{PLAN}")
+            assert cell.status == "ok", cell.error
+            assert clean.value("run.status, run.stop_reason") == f"('limited', '{reason}')"
+            assert cell.printed == "" and cell.result == {} and "--continue" in cell.shown
 
 
 def test_a_budget_may_be_written_with_the_sign_or_be_in_a_variable(clean: Any) -> None:
@@ -232,9 +228,10 @@ cut, talks = ScriptedModel([['I add.', *adds], 'Never.']), ScriptedModel([adds, 
 
 
 @pytest.mark.req("K2.2")
-@pytest.mark.parametrize(("model", "on_limit"), [("cut", "stop"), ("blank", "final_answer"), ("talks", "final_answer")])
-def test_what_was_cut_short_at_a_limit_is_no_result(clean: Any, model: str, on_limit: str) -> None:
-    assert clean.run(LAST_WORDS).status == "ok"
-    cell = clean.run(f"%%agent -t add -m {model} --max-rounds 1 --on-limit {on_limit}\nGo.")
-    assert (cell.status, cell.result) == ("ok", {})
-    assert clean.value("run.status, run.is_answered") == "('limited', False)"
+def test_what_was_cut_short_at_a_limit_is_no_result(clean: Any, subtests: pytest.Subtests) -> None:
+    for model, on_limit in [("cut", "stop"), ("blank", "final_answer"), ("talks", "final_answer")]:
+        with subtests.test(model):
+            assert clean.run(LAST_WORDS).status == "ok"
+            cell = clean.run(f"%%agent -t add -m {model} --max-rounds 1 --on-limit {on_limit}\nGo.")
+            assert (cell.status, cell.result) == ("ok", {})
+            assert clean.value("run.status, run.is_answered") == "('limited', False)"

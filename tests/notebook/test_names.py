@@ -18,17 +18,15 @@ def test_a_variable_gives_its_model_or_the_name_in_it() -> None:
     assert find_model("named", variables) == find_model("simulated:disciplined", variables) == "simulated:disciplined"
 
 
-@pytest.mark.parametrize(
-    ("name", "models", "told"),
-    [
+def test_what_is_no_model_is_refused_with_the_models_there_are(subtests: pytest.Subtests) -> None:
+    for name, models, told in [
         ("modle", ["model"], "The variable modle is not there, and is no model. Did you mean model? A name of a model has the"),
         ("number", ["model"], "The variable number is no model. Variables that hold a model: model. A name of a model has the"),
         ("number", [], "The variable number is no model. A name of a model has the form provider:NAME"),
         ("number", [f"m{n}" for n in range(9)], "hold a model: m0, m1, m2, m3, m4, m5, m6, m7 and more. A name"),
-    ],
-)
-def test_what_is_no_model_is_refused_with_the_models_there_are(name: str, models: list[str], told: str) -> None:
-    variables: dict[str, Any] = {"number": 3, "_model": ScriptedModel([]), **{one: ScriptedModel([]) for one in models}}
-    with pytest.raises(UnknownModel) as refused:
-        find_model(name, variables)
-    assert told in str(refused.value)
+    ]:
+        with subtests.test(name):
+            variables: dict[str, Any] = {"number": 3, "_model": ScriptedModel([]), **{one: ScriptedModel([]) for one in models}}
+            with pytest.raises(UnknownModel) as refused:
+                find_model(name, variables)
+            assert told in str(refused.value)

@@ -66,9 +66,8 @@ def test_a_set_can_be_put_in_a_variable_for_python(kernel: Any) -> None:
     assert kernel.value("run.settings['guidance']['set']") == "own"
 
 
-@pytest.mark.parametrize(
-    ("cell", "told"),
-    [
+def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+    for cell, told in [
         ("%%guidance\nhello", "the following arguments are required: NAME"),
         ("%%guidance matrix\nhello", "matrix is a guidance set that agentnb brings along"),
         ("%%guidance own", "The guidance set is blank"),
@@ -80,12 +79,11 @@ def test_a_set_can_be_put_in_a_variable_for_python(kernel: Any) -> None:
         ("%agent guidance other", "There is no guidance set 'other'"),
         ("%agent defaults guidance=other", "There is no guidance set 'other'"),
         ("%agent defaults policy=other", "There is no policy 'other'"),
-    ],
-)
-def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, cell: str, told: str) -> None:
-    failed = kernel.run(cell)
-    assert failed.status == "error"
-    assert told in failed.error and len(failed.error.strip().splitlines()) == 1
+    ]:
+        with subtests.test(cell):
+            failed = kernel.run(cell)
+            assert failed.status == "error"
+            assert told in failed.error and len(failed.error.strip().splitlines()) == 1
 
 
 def test_a_set_that_is_refused_leaves_the_one_before(kernel: Any) -> None:
@@ -152,9 +150,8 @@ def test_a_list_survives_the_kernel(kernel: Any) -> None:
     assert kernel.value("[t.title for t in run.todos]") == "['Step 1', 'Step 2', 'Look at the result']"
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
+def test_what_cannot_be_done_to_a_list_is_said_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
+    for line, told in [
         ("%agent todos", "There is no todo list"),
         ("%agent todos done x", "no number of a todo"),
         ("%agent todos finish 1", "%agent todos cannot finish"),
@@ -163,16 +160,15 @@ def test_a_list_survives_the_kernel(kernel: Any) -> None:
         ("%agent todos move", "Which todo is to be moved?"),
         ("%agent todos move 1 after 2", "'1 after 2' does not say which todo goes where"),
         ("%agent todos move 2 before 9", "There is no todo 9"),
-    ],
-)
-def test_what_cannot_be_done_to_a_list_is_said_in_one_line(kernel: Any, line: str, told: str) -> None:
-    if line != "%agent todos":
-        kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed()])")
-        kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
-    else:
-        kernel.run("%%agent\nhello")
-    failed = kernel.run(line)
-    assert failed.status == "error" and told in failed.error and len(failed.error.strip().splitlines()) == 1
+    ]:
+        with subtests.test(line):
+            if line != "%agent todos":
+                kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed()])")
+                kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
+            else:
+                kernel.run("%%agent\nhello")
+            failed = kernel.run(line)
+            assert failed.status == "error" and told in failed.error and len(failed.error.strip().splitlines()) == 1
 
 
 def test_the_card_shows_guidance_and_todos(kernel: Any) -> None:

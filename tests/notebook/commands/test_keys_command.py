@@ -174,9 +174,8 @@ def test_asking_can_be_interrupted(kernel: Any) -> None:
     kernel.client.get_stdin_msg(timeout=PATIENCE)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_a_key_in_the_line_is_refused_without_repeating_it(subtests: pytest.Subtests) -> None:
+    for line in [
         f"anthropic {SECRET}",
         f"{SECRET}",
         f"{SECRET} --keyring",
@@ -187,30 +186,27 @@ def test_asking_can_be_interrupted(kernel: Any) -> None:
         f"anthropic -{SECRET}",
         f"anthropic '{SECRET}'",
         "anthropic short",
-    ],
-)
-def test_a_key_in_the_line_is_refused_without_repeating_it(line: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        key_verdict(line.split())
-    assert "%agent key NAME asks for it: nothing was kept" in caught.value.what
-    assert "Delete it from the cell" in caught.value.hint and "make the key invalid" in caught.value.hint
-    assert "sk-ant" not in repr(caught.value) and "short" not in repr(caught.value)
+    ]:
+        with subtests.test(line):
+            with pytest.raises(SettingsError) as caught:
+                key_verdict(line.split())
+            assert "%agent key NAME asks for it: nothing was kept" in caught.value.what
+            assert "Delete it from the cell" in caught.value.hint and "make the key invalid" in caught.value.hint
+            assert "sk-ant" not in repr(caught.value) and "short" not in repr(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
+def test_what_cannot_be_done_is_refused_with_what_can(subtests: pytest.Subtests) -> None:
+    for line, said in [
         ("anthropic --keyrin", "%agent key has no such option. Did you mean --keyring?"),
         ("anthropic --x", "%agent key has no such option. There is --keyring, --forget."),
         ("anthropic forget", "Write it so: --forget"),
         ("--forget", "Which key? Write: %agent key anthropic"),
         ("antropic", "That is no name of a key. Did you mean anthropic?"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_with_what_can(line: str, said: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        key_verdict(line.split())
-    assert str(caught.value).startswith(said)
+    ]:
+        with subtests.test(" ".join(line) or "nothing"):
+            with pytest.raises(SettingsError) as caught:
+                key_verdict(line.split())
+            assert str(caught.value).startswith(said)
 
 
 def test_the_line_is_taken_as_it_stands(kernel: Any) -> None:
@@ -219,25 +215,24 @@ def test_the_line_is_taken_as_it_stands(kernel: Any) -> None:
         assert "That is no name of a key" in kernel.run(line).error
 
 
-@pytest.mark.parametrize("line", [f"%agent {SECRET}", f"%agent key={SECRET}"])
-def test_a_key_in_the_place_of_a_command_is_not_repeated(kernel: Any, line: str) -> None:
-    error = kernel.run(line).error
-    assert error.startswith("SettingsError: There is no command like this") and SECRET not in error
+def test_a_key_in_the_place_of_a_command_is_not_repeated(kernel: Any, subtests: pytest.Subtests) -> None:
+    for line in [f"%agent {SECRET}", f"%agent key={SECRET}"]:
+        with subtests.test(line):
+            error = kernel.run(line).error
+            assert error.startswith("SettingsError: There is no command like this") and SECRET not in error
 
 
-@pytest.mark.parametrize(
-    ("code", "offered"),
-    [
+def test_names_and_options_are_completed(kernel: Any, subtests: pytest.Subtests) -> None:
+    for code, offered in [
         ("%agent ke", "key"),
         ("%agent key an", "anthropic"),
         ("%agent key OPENAI", "OPENAI_API_KEY"),
         ("%agent key anthropic --f", "--forget"),
         ("%agent key anthropic ", "--keyring"),
-    ],
-)
-def test_names_and_options_are_completed(kernel: Any, code: str, offered: str) -> None:
-    reply = kernel.client.complete(code, len(code), reply=True, timeout=PATIENCE)
-    assert offered in reply["content"]["matches"]
+    ]:
+        with subtests.test(code):
+            reply = kernel.client.complete(code, len(code), reply=True, timeout=PATIENCE)
+            assert offered in reply["content"]["matches"]
 
 
 # Where nobody can be asked

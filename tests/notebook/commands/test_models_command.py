@@ -97,19 +97,26 @@ def test_a_server_without_models_says_so() -> None:
         assert provider_models(f"compatible?url={url}") == ["compatible: lists no models"]
 
 
-@pytest.mark.parametrize("body", [{}, [], {"data": None}, {"data": [{}]}, {"data": ["x"]}, b"<html>", "text", None])
-def test_what_is_no_list_is_an_error_for_a_person(body: Any) -> None:
-    with (
-        listing(200, body) as url,
-        pytest.raises(BrokenReply, match=r"compatible: (what came is no|the server at .* sent .*, and no list of models)"),
-    ):
-        provider_models(f"compatible?url={url}")
+def test_what_is_no_list_is_an_error_for_a_person(subtests: pytest.Subtests) -> None:
+    for body in [{}, [], {"data": None}, {"data": [{}]}, {"data": ["x"]}, b"<html>", "text", None]:
+        with subtests.test(str(body)):
+            with (
+                listing(200, body) as url,
+                pytest.raises(
+                    BrokenReply, match=r"compatible: (what came is no|the server at .* sent .*, and no list of models)"
+                ),
+            ):
+                provider_models(f"compatible?url={url}")
 
 
-@pytest.mark.parametrize(("status", "told"), [(401, "wants a key"), (404, "there is no list of models"), (500, "fails")])
-def test_a_server_that_lists_nothing_is_said_why(status: int, told: str) -> None:
-    with listing(status, {"error": {"message": "No."}}) as url, pytest.raises(AgentnbError, match=rf"{told}.*\({status}\)"):
-        provider_models(f"compatible?url={url}")
+def test_a_server_that_lists_nothing_is_said_why(subtests: pytest.Subtests) -> None:
+    for status, told in [(401, "wants a key"), (404, "there is no list of models"), (500, "fails")]:
+        with subtests.test(str(status)):
+            with (
+                listing(status, {"error": {"message": "No."}}) as url,
+                pytest.raises(AgentnbError, match=rf"{told}.*\({status}\)"),
+            ):
+                provider_models(f"compatible?url={url}")
 
 
 def test_a_server_that_is_not_running_is_said_so() -> None:
@@ -119,9 +126,8 @@ def test_a_server_that_is_not_running_is_said_so() -> None:
         provider_models(f"ollama?{query}")
 
 
-@pytest.mark.parametrize(
-    ("line", "kind", "told"),
-    [
+def test_what_cannot_be_asked_is_said_with_what_can(subtests: pytest.Subtests) -> None:
+    for line, kind, told in [
         ("anthropc", UnknownModel, "There is no provider 'anthropc' that could list its models. Did you mean anthropic?"),
         ("simulated", UnknownModel, "There is no provider 'simulated'"),
         ("anthropic:claude", UnknownModel, "There is no provider 'anthropic:claude'"),
@@ -129,12 +135,11 @@ def test_a_server_that_is_not_running_is_said_so() -> None:
         ("compatible", SettingsError, "compatible: needs the URL of its server"),
         ("ollama?speed=1", UnknownModel, "ollama has no option 'speed'"),
         ("ollama?timeout=soon", UnknownModel, "timeout=soon of ollama is not a number"),
-    ],
-)
-def test_what_cannot_be_asked_is_said_with_what_can(line: str, kind: type[AgentnbError], told: str) -> None:
-    with pytest.raises(kind) as caught:
-        provider_models(line)
-    assert told in str(caught.value)
+    ]:
+        with subtests.test(line or "nothing"):
+            with pytest.raises(kind) as caught:
+                provider_models(line)
+            assert told in str(caught.value)
 
 
 def test_a_cell_lists_them(kernel: Any) -> None:

@@ -163,19 +163,17 @@ def test_a_limit_that_the_run_had_holds_on(kernel: Any) -> None:
     assert kernel.value("run.status, run.stop_reason, len(run.rounds)") == "('limited', 'max_rounds', 3)"
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
+def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+    for line, told in [
         ("nothing", "There is no run 'nothing'"),
         ("x y", "unrecognized arguments: y. Write %agent recover [ID] [-m MODEL]"),
         ("x --modle m", "Did you mean --model"),
         ("x -o for", "no name for a variable"),
         ("'x", "No closing quotation"),
-    ],
-)
-def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, line: str, told: str) -> None:
-    cell = kernel.run(f"%agent recover {line}")
-    assert cell.status == "error" and told in cell.error and "\n" not in cell.error
+    ]:
+        with subtests.test(line):
+            cell = kernel.run(f"%agent recover {line}")
+            assert cell.status == "error" and told in cell.error and "\n" not in cell.error
 
 
 def test_where_no_run_was_interrupted_it_says_so_and_one_that_ended_says_how_to_go_on(kernel: Any) -> None:
