@@ -28,10 +28,13 @@ def until(run: Run, kind: type[e.Event], number: int = 0) -> list[e.AnyEvent]:
 
 
 def later(events: list[e.AnyEvent], kind: type[e.Event], seconds: float) -> list[e.AnyEvent]:
-    """The events, from the first of this kind on so many seconds later."""
+    """The events, from the first of this kind on so many seconds later, in a round that took so much longer."""
     place = next(place for place, event in enumerate(events) if isinstance(event, kind))
     moved = [msgspec.structs.replace(event, at=event.at + timedelta(seconds=seconds)) for event in events[place:]]
-    return events[:place] + moved
+    return events[:place] + [
+        msgspec.structs.replace(event, seconds=event.seconds + seconds) if isinstance(event, e.RoundFinished) else event
+        for event in moved
+    ]
 
 
 @pytest.mark.req("KX.2", "KX.11")
@@ -57,6 +60,7 @@ def test_the_seconds_that_a_run_took_before_its_process_died_count(taken: float,
     reached = [(event.limit, event.value) for event in run.events if isinstance(event, e.LimitReached)]
     assert reached == ([("max_seconds", LIMIT)] if taken else [])
     assert run.rounds[0].results[0].text == "made 0", "it keeps what it had"
+    assert run.seconds >= taken
 
 
 @tool

@@ -8,9 +8,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from run_builder import RunBuilder, begun, called, guidance_of, run_of, todos_of
 
 from agentnb import Agent, Run, Store, ToolCall, save_trace, tables
+from agentnb.core import events as e
 from agentnb.core.messages import Message, Text
+from agentnb.core.todos import TodoStatus
 from agentnb.core.usage import Usage
 from agentnb.models import Reply, ScriptedModel, SimulatedModel
 
@@ -321,3 +324,29 @@ def test_counts_beyond_what_a_float_can_tell_stay_exact() -> None:
 def test_times_keep_their_microseconds_and_their_zone(failed: Run) -> None:
     frame = tables.rounds(failed)
     assert [at.to_pydatetime() for at in frame.started_at] == [one.started_at for one in failed.rounds]
+
+
+@pytest.mark.req("R0.71")
+def test_a_row_of_runs_counts_over_all_rounds_what_was_blocked_tried_again_followed_and_completed() -> None:
+    built = RunBuilder(todos=todos_of("completed", "completed", "in-progress"))
+    built.round(called("look", "a"), called("look", "b"), blocked=("b",), guidance=[guidance_of()])
+    built.round(called("look", "c"), called("look", "d"), blocked=("c", "d")).round("Well.", guidance=[guidance_of()])
+    built.extend(*begun(3, "", guidance_of()))  # no reply comes: nobody knows whether this was followed
+    for attempt in (1, 0, 2):  # 0: a wait that is no attempt
+        built.add(e.RetryScheduled, attempt=attempt, seconds=2.0, reason="overloaded")
+    row = tables.runs(built.add(e.RoundFinished, index=3, status="error").run).iloc[0]
+    assert (row.calls_blocked, row.retries) == (3, 2)
+    assert (row.guidance_given, row.guidance_followed) == (3, 1)
+    assert (row.todos, row.todos_completed) == (3, 2)
+
+
+def test_whether_all_todos_were_completed_is_missing_without_a_list(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[list[TodoStatus], bool | None]] = {
+        "no list": ([], None),
+        "all completed": (["completed", "completed"], True),
+        "one open": (["completed", "blocked"], False),
+    }
+    for name, (statuses, told) in cases.items():
+        with subtests.test(name):
+            found = tables.runs(run_of(todos=todos_of(*statuses))).all_completed[0]
+            assert pd.isna(found) if told is None else found == told

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from waiting import PATIENCE
 
 from agentnb import Agent, History, Run, Store, ToolCall, recover, tables
+from agentnb.core.events import RetryScheduled
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
 from agentnb.display.history import history_html, history_text, matches
@@ -161,11 +164,12 @@ def test_attempts_for_a_summary_that_the_person_stopped_are_not_those_of_the_rou
                     await asyncio.Event().wait()
 
     model = Waiting(*calls(4), [Retry(1, 3.0, "busy", 529)])
-    live = Agent(model, tools=[add], todos=False, guidance="off", history=SHORT).start("Go")
-    while not any(one.retries for one in live.run.rounds):
-        pass
+    waits: queue.SimpleQueue[RetryScheduled] = queue.SimpleQueue()
+    agent = Agent(model, tools=[add], todos=False, guidance="off", history=SHORT)
+    live = agent.start("Go", watch=lambda item: waits.put(item) if isinstance(item, RetryScheduled) else None)
+    waits.get(timeout=PATIENCE)
     live.stop()
-    frame = tables.usage(live.result(30))
+    frame = tables.usage(live.result(PATIENCE))
     assert list(frame.operation)[-2:] == ["compaction", "chat"] and list(frame.error)[-2:] == ["cancelled"] * 2
     assert list(frame.waited)[-1] == 0.0
 
