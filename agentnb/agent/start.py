@@ -20,6 +20,7 @@ from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunRecovere
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import EventLog, RunStore, Watcher, Writer
 from agentnb.core.messages import Message, Text, encodable, user
+from agentnb.core.nesting import bounded
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
 from agentnb.core.run import Run
@@ -285,7 +286,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
     """The conversation of a run, every call of it answered: a run whose process died may have left some open."""
     if before.should_continue:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you go on from it")
-    messages = tuple(before.messages)
+    messages = tuple(map(bounded, before.messages))  # an older version has bounded nothing
     current = before.rounds[-1] if before.rounds else None
     if not messages or not messages[-1].calls or current is None:
         return messages
@@ -334,4 +335,5 @@ def as_prompt(prompt: str | Message) -> Message:
         raise SettingsError(f"A prompt is a message of the user, not of the {message.role}")
     if not message.text.strip():
         raise SettingsError("The prompt is blank", "Say in words what the agent should do")
-    return Message("user", tuple(Text(encodable(part.text)) if isinstance(part, Text) else part for part in message.parts))
+    parts = tuple(Text(encodable(part.text)) if isinstance(part, Text) else part for part in message.parts)
+    return bounded(Message("user", parts))

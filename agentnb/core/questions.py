@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from agentnb.core.messages import encodable
+from agentnb.core.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import SettingsError
 
 QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]
@@ -118,9 +119,11 @@ def _readings(schema: dict[str, Any], text: str) -> Iterator[Any]:
     if text.casefold() in YES | NO:
         yield text.casefold() in YES
     try:
-        yield msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return
+    if not is_too_deep(value):
+        yield value
 
 
 def _problem(schema: dict[str, Any], value: Any) -> str:
@@ -157,6 +160,8 @@ def _plain(value: Any) -> Any:
     """The value as JSON holds it; `SettingsError` if it does not."""
     if isinstance(value, str):
         return encodable(value)
+    if is_too_deep(value):
+        raise SettingsError(f"That is nested deeper than {MAX_DEPTH} levels", "Write what is deep as JSON text in one string")
     try:
         return msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -27,6 +27,15 @@ class _Head(msgspec.Struct):
 _head = msgspec.json.Decoder(_Head)
 
 
+class TooDeep(TraceError):
+    """A log is nested too deep to be read. Its line was not cut off, so nothing of it may be taken away."""
+
+    def __init__(self, source: str = "The line") -> None:
+        super().__init__(
+            f"{source} is nested too deep to be read", "Move the file elsewhere; the other runs are not touched by it"
+        )
+
+
 def encode(event: AnyEvent) -> bytes:
     """The event as one line, with its line end."""
     return _encoder.encode(event) + b"\n"
@@ -38,6 +47,8 @@ def decode(line: bytes) -> AnyEvent:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TraceError(f"Not an event of agentnb: {error}") from error
+    except RecursionError as error:
+        raise TooDeep from error
 
 
 def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
@@ -52,6 +63,8 @@ def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
             _check_head(line, source)
         try:
             event = decode(line)
+        except TooDeep as error:
+            raise TooDeep(f"{source}, line {number}") from error
         except TraceError as error:
             if next(rest, None) is None and (number > 1 or not line.endswith(b"\n")):
                 break
@@ -74,6 +87,8 @@ def _check_head(line: bytes, source: str) -> None:
             f"{source} is not a run log of agentnb: its first line is no run_started event",
             "Run logs are JSON Lines files, as they lie in .agentnb/runs",
         ) from error
+    except RecursionError as error:
+        raise TooDeep(f"{source}, line 1") from error
     if head.kind != "run_started":
         raise TraceError(f"{source} is not a whole run log: it begins with {head.kind}, not with run_started")
     _check_schema(head.schema, source)

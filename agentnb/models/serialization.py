@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, encodable_data
+from agentnb.core.nesting import bounded, bounded_metadata, is_too_deep
 from agentnb.core.request import Sent
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.models.model import Reply
@@ -68,13 +69,14 @@ def arguments_of(call: ToolCall) -> dict[str, Any]:
 
 
 def read_arguments(text: str) -> Any:
-    """The arguments that came as JSON text; the text itself where it is none, so that the model can be told what is wrong."""
+    """Return the arguments that came as JSON text; the text itself, to be refused, where it is no JSON or nested too deep."""
     if not text.strip():
         return {}
     try:
-        return _decode(text)
+        found = _decode(text)
     except (msgspec.DecodeError, RecursionError):
         return text
+    return text if is_too_deep(found) else found
 
 
 def checked(reply: Reply) -> Reply:
@@ -82,6 +84,7 @@ def checked(reply: Reply) -> Reply:
 
     ValueError if a server sent something else where a name, a text or a number should be.
     """
+    reply = replace(reply, message=bounded(reply.message), metadata=bounded_metadata(reply.metadata))
     plain = msgspec.to_builtins(reply)
     try:
         encode(plain)

@@ -12,6 +12,7 @@ from agentnb.core.display_data import Table
 from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolFinished, ToolStarted
 from agentnb.core.log import EventLog
 from agentnb.core.messages import Text, ToolCall, encodable
+from agentnb.core.nesting import text_is_too_deep
 from agentnb.core.questions import Answer
 from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.errors import NotAnswered
@@ -62,6 +63,8 @@ class Dispatch:
         for call, tool in self._in_turn(calls):
             if tool is None:
                 self._finish(call, self._toolbox.not_found(call.name))
+            elif type(call.arguments) is str and text_is_too_deep(call.arguments):
+                self._finish(call, tool_errors.too_deep(call.name))
             elif _runs_beside_others(tool):
                 together.append((call, tool))
             else:

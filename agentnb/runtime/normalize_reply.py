@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentnb.core.messages import Message, Text, ToolCall, encodable_data
+from agentnb.core.nesting import bounded, bounded_metadata
 from agentnb.core.redaction import redact
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
@@ -37,7 +38,8 @@ _encode = msgspec.json.Encoder().encode
 def normalize_reply(reply: Reply, run: Run) -> Reply:
     """The reply with a fresh ``toolu_…`` id for each call that has none, or one that the conversation has used before."""
     if not _is_plain(reply):
-        kept = _through_json(_Kept(reply.message, reply.usage, reply.stop_reason, reply.metadata))
+        message, metadata = bounded(reply.message), bounded_metadata(reply.metadata)
+        kept = _through_json(_Kept(message, reply.usage, reply.stop_reason, metadata))
         reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw, reply.seconds)
     message = _with_ids(redact(reply.message, known_secrets()), run)  # ids that hold a key may be alike without it
     return reply if message is reply.message else replace(reply, message=message)

@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 
 from agentnb.core.messages import encodable
+from agentnb.core.nesting import MAX_DEPTH
 from agentnb.errors import Declined, NotAnswered
 from agentnb.tools.tool import ToolOutcome, failure
 
@@ -26,6 +27,15 @@ def raised(tool: str, error: BaseException) -> ToolOutcome:
     return failure(
         "tool_error",
         f"{words}\n{tool} did not finish. Change the arguments if they are the cause, use another tool, or say what is wrong.",
+    )
+
+
+def too_deep(tool: str) -> ToolOutcome:
+    """The arguments are nested deeper than is taken."""
+    return failure(
+        "invalid_arguments",
+        f"The arguments of {tool}, which was not run, are nested deeper than {MAX_DEPTH} levels. Call it again with flatter "
+        "arguments: write what is deep as JSON text in one string, or pass it in several calls.",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from agentnb.core.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.errors import InvalidTool, UnknownTool, near
 from agentnb.tools.function import as_tool
@@ -27,6 +28,9 @@ class Toolbox:
         name = tool.spec.name
         if name in self._tools:
             raise InvalidTool(f'tool "{name}" already registered', 'Give one of them another name with @tool(name="...")')
+        if is_too_deep(tool.spec.input_schema):
+            what = f"The schema of tool {name} is nested deeper than {MAX_DEPTH} levels"
+            raise InvalidTool(what, "Let it take a text, such as JSON, where its arguments are that deep")
         self._tools[name] = tool
         self.specs = (*self.specs, tool.spec)
 

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from agentnb.core.events import AnyEvent
 from agentnb.core.run import Run
-from agentnb.core.wire import decode_lines
+from agentnb.core.wire import TooDeep, decode_lines
 from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, summary
@@ -67,7 +67,7 @@ class Store:
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to where it can") from error
         try:
-            return file, _to_be_gone_on_with(events)
+            return file, _to_be_gone_on_with(_run_of(events, str(path)))
         except BaseException:
             file.close()
             raise
@@ -152,8 +152,15 @@ class Store:
         return f"Store({str(self.folder)!r})"
 
 
-def _to_be_gone_on_with(events: list[AnyEvent]) -> Run:
-    run = Run.from_events(events)
+def _run_of(events: list[AnyEvent], source: str) -> Run:
+    """Return the run of these events; `TraceError` if what they hold could be decoded, but is too deep to be handled."""
+    try:
+        return Run.from_events(events)
+    except RecursionError as error:
+        raise TooDeep(source) from error
+
+
+def _to_be_gone_on_with(run: Run) -> Run:
     if not run.should_continue:
         raise SettingsError(
             f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover",
@@ -167,7 +174,7 @@ def load_file(path: Path) -> Run:
     try:
         with path.open("rb") as lines:
             going_on = is_being_written(lines)  # asked first: a run that ends meanwhile is read with its end
-            run = Run.from_events(decode_lines(lines, str(path)))
+            run = _run_of(decode_lines(lines, str(path)), str(path))
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
     if not going_on:

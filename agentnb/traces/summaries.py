@@ -9,7 +9,7 @@ import msgspec
 
 from agentnb.core.events import RunFinished, RunStarted
 from agentnb.core.usage import NOTHING_USED, Usage
-from agentnb.core.wire import decode
+from agentnb.core.wire import TooDeep, decode
 from agentnb.errors import TraceError
 
 
@@ -93,6 +93,8 @@ def _usage(rest: bytes) -> Usage:
             continue
         try:
             one = (_replies if line.startswith(_REPLY) else _summaries).decode(line).usage
+        except RecursionError as error:
+            raise TooDeep from error
         except (msgspec.DecodeError, UnicodeDecodeError):
             if number == len(lines):  # cut off: the run is read without it
                 break

@@ -1,0 +1,84 @@
+"""How deep data from outside may be nested: what is logged has to be readable from any place of a program.
+
+Encoding, decoding and comparing call themselves once a level, and Python stops that at about a thousand calls, those of the
+program around them included.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.core.messages import AnyPart, Message, ToolCall
+
+MAX_DEPTH = 100
+"""Levels of objects and lists in the arguments of a call, in a schema, in an answer, and in what a provider wants back."""
+UNREADABLE = "[" * (MAX_DEPTH + 1)
+"""Stands for arguments so deep that they cannot be written down; as JSON it is too deep itself, and so refused as they are."""
+
+_CONTAINERS = (dict, list, tuple)
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKET = re.compile(r"[\[{\]}]")
+
+
+def is_too_deep(value: Any) -> bool:
+    """Return whether objects and lists are nested deeper than `MAX_DEPTH`. Flat data costs one look at each item."""
+    if not isinstance(value, _CONTAINERS):
+        return False
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [
+            item for one in level for item in (one.values() if isinstance(one, dict) else one) if isinstance(item, _CONTAINERS)
+        ]
+        if not inner:
+            return False
+        # What several hold is looked at once.
+        level = inner if len(inner) == 1 else list({id(item): item for item in inner}.values())
+    return True
+
+
+def text_is_too_deep(text: str) -> bool:
+    """Return whether a text, read as JSON, is nested deeper than `MAX_DEPTH`."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for bracket in _BRACKET.findall(_QUOTED.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def bounded(message: Message) -> Message:
+    """Return the message with nothing in it that is too deep; the same object, as a rule.
+
+    Arguments that are become their text, which is kept and refused like any other text in their place. What a provider wanted
+    back is left out.
+    """
+    parts = tuple([_bounded_part(part) for part in message.parts])
+    unchanged = all(part is before for part, before in zip(parts, message.parts, strict=True))
+    return message if unchanged else Message(message.role, parts)
+
+
+def bounded_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a reply without the entries that are too deep."""
+    if not is_too_deep(metadata):
+        return metadata
+    return {name: value for name, value in metadata.items() if not is_too_deep([value])}
+
+
+def _bounded_part(part: AnyPart) -> AnyPart:
+    if type(part) is ToolCall and is_too_deep(part.arguments):
+        part = replace(part, arguments=_as_text(part.arguments))
+    kept = getattr(part, "provider_metadata", None)
+    return replace(part, provider_metadata=None) if kept is not None and is_too_deep(kept) else part
+
+
+def _as_text(arguments: Any) -> str:
+    try:
+        return msgspec.json.encode(arguments).decode()
+    except (RecursionError, TypeError, ValueError):
+        return UNREADABLE
