@@ -27,7 +27,6 @@ from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies import Continue, PolicyBundle, Stop, Verdict, decide
 from agentnb.policies.ending import ASKED_FOR_TOOLS
-from agentnb.policies.limits import MaxTokens
 from agentnb.runtime.budget import Budget, current_budget
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.compactor import Compactor
@@ -36,7 +35,6 @@ from agentnb.runtime.model_calls import ModelCalls
 from agentnb.runtime.run_end import check_within_limits, described, log_stop
 from agentnb.runtime.threads import running_loop
 from agentnb.runtime.todo_sync import TodoSync
-from agentnb.runtime.usage_check import UsageCheck
 
 OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]
 """What happens at a limit: the run ends, the model answers once more without tools, or a `RunLimited` is raised."""
@@ -69,13 +67,7 @@ class Loop:
         self._log = log
         self._inbox = inbox
         self._budget = budget or Budget()
-        self._calls = ModelCalls(
-            model,
-            log,
-            markers=rules.markers,
-            is_cancelled=self._is_cancelled,
-            usage_check=UsageCheck(log, self._budget, counts_tokens=any(isinstance(one, MaxTokens) for one in rules.policies)),
-        )
+        self._calls = ModelCalls(model, log, rules, self._budget, is_cancelled=self._is_cancelled)
         self._compactor = Compactor(self._calls, request_builder, history, log)
         self._clock = clock or Clock()
         self._on_limit = on_limit

@@ -15,7 +15,9 @@ from agentnb.core.usage import UNKNOWN, checked
 from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.capabilities import used_until_cut
 from agentnb.models.model import Model, Reply, Retry, StreamItem
+from agentnb.policies import PolicyBundle
 from agentnb.policies.marker_text import without_markers
+from agentnb.runtime.budget import Budget
 from agentnb.runtime.normalize_reply import normalize_reply
 from agentnb.runtime.stream_buffer import StreamBuffer
 from agentnb.runtime.usage_check import UsageCheck
@@ -28,19 +30,19 @@ class ModelCalls:
         self,
         model: Model,
         log: EventLog,
+        rules: PolicyBundle,
+        budget: Budget,
         *,
-        markers: bool,
         is_cancelled: Callable[[BaseException], bool],
-        usage_check: UsageCheck,
     ) -> None:
-        """``markers``: whether marker lines are read; ``is_cancelled``: whether an exception is a cancellation of the run;
-        ``usage_check``: completes the usage of each reply.
+        """``rules`` and ``budget``: say whether marker lines are read, and what is limited; ``is_cancelled``: whether an
+        exception is a cancellation of the run.
         """
         self.model = model
         self._log = log
-        self._markers = markers
+        self._markers = rules.markers
         self.is_cancelled = is_cancelled
-        self._usage_check = usage_check
+        self._usage_check = UsageCheck(log, budget, rules.policies)
 
     async def reply(self, request: Request) -> Message:
         """The model's reply, as the log has it. Of a stream that breaks off, what came is kept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,17 +14,19 @@ from agentnb.core.rounds import TOKENS_ESTIMATED
 from agentnb.core.usage import checked
 from agentnb.models.estimate import with_estimates
 from agentnb.models.model import Reply
+from agentnb.policies import Policy
+from agentnb.policies.limits import MaxTokens
 from agentnb.runtime.budget import Budget
 
 
 class UsageCheck:
     """Completes the usage of replies that a limit depends on, and warns once in a run that it had to."""
 
-    def __init__(self, log: EventLog, budget: Budget, *, counts_tokens: bool) -> None:
-        """``budget``: where a limit on money stands, if there is one; ``counts_tokens``: whether ``max_tokens`` is set."""
+    def __init__(self, log: EventLog, budget: Budget, policies: Iterable[Policy]) -> None:
+        """``budget`` and ``policies``: where limits on money and on tokens stand, if there are any."""
         self._log = log
         self._budget = budget
-        self._counts_tokens = counts_tokens
+        self._counts_tokens = any(isinstance(policy, MaxTokens) for policy in policies)
 
     def complete(self, request: Request, reply: Reply) -> Reply:
         """Return the reply with an estimate for each side that the model did not count, if tokens are limited."""
@@ -36,8 +39,11 @@ class UsageCheck:
 
     def warn(self, reply: Reply) -> None:
         """Warn, once in a run, that a limit depends on estimates, or that a budget cannot count the call."""
-        cost, has_budget, run = reply.usage.cost, self._budget.has_limit(), self._log.run
-        if reply.metadata and (self._counts_tokens or (has_budget and cost)) and reply.metadata.get(TOKENS_ESTIMATED) is True:
+        cost, is_estimated = reply.usage.cost, TOKENS_ESTIMATED in reply.metadata
+        if cost is not None and not is_estimated:
+            return
+        has_budget, run = self._budget.has_limit(), self._log.run
+        if is_estimated and (self._counts_tokens or (has_budget and cost)):
             self._warn_once(
                 f"{run.model} does not report all the tokens it uses. agentnb estimates what is missing, so limits on tokens "
                 "and money may be off by a fifth: leave room for that in what you set."
