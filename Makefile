@@ -14,11 +14,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constr
 # Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
 LAB := $(shell test "$$(id -u 2>/dev/null)" = 0 && echo --allow-root)
 
-.PHONY: help demo lab outputs pictures check test nightly bench lock clean
+.PHONY: help demo lab outputs pictures check test nightly breaks bench lock clean
 help:
 	@grep '^#   make' Makefile; echo '    make lab    opens the executed quickstart in JupyterLab'; \
 	echo '    make check  runs the linter, the type checker and the import contracts alone'; \
 	echo '    make bench  measures speed; make nightly runs more examples, and the tests on every Python there is'; \
+	echo '    make breaks breaks one rule after the other in a copy, and tells which no test notices'; \
 	echo '    make outputs, make pictures  renew what the stored quickstart and the README show'
 
 .venv/made:
@@ -68,6 +69,10 @@ nightly: check
 	@$(BIN)/python -m pytest -q --browser $(WORKERS) --slow-say-why
 	@AGENTNB_CONVERSATIONS=5000 $(BIN)/python -m pytest -q tests/agent/test_conversations_never_break.py
 	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
+
+# One rule after the other is broken in a copy of the tree. Some rules only: make breaks BREAKS="--only budget"
+breaks: .venv/test
+	@$(BIN)/python tests/breaks/break_rules.py $(BREAKS)
 
 bench: .venv/test
 	@$(BIN)/python benchmarks/run.py

@@ -214,3 +214,14 @@ def test_an_event_that_could_not_be_stored_is_not_told_before_the_failure_is() -
     assert told == [0]
     log.emit(e.Warned, message="the log has failed")
     assert told == [0, 1, 2]
+
+
+def test_a_closed_log_takes_no_more_events() -> None:
+    store = Memory()
+    log = EventLog("run-1")
+    log.keep_in(store)
+    log.emit(e.RunStarted, schema=1, prompt=user("x"), model="m")
+    log.close()
+    with pytest.raises(asyncio.CancelledError):
+        log.emit(e.Warned, message="of a tool that nobody waits for any more")
+    assert len(store.kept) == len(log.run.events) == 1

@@ -120,6 +120,16 @@ def test_while_the_summary_is_written_the_chip_says_so_and_the_line_then_takes_i
     assert "summed up: 1 time" in words(card.whole()["slots"]["totals"])
 
 
+def test_the_chip_says_that_a_summary_is_tried_again() -> None:
+    run = summed_up()
+    (started,) = [event for event in run.events if isinstance(event, e.CompactionStarted)]
+    going_on = Run.from_events(run.events[: started.seq + 1])
+    assert labels.chip(going_on) == "Summing up 4 messages"
+    common: dict[str, Any] = {"seq": started.seq + 1, "at": started.at, "run_id": run.id}
+    going_on.apply(e.RetryScheduled(attempt=1, seconds=2.0, reason="busy", **common))
+    assert labels.chip(going_on) == "Retrying"
+
+
 def test_a_compaction_without_a_summary_says_that_messages_are_missing_and_why() -> None:
     run = without_summary()
     line = "4 messages left out without a summary, because the conversation had more than 8 messages: the model gave no summary"

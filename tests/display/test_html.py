@@ -20,6 +20,7 @@ from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, user
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
+from agentnb.display.head import MARKS, chip_html
 from agentnb.display.html import FIRST, MAX_ROUNDS, answer_html, run_html, running_html
 from agentnb.display.markup import Html
 from agentnb.display.page import page_html
@@ -27,6 +28,7 @@ from agentnb.display.rounds import Form, round_pieces
 from agentnb.display.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.todos import todos_html
 from agentnb.models import ScriptedModel
+from agentnb.tools.todos.board import TodoBoard
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 HOSTILE = ["<script>x</script>", "<img src=x onerror=x>", '"><svg onload=x>', "</div></details><b>", "<style>*{}</style>"]
@@ -67,6 +69,23 @@ def test_the_answer_stands_outside_what_is_folded() -> None:
 
 def test_an_answer_that_is_shown_beside_is_left_out() -> None:
     assert "It is 3." not in run_html(made(ToolCall("add", {"a": 1}), "It is 3."), last_text=False)
+
+
+def test_a_run_that_leaves_todos_says_so_as_a_warning() -> None:
+    run = made("Done.\n[WORKFLOW_COMPLETE]", todos=TodoBoard(["One"]))
+    assert run.status == "completed"
+    assert "Done, todos open" in Words(run_html(run)).text
+    assert 'class="agentnb-chip agentnb-warn"' in chip_html(run) and MARKS["warn"] in chip_html(run)
+
+
+def test_what_it_did_is_open_from_the_start_where_a_call_failed_or_todos_are_open() -> None:
+    went_well = made(ToolCall("add", {"a": 1}), "It is 3.")
+    failed = made(ToolCall("add", {"a": "x"}), "I cannot.")
+    leaves_todos = made(ToolCall("add", {"a": 1}), "Done.\n[WORKFLOW_COMPLETE]", todos=TodoBoard(["One"]))
+    for run, is_open in ((went_well, False), (failed, True), (leaves_todos, True)):
+        assert run.status == "completed"
+        found = re.search("<details([^>]*)><summary[^>]*>What it did", run_html(run))
+        assert found is not None and (" open" in found[1]) is is_open
 
 
 def test_what_was_asked_stands_there_only_where_it_is_wanted() -> None:

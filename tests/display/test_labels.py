@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import pytest
 
+from agentnb.agent.agent import Agent
+from agentnb.core.events import ToolStarted
 from agentnb.core.guidance import Followed, Guidance
+from agentnb.core.messages import ToolCall
+from agentnb.core.run import Run
 from agentnb.display import labels
 from agentnb.display.round_notes import guidance_line
+from agentnb.models import ScriptedModel
+
+
+def add(a: int = 1) -> int:
+    """Add."""
+    return a + 1
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
 
 
 def test_control_characters_are_made_visible() -> None:
@@ -28,3 +43,10 @@ def test_what_was_said_of_failing_tools_is_told_by_the_name_of_its_cell() -> Non
     failed, loop = Guidance("matrix", "tool_failed", "Adapt."), Guidance("matrix", "failure_loop", "Stop.", 3)
     assert guidance_line(failed, Followed(True, "another call was made")) == "tool failed: followed (another call was made)"
     assert guidance_line(loop, None) == "failure loop, level 3"
+
+
+def test_the_chip_names_each_tool_that_is_running_once() -> None:
+    calls = [ToolCall("add"), ToolCall("look"), ToolCall("add", {"a": 2})]
+    run = Agent(ScriptedModel([calls, "Done."]), tools=[add, look], todos=False).run_sync("Go.")
+    last = max(event.seq for event in run.events if isinstance(event, ToolStarted))
+    assert labels.chip(Run.from_events(run.events[: last + 1])) == "Executing add, look"

@@ -44,3 +44,10 @@ def test_a_completion_is_not_refused_once_there_were_as_many_interventions_as_ma
 def test_a_completion_after_the_last_todo_is_one() -> None:
     run, _ = scripted(write("One"), mark(1, "in-progress"), [ToolCall("work", {"item": 1})], complete(1), "Done.")
     assert run.stop_reason == "natural"
+
+
+def test_planning_calls_that_are_all_blocked_end_the_run_as_repeats_before_they_count_as_planning() -> None:
+    again = ToolCall("think", {"thought": "the same"})
+    run, _ = scripted(*[again] * 7, tools=[work, think])
+    assert (run.stop_reason, [loop.rule for loop in run.loops]) == ("loop_detected", ["only_blocked_calls"])
+    assert any(given.trigger == "planning_only" for one in run.rounds for given in one.guidance), "both rules applied"

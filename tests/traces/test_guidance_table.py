@@ -10,7 +10,7 @@ import pytest
 from scripted_work import do, run_of
 from test_tables import COLUMNS
 
-from agentnb import GuidanceSet, Matrix, Run, ToolCall, save_trace, tables
+from agentnb import GuidanceSet, Matrix, Run, TodoBoard, ToolCall, save_trace, tables
 
 TODOS = "todo_operations"
 
@@ -163,3 +163,11 @@ def test_the_table_of_runs_counts_what_was_given_and_what_was_followed() -> None
 
 def test_a_run_without_guidance_has_no_rows() -> None:
     assert tables.guidance(run_of(do(1), "Done.", guidance="off")).empty
+
+
+def test_the_table_of_runs_counts_as_followed_only_what_was_followed() -> None:
+    run = run_of("Hm.", marked("in-progress"), do(1), marked("completed"), "Done.", todos=TodoBoard(["One"]))
+    followed = [verdict.followed for one in run.rounds for verdict in one.followed]
+    assert {True, False, None} == set(followed), "the list at the start asks for nothing"
+    row = tables.runs(run).iloc[0]
+    assert (row["guidance_given"], row["guidance_followed"]) == (len(followed), followed.count(True))

@@ -277,6 +277,12 @@ def test_each_call_is_a_row_with_its_success(failed: Run) -> None:
     assert frame.result[0] == "3" and frame.result[1].startswith("tool not found: gone")
 
 
+def test_the_calls_that_were_not_let_run_are_counted_over_all_rounds() -> None:
+    run = do(*[ToolCall("add", {"a": 1, "b": 2})] * 4, "Done.")
+    assert [bool(one.records[0].rule) for one in run.rounds[:4]] == [False, False, True, True]
+    assert tables.runs(run).calls_blocked[0] == 2
+
+
 def test_a_call_of_a_run_that_was_cut_off_has_no_success(failed: Run, tmp_path: Path) -> None:
     path = save_trace(failed, tmp_path / "cut.jsonl")
     lines = path.read_bytes().splitlines(keepends=True)

@@ -144,5 +144,7 @@ def test_a_saved_run_gives_the_same_table(tmp_path: Path) -> None:
 
 @pytest.mark.req("R0.82")
 def test_the_table_of_runs_has_the_completion_rate() -> None:
-    summary = tables.runs(run_of(write("One", "Two"), marked(1, "in-progress"), marked(1, "completed"), "[WORKFLOW_COMPLETE]"))
-    assert (summary.iloc[0]["todos"], summary.iloc[0]["todos_completed"]) == (2, 1)
+    first = [marked(1, "in-progress"), marked(1, "completed"), "[WORKFLOW_COMPLETE]"]
+    summary = tables.runs([run_of(write("One", "Two", "Three"), *first), run_of(write("One"), *first), run_of("Done.")])
+    assert list(summary["todos"]) == [3, 1, 0] and list(summary["todos_completed"]) == [1, 1, 0]
+    assert [None if pd.isna(done) else bool(done) for done in summary["all_completed"]] == [False, True, None]

@@ -187,6 +187,11 @@ def test_retries_are_in_the_tables_of_rounds_and_runs() -> None:
     assert list(tables.runs(runs).retries) == [2, 1]
 
 
+def test_the_wait_before_the_first_attempt_is_no_retry() -> None:
+    run = run_of([retry(0, 3.0, None), retry(1, 2.5), reply(Text("Done."))])
+    assert tables.runs(run).retries[0] == 1 and tables.rounds(run).attempts[0] == 2
+
+
 def test_what_came_of_a_failed_attempt_survives_the_log(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     run = run_of([TextDelta("Let me"), retry(1, 2.0), reply(Text("Done."))], store=store)

@@ -94,8 +94,8 @@ def test_each_click_is_done_and_heard(browser: Browser, told: Any) -> None:
     assert browser.ask(do="add", text="Yawn") == ""
     assert browser.ask(do="move", key="3", before="1") == ""
     assert browser.ask(do="move", key="1", before=None) == ""
-    assert browser.ask(do="tick", key="2") == ""
-    assert browser.ask(do="tick", key="2") == ""
+    assert browser.ask(do="tick", key="3") == ""
+    assert browser.ask(do="tick", key="3") == ""  # reopened, as the list at the end shows
     assert browser.ask(do="remove", key="2") == ""
     assert browser.ask(do="saw", round=1, key="saw:1") == ""
     fill = next(one for one in browser.said if one["kind"] == "fill")
