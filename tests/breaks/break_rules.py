@@ -141,7 +141,7 @@ def write(path: Path, text: str) -> None:
 
 
 def try_break(one: Break, root: Path, *, full: bool, seconds: float) -> Outcome:
-    """Break a rule in this copy, run its tests, and mend it."""
+    """Break a rule in this copy, run its tests, and restore the file."""
     if problem := one.problem(root):
         return Outcome(one, STALE, problem)
     path, started = root / one.file, monotonic()
@@ -151,7 +151,7 @@ def try_break(one: Break, root: Path, *, full: bool, seconds: float) -> Outcome:
         code, output = run_pytest(root, () if full else one.tests, seconds, "-x")
     finally:
         write(path, whole)
-        shutil.rmtree(root / ".hypothesis", ignore_errors=True)  # what one break has taught must not help the next
+        shutil.rmtree(root / ".hypothesis", ignore_errors=True)  # examples found with one break must not help with the next
     took = monotonic() - started
     found = FAILED_TEST.search(output)
     if code is None:
@@ -181,7 +181,7 @@ def check_unbroken(root: Path, breaks: Sequence[Break], *, full: bool, seconds: 
 
 
 def try_all(breaks: Sequence[Break], copies: Sequence[Path], *, full: bool, seconds: float) -> list[Outcome]:
-    """Try the breaks, as many at a time as there are copies; tells each outcome as soon as it is known."""
+    """Try the breaks, one at a time in each copy, and print each outcome as soon as it is known."""
     free: SimpleQueue[Path] = SimpleQueue()
     for copy in copies:
         free.put(copy)
@@ -192,20 +192,20 @@ def try_all(breaks: Sequence[Break], copies: Sequence[Path], *, full: bool, seco
             outcome = try_break(one, copy, full=full, seconds=seconds)
         finally:
             free.put(copy)
-        told(outcome)
+        report(outcome)
         return outcome
 
     with ThreadPoolExecutor(len(copies)) as pool:
         return list(pool.map(one_by_one, breaks))
 
 
-def told(outcome: Outcome) -> None:
+def report(outcome: Outcome) -> None:
     """Print an outcome as a row of the table."""
     mark = " (survived once)" if outcome.broken.survived else ""
     print(f"{outcome.verdict:<14} {outcome.seconds:5.1f} s  {outcome.broken.rule}{mark}\n{'':24}{outcome.detail}", flush=True)
 
 
-def listed(breaks: Sequence[Break]) -> int:
+def list_breaks(breaks: Sequence[Break]) -> int:
     """Print the breaks and whether they apply to the working tree; returns the exit code."""
     for one in breaks:
         problem = one.problem(ROOT)
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not breaks or options.jobs < 1:
         parser.error("--jobs must be at least 1" if breaks else f"No rule contains {' or '.join(options.only)}")
     if options.list:
-        return listed(breaks)
+        return list_breaks(breaks)
     seconds = options.timeout or (3600.0 if options.full else 180.0)
     with tempfile.TemporaryDirectory(prefix="agentnb-breaks-") as folder:
         copies = [copy_tree(Path(folder).resolve() / f"copy-{number}") for number in range(min(options.jobs, len(breaks)))]

@@ -211,10 +211,3 @@ def test_a_call_that_was_cut_off_by_a_stop_is_no_work() -> None:
 def test_another_todo_with_the_same_id_has_to_be_begun_too() -> None:
     tale = Tale(todo(1)).planned(todo(1, DOING)).planned(Todo(1, "Another")).planned(Todo(1, "Another", DONE))
     assert rules(tale) == [UNTRACKED_COMPLETION]
-
-
-def test_a_todo_that_is_completed_a_second_time_is_no_new_progress() -> None:
-    tale = Tale(todo(1))
-    for status in (DOING, DONE, DOING, DONE):
-        tale.planned(todo(1, status))
-    assert [one.completed for one in tale.run.rounds] == [(), (1,), (), ()]

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from agentnb import Agent, Run, ToolCall, load_trace
-from agentnb.core.events import AnyEvent, RoundFinished, RunFinished, Warned
-from agentnb.core.wire import encode
+from agentnb.core.events import SCHEMA, AnyEvent, RoundFinished, RunFinished, RunStarted, Warned
+from agentnb.core.messages import user
+from agentnb.core.wire import decode_lines, encode
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
 from agentnb.traces import run_file
@@ -201,6 +202,19 @@ def test_a_closed_log_never_writes_into_the_file_that_got_its_descriptor(tmp_pat
             file.append(event(0))
         other.flush()
     assert (tmp_path / "other.txt").read_bytes() == b""
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"kind":"warn', encode(event(1))[:-1]], ids=["whole", "half an event", "no line end"])
+def test_a_log_is_written_on_after_its_last_whole_event(torn: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    first = RunStarted(seq=0, at=datetime.now(UTC), run_id="r", schema=SCHEMA, prompt=user("x"), model="m")
+    path.write_bytes(encode(first) + torn)
+    file, events = RunFile.reopened(path)
+    file.append(event(len(events), "again"))
+    file.close()
+    with path.open("rb") as lines:
+        assert decode_lines(lines, "r")[:-1] == events
+    assert len(events) == (2 if torn.endswith(b"}") else 1)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
