@@ -40,7 +40,7 @@ CAUGHT, HANG, MISSED, STALE, UNDECIDED = "caught", "caught (hang)", "NOT CAUGHT"
 GOOD = frozenset({CAUGHT, HANG})
 TESTS_FAILED = 1
 """The exit code of pytest for tests that ran and failed. Others say that nothing was decided, such as 4: no such file."""
-FAILED_TEST = re.compile(r"^(?:FAILED|ERROR|SUBFAILED.*?) (tests/\S+)", re.MULTILINE)
+FAILED_TEST = re.compile(r"^(?:FAILED|ERROR|SUBFAILED.*?) (tests/.+?)(?: - |$)", re.MULTILINE)
 TAIL = 25
 """Lines of pytest's output that are shown where they are needed."""
 

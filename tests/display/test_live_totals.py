@@ -27,10 +27,11 @@ from agentnb.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from agentnb.core.guidance import Guidance
+from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
-from agentnb.core.rounds import DUPLICATE
+from agentnb.core.rounds import DUPLICATE, WorkflowRound
 from agentnb.display.live_card import LiveCard
+from agentnb.display.totals import Totals
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 DUPLICATED = ToolResult("c-3", "add", (Text("again"),), is_error=True, error_code=DUPLICATE)
@@ -89,6 +90,12 @@ def test_the_totals_count_the_guidance_that_was_followed_once_a_round_is_over() 
         (RoundFinished, {"index": 1, "status": "natural_completion"}),
     )
     assert [one.partition("guidance followed: ")[2] for one in told] == [""] * 6 + ["1 of 1"] * 4 + ["1 of 2"]
+
+
+def test_guidance_that_cannot_be_judged_counts_as_given_and_not_as_followed() -> None:
+    given, verdicts = Guidance("matrix", "tools", "Go on."), [Followed(followed, "why") for followed in (True, False, None)]
+    totals = Totals([WorkflowRound(0, "prompt", NOON, guidance=(given,) * 3, followed=tuple(verdicts))])
+    assert (totals.guided, totals.judged, totals.followed) == (3, 2, 1)
 
 
 @pytest.mark.req("R3.37")
