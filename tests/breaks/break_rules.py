@@ -231,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seconds = options.timeout or (3600.0 if options.full else 180.0)
     with tempfile.TemporaryDirectory(prefix="agentnb-breaks-") as folder:
         copies = [copy_tree(Path(folder).resolve() / f"copy-{number}") for number in range(min(options.jobs, len(breaks)))]
-        print(f"{len(breaks)} breaks. First the tests without any ...", flush=True)
+        print(f"Breaks to try: {len(breaks)}. First the tests without any ...", flush=True)
         if problem := check_unbroken(copies[0], breaks, full=options.full, seconds=max(seconds, 1800.0)):
             print(problem)
             return 2
