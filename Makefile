@@ -31,9 +31,9 @@ help:
 	@echo "Installing agentnb and JupyterLab (about a minute the first time)"
 	@$(PIP) --editable ".[lab,stats]" && touch $@
 
-.venv/test: .venv/lab
-	@echo "Installing what the tests need"
-	@$(PIP) --editable ".[lab,stats,test]" && touch $@
+.venv/test: .venv/made pyproject.toml requirements.lock
+	@echo "Installing agentnb, JupyterLab and what the tests need (about two minutes the first time)"
+	@$(PIP) --editable ".[lab,stats,test]" && touch .venv/lab $@
 
 demo: .venv/lab
 	@$(BIN)/python notebooks/demo.py $(QUICKSTART) $(EXECUTED)

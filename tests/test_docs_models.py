@@ -92,6 +92,7 @@ def test_each_example_runs_by_itself(providers: testing.LoopbackServer) -> None:
     assert by_schema["run"].rounds[-1].metadata["by_schema"] is True
 
 
+@pytest.mark.slow("starts IPython and imports the library of a provider")
 def test_the_example_for_several_cells_runs_in_a_notebook() -> None:
     start = TEXT.index("For several cells of a notebook")
     first, second = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 from scripted_runs import FullDisk, reply
+from virtual_time import SkippedClock
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
@@ -341,18 +341,27 @@ def test_a_call_whose_arguments_are_no_object_is_answered() -> None:
 
 @pytest.mark.req("KX.11", "R0.72")
 @pytest.mark.parametrize("rounds_after", [1, 2])
-def test_a_plain_tool_that_outlives_its_timeout_on_the_waiting_thread_does_not_break_the_run(rounds_after: int) -> None:
-    @tool(timeout=0.02)
+def test_a_plain_tool_that_outlives_its_timeout_on_the_waiting_thread_does_not_break_the_run(
+    rounds_after: int, skipped: SkippedClock
+) -> None:
+    over = threading.Event()
+
+    @tool(timeout=LONG)
     def sleeps() -> str:
-        time.sleep(0.4)
+        skipped.skip(LONG)
+        assert over.wait(LONG)
         return "late"
+
+    def watch(item: Any) -> None:
+        if type(item).__name__ == "RunFinished":
+            over.set()
 
     model = ScriptedModel([ToolCall("sleeps"), *[ToolCall("later")] * (rounds_after - 1), "Done."])
 
     async def later() -> str:
         return "later"
 
-    run = Agent(model, tools=[sleeps, later]).run_sync("go")
+    run = Agent(model, tools=[sleeps, later]).run_sync("go", watch=watch)
     assert codes(run)[0] == "timeout"
     assert (run.status, run.text) == ("completed", "Done.")
     assert_every_call_has_one_result(run)

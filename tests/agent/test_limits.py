@@ -14,7 +14,7 @@ from run_checks import checked, codes, limits_reached
 from scripted_runs import bare, do, work
 from sent_requests import assert_made_again
 from summarising import Summarising, priced
-from virtual_time import OnThisLoop, VirtualTimeLoop
+from virtual_time import OnThisLoop, SkippedClock, VirtualTimeLoop
 
 from agentnb import Agent, Store, ToolCall, tool
 from agentnb.core.events import TextDelta
@@ -28,16 +28,18 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.tool import ToolContext
 
 PATIENCE = 20
-SOON = 0.3
-"""Seconds that a run with a time limit may take."""
+SOON = 60.0
+"""Seconds that a run with a time limit may take; they are skipped when the tool has begun that takes too long."""
+Begun = Callable[[], None]
 
 
-def waits(seconds: float = 60) -> Any:
+def waits(begun: Begun = lambda: None) -> Any:
     """A tool that takes longer than any run of these tests may."""
 
     async def slow() -> str:
         """Takes its time."""
-        await asyncio.sleep(seconds)
+        begun()
+        await asyncio.sleep(10 * SOON)
         return "late"
 
     return slow
@@ -175,18 +177,19 @@ def test_a_stop_while_the_last_answer_is_given_ends_the_run() -> None:
     assert (run.status, run.text, limits_reached(run)) == ("cancelled", "Half of ", [("max_rounds", 1)])
 
 
-def test_words_said_at_the_limit_are_kept_for_the_next_run() -> None:
+def test_words_said_at_the_limit_are_kept_for_the_next_run(skipped: SkippedClock) -> None:
     entered = threading.Event()
 
     async def slow() -> str:
         """Takes its time."""
         entered.set()
-        await asyncio.sleep(60)
+        await asyncio.sleep(10 * SOON)
         return "late"
 
-    live = bare(ScriptedModel([ToolCall("slow")]), [slow], max_seconds=0.5).start("go")
+    live = bare(ScriptedModel([ToolCall("slow")]), [slow], max_seconds=SOON).start("go")
     assert entered.wait(PATIENCE)
     live.say("And mind the header.")
+    skipped.skip(SOON)
     run = checked(live.result(PATIENCE))
     assert run.messages[-1].text == "And mind the header."
     model = ScriptedModel(["Done."])
@@ -233,33 +236,40 @@ def test_what_the_person_says_begins_the_calls_of_a_turn_anew() -> None:
 
 
 class Dripping(ScriptedModel):
-    """Its first reply never comes to an end."""
+    """Its first reply never comes to an end: its time is up after the first words."""
+
+    def __init__(self, replies: list[Any], clock: SkippedClock) -> None:
+        super().__init__(replies)
+        self._clock = clock
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         if not self.requests:
             self.requests.append(request)
             yield TextDelta("Half of an ")
-            await asyncio.sleep(60)
+            self._clock.skip(SOON)
+            await asyncio.sleep(10 * SOON)
         async for item in super().stream(request):
             yield item
 
 
-def blocks() -> Any:
+def blocks(begun: Begun) -> Any:
     """A plain tool that waits for what never comes."""
 
     def slow() -> str:
         """Takes its time."""
+        begun()
         threading.Event().wait(60)
         return "late"
 
     return slow
 
 
-def swallows() -> Any:
+def swallows(begun: Begun) -> Any:
     """An async tool that makes nothing of its cancellation, and goes on for a while."""
 
     async def slow() -> str:
         """Takes its time."""
+        begun()
         until = time.monotonic() + 1.0
         while time.monotonic() < until:
             try:
@@ -271,14 +281,15 @@ def swallows() -> Any:
     return slow
 
 
-def gives_in() -> Any:
+def gives_in(begun: Begun) -> Any:
     """An async tool that ends as soon as it is cancelled, and says so."""
 
     @tool(parallel_safe=True)
     async def slow() -> str:
         """Takes its time."""
+        begun()
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(10 * SOON)
         except asyncio.CancelledError:
             return "cut short"
         return "late"
@@ -286,12 +297,12 @@ def gives_in() -> Any:
     return slow
 
 
-def beside() -> Any:
+def beside(begun: Begun) -> Any:
     """A plain tool in a thread of its own."""
-    return tool(parallel_safe=True)(blocks())
+    return tool(parallel_safe=True)(blocks(begun))
 
 
-TOOLS: dict[str, Callable[[], Any]] = {
+TOOLS: dict[str, Callable[[Begun], Any]] = {
     "async": waits,
     "plain": blocks,
     "plain, in a thread": beside,
@@ -300,7 +311,11 @@ TOOLS: dict[str, Callable[[], Any]] = {
 }
 
 
-def in_time(made: Any, on_limit: Any = "stop", way: str = "run_sync") -> tuple[Run, ScriptedModel]:
+def out_of_time(
+    make: Callable[[Begun], Any], clock: SkippedClock, on_limit: Any = "stop", way: str = "run_sync"
+) -> tuple[Run, ScriptedModel]:
+    """A run whose time is up when this tool has begun."""
+    made = make(lambda: clock.skip(SOON))
     model = ScriptedModel([[do(1), ToolCall("slow"), do(2)], "This is what I have.", "Too many."])
     agent = bare(model, [work, made], max_seconds=SOON, on_limit=on_limit)
     run = agent.run_sync("go") if way == "run_sync" else agent.start("go").result(PATIENCE)
@@ -308,41 +323,45 @@ def in_time(made: Any, on_limit: Any = "stop", way: str = "run_sync") -> tuple[R
 
 
 @pytest.mark.req("KX.2", "KX.11")
-def test_when_the_time_is_up_in_a_tool_the_run_ends_and_keeps_what_it_has(subtests: pytest.Subtests) -> None:
+def test_when_the_time_is_up_in_a_tool_the_run_ends_and_keeps_what_it_has(
+    subtests: pytest.Subtests, skipped: SkippedClock
+) -> None:
     for way, kind in itertools.product(["run_sync", "start"], TOOLS):
         with subtests.test(way=way, kind=kind):
-            run, model = in_time(TOOLS[kind](), way=way)
+            run, model = out_of_time(TOOLS[kind], skipped, way=way)
             assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "max_seconds", [("max_seconds", SOON)])
             assert len(model.requests) == 1, "nothing is asked of the model when the time is up"
             assert {result.text for result in run.rounds[0].results if not result.is_error} <= {"made 1", "made 2", "cut short"}
-            assert run.seconds < 60
+            assert run.seconds < SOON
             following = bare(ScriptedModel(["Done."]), [work], max_seconds=60).run_sync("On.", continue_from=run)
             assert checked(following).text == "Done."
 
 
 @pytest.mark.req("K2.2", "KX.2")
-def test_when_the_time_is_up_in_a_tool_the_model_can_still_answer_once(subtests: pytest.Subtests) -> None:
+def test_when_the_time_is_up_in_a_tool_the_model_can_still_answer_once(
+    subtests: pytest.Subtests, skipped: SkippedClock
+) -> None:
     for kind in [kind for kind in TOOLS if kind != "swallows its cancellation"]:
         with subtests.test(kind=kind):
-            run, model = in_time(TOOLS[kind](), "final_answer")
+            run, model = out_of_time(TOOLS[kind], skipped, "final_answer")
             assert (run.stop_reason, run.text, len(model.requests)) == ("max_seconds", "This is what I have.", 2)
             assert_made_again(run, model.requests)
 
 
 @pytest.mark.req("K2.2", "KX.2")
-def test_when_the_time_is_up_in_a_tool_it_can_raise(subtests: pytest.Subtests) -> None:
+def test_when_the_time_is_up_in_a_tool_it_can_raise(subtests: pytest.Subtests, skipped: SkippedClock) -> None:
     for kind, make in TOOLS.items():
         with subtests.test(kind=kind):
             with pytest.raises(RunLimited, match="max_seconds") as caught:
-                in_time(make(), "raise")
+                out_of_time(make, skipped, "raise")
             assert caught.value.run is not None
             checked(caught.value.run)
 
 
 @pytest.mark.parametrize("on_limit", ["stop", "final_answer"])
 @pytest.mark.req("KX.2", "R0.12")
-def test_when_the_time_is_up_in_the_middle_of_a_reply_what_came_of_it_is_kept(on_limit: Any) -> None:
-    model = Dripping(["unused", "This is what I have."])
+def test_when_the_time_is_up_in_the_middle_of_a_reply_what_came_of_it_is_kept(on_limit: Any, skipped: SkippedClock) -> None:
+    model = Dripping(["unused", "This is what I have."], skipped)
     run = checked(bare(model, [work], max_seconds=SOON, on_limit=on_limit).run_sync("go"))
     assert (run.status, run.stop_reason) == ("limited", "max_seconds")
     assert run.rounds[0].reply is not None and run.rounds[0].text == "Half of an "
@@ -352,15 +371,17 @@ def test_when_the_time_is_up_in_the_middle_of_a_reply_what_came_of_it_is_kept(on
 
 
 @pytest.mark.req("KX.2")
-def test_on_a_loop_of_ones_own_the_time_ends_the_run_and_not_the_task_around_it() -> None:
+def test_on_a_loop_of_ones_own_the_time_ends_the_run_and_not_the_task_around_it(skipped: SkippedClock) -> None:
     async def around() -> Run:
-        run = await bare(ScriptedModel([ToolCall("slow")]), [waits()], max_seconds=SOON).run("go")
+        slow = waits(lambda: skipped.skip(SOON))
+        run = await bare(ScriptedModel([ToolCall("slow")]), [slow], max_seconds=SOON).run("go")
         await asyncio.sleep(0)
         task = asyncio.current_task()
         assert task is not None and task.cancelling() == 0
         return run
 
-    assert checked(asyncio.run(around())).stop_reason == "max_seconds"
+    with asyncio.Runner(loop_factory=skipped.new_event_loop) as runner:
+        assert checked(runner.run(around())).stop_reason == "max_seconds"
 
 
 def on_quick_loop(steps: Callable[[VirtualTimeLoop], Coroutine[Any, Any, Run]]) -> Run:
@@ -426,16 +447,19 @@ def test_while_a_question_is_open_the_time_stands_still_and_goes_on_with_its_ans
 
 
 @pytest.mark.req("KX.2")
-@pytest.mark.parametrize("inner_seconds", [None, 0.1])
-def test_a_run_inside_a_run_ends_with_the_outer_ones_time_or_with_its_own(inner_seconds: float | None) -> None:
+@pytest.mark.parametrize("inner_seconds", [None, SOON])
+def test_a_run_inside_a_run_ends_with_the_outer_ones_time_or_with_its_own(
+    inner_seconds: float | None, skipped: SkippedClock
+) -> None:
     async def inside() -> str:
         """Asks another."""
-        inner = bare(ScriptedModel([ToolCall("slow"), "?"]), [waits()], max_seconds=inner_seconds)
+        slow = waits(lambda: skipped.skip(SOON))
+        inner = bare(ScriptedModel([ToolCall("slow"), "?"]), [slow], max_seconds=inner_seconds)
         await inner.run("inner")
         return "ended by itself"
 
     model = ScriptedModel([ToolCall("inside"), "Done."])
-    outer = checked(bare(model, [inside], max_seconds=0.3 if inner_seconds is None else 60).run_sync("go"))
+    outer = checked(bare(model, [inside], max_seconds=SOON if inner_seconds is None else 10 * SOON).run_sync("go"))
     if inner_seconds is None:
         assert (outer.stop_reason, codes(outer)) == ("max_seconds", ["cancelled"])
     else:

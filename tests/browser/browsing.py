@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,40 @@ def chromium() -> str:
             pytest.fail(reason)
         pytest.skip(reason)
     return found
+
+
+class StayingPage:
+    """A page for one test after the other: to load JupyterLab takes most of what a short test in it takes."""
+
+    def __init__(self, browser: Any, kind: type[Any], url: str, folder: Path) -> None:
+        self._ways = browser, kind, url, folder
+        self._open: AbstractContextManager[Any] | None = None
+        self._page: Any = None
+
+    def take(self) -> Any:
+        """The page, with nothing open in it."""
+        if self._open is None:
+            self._open = fresh_page(*self._ways)
+            self._page = self._open.__enter__()
+            self._page.stays = True
+        return self._page
+
+    def give_back(self, spoiled: bool) -> None:
+        """Tidy it up; if that cannot be, the next test gets another."""
+        try:
+            if not spoiled:
+                self._page.tidy()
+        except Exception as error:
+            print(f"The page could not be tidied up: {error}")
+            spoiled = True
+        if spoiled:
+            self.close()
+
+    def close(self) -> None:
+        """Close it, if it is open."""
+        if self._open is not None:
+            opened, self._open = self._open, None
+            opened.__exit__(None, None, None)
 
 
 @contextmanager

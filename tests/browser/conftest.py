@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import chromium, fresh_page, started
+from browsing import StayingPage, chromium, fresh_page, started
 from kernels import Kernels
 from pages import Classic, Lab
 from servers import serving
@@ -42,9 +42,25 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def staying_page(browser: Any, server: tuple[str, Path]) -> Iterator[StayingPage]:
+    """The page that the tests of a file share."""
+    page = StayingPage(browser, Lab, *server)
+    yield page
+    page.close()
+
+
 @pytest.fixture
-def lab(browser: Any, server: tuple[str, Path]) -> Iterator[Lab]:
-    """A fresh page. Its kernels end with the test."""
+def lab(request: pytest.FixtureRequest, staying_page: StayingPage) -> Iterator[Lab]:
+    """A page in which nothing is open. What the test opens in it, and the kernels of that, end with the test."""
+    failed = request.session.testsfailed
+    yield staying_page.take()
+    staying_page.give_back(spoiled=request.session.testsfailed > failed)
+
+
+@pytest.fixture
+def fresh_lab(browser: Any, server: tuple[str, Path]) -> Iterator[Lab]:
+    """A page of its own, for what must be there before a page is loaded, for what loads it again, and for what it holds."""
     with fresh_page(browser, Lab, *server) as page:
         yield page
 

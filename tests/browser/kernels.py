@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 NEWEST = "newest"
+RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"process {os.getpid()}")
+"""What all workers of a run have in common."""
 ALSO_NEEDED = {"6": ["nest-asyncio>=1.4"]}
 """What that major version requires and the environment, which has version 7, does not bring."""
 
@@ -54,17 +59,29 @@ class Kernels:
 def overlay(version: str) -> Path:
     """A folder with only this ipykernel in it.
 
-    It is kept in the environment the tests run in; only the newest is asked for anew each time.
+    It is kept in the environment the tests run in; only the newest is asked for anew, once by all workers of a run.
     """
-    kept = Path(sys.prefix) / "kernels" / version
-    if version != NEWEST and kept.is_dir():
-        return kept
     if sys.prefix == sys.base_prefix:  # no environment of ours to keep anything in
         return _installed(version, Path(tempfile.mkdtemp(prefix="agentnb-kernel-")))
+    kept = Path(sys.prefix) / "kernels" / version
     kept.parent.mkdir(exist_ok=True)
-    fresh = _installed(version, Path(tempfile.mkdtemp(dir=kept.parent)))
-    shutil.rmtree(kept, ignore_errors=True)
-    return fresh.rename(kept)
+    asked = kept.parent / "newest-asked-by"
+    with _alone(kept.parent):
+        if kept.is_dir() and (version != NEWEST or (asked.exists() and asked.read_text() == RUN)):
+            return kept
+        fresh = _installed(version, Path(tempfile.mkdtemp(dir=kept.parent)))
+        shutil.rmtree(kept, ignore_errors=True)
+        if version == NEWEST:
+            asked.write_text(RUN)
+        return fresh.rename(kept)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other worker installs here meanwhile."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _installed(version: str, target: Path) -> Path:

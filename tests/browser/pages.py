@@ -14,6 +14,21 @@ SHOTS = "AGENTNB_SHOTS"
 CURRENT = "Array.from(window.jupyterapp?.shell.widgets('main') ?? []).find(it => it.sessionContext && it.content?.outerNode)"
 """The notebook, also while another view has the focus."""
 KERNEL = f"{CURRENT}?.sessionContext?.session?.kernel"
+CLOSE_ALL = """() => {
+    for (const one of [...window.jupyterapp.shell.widgets('main')]) {
+        if (one.context?.model) one.context.model.dirty = false;
+        one.dispose();
+    }
+    cancelAnimationFrame(window.__looking);
+}"""
+"""Close what is open, and ask nobody whether to save it."""
+SETTLED = """async () => {
+    const {shell, commands, serviceManager} = window.jupyterapp;
+    if (shell.leftCollapsed) await commands.execute('application:toggle-left-area');
+    await serviceManager.sessions.refreshRunning();
+    await serviceManager.kernels.refreshRunning();
+    return document.querySelectorAll('.jp-Dialog, .jp-Notebook').length;
+}"""
 
 
 class Lab:
@@ -28,6 +43,8 @@ class Lab:
         self.url = url
         self.folder = folder
         self.said: list[str] = []
+        self.stays = False
+        """Whether the page goes from test to test: then a notebook is opened in it, and the page is not loaded again."""
         self._theme = "Light"
         page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: self.said.append(str(error)))
@@ -46,7 +63,12 @@ class Lab:
         """Open a notebook, with another kernel than it names if one is given, and wait until the kernel is there."""
         if kernel is not None:
             self._store(notebook, self.stored(notebook), kernel)
-        self.page.goto(self.ADDRESS.format(url=self.url, notebook=notebook))
+        if self.stays and self.page.url.startswith(self.url):
+            self.page.evaluate(CLOSE_ALL)
+            self.page.evaluate("() => window.jupyterapp.serviceManager.kernelspecs.refreshSpecs()")  # there may be new ones
+            self.command_done("docmanager:open", path=notebook)
+        else:
+            self.page.goto(self.ADDRESS.format(url=self.url, notebook=notebook))
         self._wait_for_cells()
         if wait:
             self.wait_idle()
@@ -89,6 +111,16 @@ class Lab:
     def trusts(self, index: int) -> bool:
         """Whether the outputs of that cell are shown as they are."""
         return bool(self.page.evaluate(f"index => {CURRENT}.content.widgets[index].model.trusted", index))
+
+    def tidy(self) -> None:
+        """Leave the page to the next test as this one found it."""
+        if self._theme != "Light":
+            self.theme("Light")
+        self.width(1400)
+        self.page.evaluate(CLOSE_ALL)
+        self._end_kernels()
+        assert self.page.evaluate(SETTLED) == 0, "something is still open"
+        self.said.clear()
 
     def end(self) -> None:
         """Leave nothing to the next test: the theme is kept by the server, and so are the kernels."""

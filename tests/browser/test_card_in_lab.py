@@ -194,8 +194,9 @@ def test_a_failed_run_says_so_and_stays_open(lab: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["background", "blocked"])
-def test_after_a_reload_the_page_shows_the_whole_run_again(lab: Any, form: str) -> None:
+def test_after_a_reload_the_page_shows_the_whole_run_again(fresh_lab: Any, form: str) -> None:
     """A blocked kernel answers no fresh page: the card comes back when the cell has ended, and else at once."""
+    lab = fresh_lab
     tool = "wait" if form == "background" else "hold"
     go = GO if form == "blocked" else GO.replace("-m model", "-m model --background")
     index = opened(
@@ -218,7 +219,8 @@ def test_after_a_reload_the_page_shows_the_whole_run_again(lab: Any, form: str) 
 RESTART = "() => { window.restarted = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart() }"
 
 
-def test_when_the_kernel_is_restarted_the_card_says_that_it_has_gone(lab: Any) -> None:
+def test_when_the_kernel_is_restarted_the_card_says_that_it_has_gone(fresh_lab: Any) -> None:
+    lab = fresh_lab
     index = opened(lab, "restart", NAP, GO)
     lab.start(index)
     chip(lab, index, "Executing nap")
@@ -266,7 +268,8 @@ def test_in_the_classic_notebook_the_card_works_as_well(classic: Any) -> None:
 
 
 @pytest.mark.req("R0.11")
-def test_five_thousand_tokens_arrive_whole_in_few_messages_and_nothing_stutters(lab: Any) -> None:
+def test_five_thousand_tokens_arrive_whole_in_few_messages_and_nothing_stutters(fresh_lab: Any) -> None:
+    lab = fresh_lab
     text = " ".join(f"token{n}" + (".\n\n" if n % 40 == 39 else "") for n in range(5_000))
     traffic = Traffic(lab.page)
     model = "model = Slow([[text, ToolCall('nap', {'seconds': 600})]], pause=0.0006)"

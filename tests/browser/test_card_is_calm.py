@@ -90,7 +90,8 @@ def made(lab: Any, first: int, after: int) -> int:
     return int(marks[after] - marks[first])
 
 
-def test_a_run_of_three_hundred_rounds_stays_smooth_and_its_frames_small(lab: Any) -> None:
+def test_a_run_of_three_hundred_rounds_stays_smooth_and_its_frames_small(fresh_lab: Any) -> None:
+    lab = fresh_lab
     traffic = Traffic(lab.page)
     index = opened(lab, "many", LONG, GO_ON)
     grown: list[float] = []
@@ -399,24 +400,22 @@ model = Slow([
 """
 
 
-def rich(lab: Any, name: str) -> int:
-    index = opened(lab, name, RICH, GO)
-    lab.start(index)
-    chip(lab, index, "Executing nap")
-    for fold in card(lab, index).locator("details:not([open]) > summary").all():
-        if fold.is_visible():
-            fold.click()
-    lab.page.wait_for_timeout(500)
-    return index
-
-
 def faint(found: list[Any]) -> list[Any]:
     """What has too little contrast: 4.5 for what is to be read, 3 for what stands beside it."""
     return [one for one in found if one[0] < (4.5 if one[1] else 3)]
 
 
-def test_one_can_read_it_in_the_light_and_in_the_dark_theme_also_while_it_runs(lab: Any) -> None:
-    index = rich(lab, "themes")
+def state_is_told_in_words_as_well_as_in_colour(lab: Any, index: int) -> None:
+    states = (
+        card(lab, index)
+        .locator("[data-status]")
+        .evaluate_all("all => all.map(one => [one.dataset.status, one.querySelector('.agentnb-tool-state').textContent])")
+    )
+    assert {status for status, _ in states} >= {"ok", "failed", "running"}
+    assert all(status in text for status, text in states)
+
+
+def one_can_read_it_in_the_light_and_in_the_dark_theme(lab: Any, index: int) -> None:
     light = card(lab, index).evaluate(COLOURS)
     assert len(light) > 40
     assert faint(light) == []
@@ -427,23 +426,9 @@ def test_one_can_read_it_in_the_light_and_in_the_dark_theme_also_while_it_runs(l
     assert faint(dark) == []
     assert not {one[4] for one in dark} & {one[4] for one in light}
     lab.theme("Light")
-    stop(lab, index)
 
 
-def test_state_is_told_in_words_as_well_as_in_colour(lab: Any) -> None:
-    index = rich(lab, "words")
-    states = (
-        card(lab, index)
-        .locator("[data-status]")
-        .evaluate_all("all => all.map(one => [one.dataset.status, one.querySelector('.agentnb-tool-state').textContent])")
-    )
-    assert {status for status, _ in states} >= {"ok", "failed", "running"}
-    assert all(status in text for status, text in states)
-    stop(lab, index)
-
-
-def test_it_fits_a_narrow_window_and_uses_a_wide_one(lab: Any) -> None:
-    index = rich(lab, "widths")
+def it_fits_a_narrow_window_and_uses_a_wide_one(lab: Any, index: int) -> None:
     side, main = (card(lab, index).locator(f".agentnb-{name}") for name in ("side", "main"))
     assert side.bounding_box()["x"] >= main.bounding_box()["x"] + main.bounding_box()["width"] - 1
     lab.command_done("application:toggle-left-area")
@@ -455,6 +440,23 @@ def test_it_fits_a_narrow_window_and_uses_a_wide_one(lab: Any) -> None:
     wide = f"card => [card, ...card.querySelectorAll({parts})].map(one => one.scrollWidth - one.clientWidth)"
     assert max(card(lab, index).evaluate(wide)) <= 0
     lab.width(1400)
+
+
+def test_it_can_be_read_without_colour_in_any_theme_and_width_while_it_runs(lab: Any, subtests: pytest.Subtests) -> None:
+    index = opened(lab, "rich", RICH, GO)
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    for fold in card(lab, index).locator("details:not([open]) > summary").all():
+        if fold.is_visible():
+            fold.click()
+    lab.page.wait_for_timeout(500)
+    for check in (
+        state_is_told_in_words_as_well_as_in_colour,
+        one_can_read_it_in_the_light_and_in_the_dark_theme,
+        it_fits_a_narrow_window_and_uses_a_wide_one,
+    ):
+        with subtests.test(check.__name__):
+            check(lab, index)
     stop(lab, index)
 
 
@@ -479,7 +481,8 @@ def nodes(lab: Any) -> int:
     return int(asked.send("Memory.getDOMCounters")["nodes"])
 
 
-def test_three_hundred_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(lab: Any) -> None:
+def test_three_hundred_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(fresh_lab: Any) -> None:
+    lab = fresh_lab
     index = opened(lab, "leaks", LOOP, "go(30)")
 
     def left() -> int:

@@ -27,7 +27,8 @@ def opened(lab: Any, name: str, *cells: str) -> Guard:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_nothing_of_it_does_harm_live_saved_and_untrusted(lab: Any, part: str) -> None:
+def test_nothing_of_it_does_harm_live_saved_and_untrusted(fresh_lab: Any, part: str) -> None:
+    lab = fresh_lab
     guard = opened(lab, f"hostile-{part}", f"may_end = play({part!r})")
     before = outline(lab.page)
     lab.run(1)
@@ -89,9 +90,9 @@ def _unfold(lab: Any) -> None:
 
 @pytest.mark.parametrize("end", ["failed", "completed"])
 @pytest.mark.parametrize("part", PARTS)
-def test_nothing_of_it_does_harm_in_a_page(lab: Any, tmp_path: Path, part: str, end: str) -> None:
+def test_nothing_of_it_does_harm_in_a_page(browser: Any, tmp_path: Path, part: str, end: str) -> None:
     file = save_trace(hostile_run(part, end), tmp_path / "run.html")
-    page = lab.page.context.browser.new_page()
+    page = browser.new_page()
     guard = Guard(page, file.as_uri())
     page.goto(file.as_uri())
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
@@ -101,3 +102,4 @@ def test_nothing_of_it_does_harm_in_a_page(lab: Any, tmp_path: Path, part: str, 
     assert page.evaluate("() => [...document.body.children].map(one => one.localName)") == ["main"]
     assert page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth") <= 0
     assert page.title().endswith("· agentnb")
+    page.context.close()

@@ -54,7 +54,8 @@ def test_the_file_holds_html_and_text_and_nothing_of_a_widget(saved: Path) -> No
     assert "widget" not in json.dumps([output.get("data", {}) for output in outputs(saved)])
 
 
-def test_somebody_without_a_kernel_reads_all_of_it(lab: Any, saved: Path) -> None:
+def test_somebody_without_a_kernel_reads_all_of_it(fresh_lab: Any, saved: Path) -> None:
+    lab = fresh_lab
     lab.open_untrusted(saved.name)
     lab._end_kernels()
     assert not lab.trusts(FIRST_RUN)
@@ -83,23 +84,32 @@ def test_somebody_without_a_kernel_reads_all_of_it(lab: Any, saved: Path) -> Non
     assert lab.complaints() == []
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-@pytest.mark.parametrize("width", [700, 1400])
-def test_it_stays_in_its_box_untrusted(lab: Any, saved: Path, theme: str, width: int) -> None:
-    lab.width(width, 1400)
+FOLD = """run => run.querySelectorAll('details').forEach(one => {
+    one.agentnbFirst ??= {open: one.open};
+    one.open = one.agentnbFirst.open;
+})"""
+UNFOLD = "run => run.querySelectorAll('details').forEach(one => { one.open = !one.closest('.agentnb-saw'); })"
+
+
+def test_it_stays_in_its_box_untrusted(lab: Any, saved: Path, subtests: pytest.Subtests) -> None:
     lab.open_untrusted(saved.name)
-    lab.theme(theme)
-    if width == 700:
-        lab.command_done("application:toggle-left-area")
-    for index in (FIRST_RUN, FAILING):
-        output = lab.output(index)
-        output.scroll_into_view_if_needed()
-        lab.shot(f"untrusted-{theme}-{width}-{index}-folded", output)
-        run = output.locator(".agentnb-run")
-        run.evaluate("run => run.querySelectorAll('details').forEach(one => { one.open = !one.closest('.agentnb-saw'); })")
-        run.locator(".agentnb-saw").nth(1).evaluate("one => { one.open = true; }")
-        assert run.evaluate("run => run.scrollWidth - run.clientWidth") <= 0
-        lab.shot(f"untrusted-{theme}-{width}-{index}-open", output)
+    for width in (1400, 700):
+        lab.width(width, 1400)
+        if width == 700:
+            lab.command_done("application:toggle-left-area")
+        for theme in ("Light", "Dark"):
+            lab.theme(theme)
+            for index in (FIRST_RUN, FAILING):
+                with subtests.test(f"{width} {theme} {index}"):
+                    output = lab.output(index)
+                    output.scroll_into_view_if_needed()
+                    run = output.locator(".agentnb-run")
+                    run.evaluate(FOLD)
+                    lab.shot(f"untrusted-{theme}-{width}-{index}-folded", output)
+                    run.evaluate(UNFOLD)
+                    run.locator(".agentnb-saw").nth(1).evaluate("one => { one.open = true; }")
+                    assert run.evaluate("run => run.scrollWidth - run.clientWidth") <= 0
+                    lab.shot(f"untrusted-{theme}-{width}-{index}-open", output)
 
 
 @pytest.mark.parametrize("kind", ["html", "markdown"])
@@ -127,15 +137,15 @@ def test_running_it_without_a_browser_leaves_no_widget_in_the_file(tmp_path: Pat
     assert all(set(data) <= {"text/html", "text/plain", "text/markdown"} for data in shown)
 
 
-def test_without_any_style_it_reads_well_in_order(lab: Any, saved: Path, tmp_path: Path) -> None:
+def test_without_any_style_it_reads_well_in_order(browser: Any, saved: Path, tmp_path: Path) -> None:
     """GitHub keeps neither styles nor classes."""
     bare = [re.sub(r' (?:style|class|data-[a-z-]+|role|aria-[a-z]+|tabindex)="[^"]*"', "", html) for html in cards(saved)]
     file = tmp_path / "bare.html"
     file.write_text('<!doctype html><meta charset="utf-8">' + "<hr>".join(bare), encoding="utf-8")
-    page = lab.page.context.browser.new_page(viewport={"width": 900, "height": 1400})
+    page = browser.new_page(viewport={"width": 900, "height": 1400})
     page.goto(file.as_uri())
     assert page.locator("[style], [class]").count() == 0
-    lab.shot("bare-folded", page.locator("body"))
+    _shot(page, "bare-folded")
     first = page.locator("body > div").first
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
     words = " ".join(first.inner_text().split())
@@ -144,19 +154,20 @@ def test_without_any_style_it_reads_well_in_order(lab: Any, saved: Path, tmp_pat
     assert -1 not in places and places == sorted(places), places
     failing = " ".join(page.locator("body > div").nth(2).inner_text().split())
     assert "✗ failed" in failing and "failed: invalid arguments" in failing
-    lab.shot("bare-open", first)
+    _shot(page, "bare-open")
+    page.context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [700, 1400])
-def test_the_page_is_good_on_any_ground(lab: Any, saved: Path, tmp_path: Path, scheme: Any, width: int) -> None:
+def test_the_page_is_good_on_any_ground(browser: Any, saved: Path, tmp_path: Path, scheme: Any, width: int) -> None:
     from agentnb import load_trace, save_trace
 
     logs = sorted(saved.parent.glob(".agentnb/runs/*.jsonl"), key=lambda log: log.stat().st_mtime)
     assert len(logs) >= 6
     for name, log in (("first", logs[0]), ("failing", logs[2])):
         file = save_trace(load_trace(log), tmp_path / f"{name}.html")
-        context = lab.page.context.browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 1200})
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 1200})
         page = context.new_page()
         said: list[str] = []
         fetched: list[str] = []

@@ -1,9 +1,8 @@
-"""Events and JSON of every kind, for the tests of this room."""
+"""Events and JSON of every kind, as Hypothesis draws them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,14 +11,12 @@ from agentnb.core import events as e
 from agentnb.core.compaction import Compacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
-from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, user
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.questions import KINDS as QUESTION_KINDS
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.todos import Todo
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
-
-NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
 words = st.text(max_size=20)
 names = st.text("abcdefghij_-0123456789", min_size=1, max_size=12)
@@ -160,51 +157,3 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     e.ErrorRaised: _of_kind(e.ErrorRaised, error=st.builds(e.RunError, words, words, words), where=words),
     e.RunFinished: _of_kind(e.RunFinished, status=statuses, stop_reason=words, seconds=seconds),
 }
-
-
-class Story:
-    """Makes the events of a run by hand, numbered and one second apart."""
-
-    def __init__(self, prompt: str = "Go", run_id: str = "run-1", **first: Any) -> None:
-        self.run_id = run_id
-        self.events: list[Any] = []
-        self.add(e.RunStarted, **{"schema": e.SCHEMA, "prompt": user(prompt), "model": "scripted:script", **first})
-
-    def add(self, kind: type[e.Event], **fields: Any) -> Story:
-        """The next event."""
-        seq = len(self.events)
-        self.events.append(kind(seq=seq, at=NOON.replace(second=seq % 60), run_id=self.run_id, **fields))
-        return self
-
-    def round(
-        self, index: int, *parts: Any, reason: str = "prompt", usage: Usage | None = None, retries: Sequence[float] = ()
-    ) -> Story:
-        """The next round begins and the model says this, at once or after so many retries."""
-        self.add(e.RoundStarted, index=index, reason=reason).retried(*retries)
-        return self.add(e.ModelReplied, message=Message("assistant", parts), usage=usage or Usage())
-
-    def retried(
-        self, *waits: float, reason: str = "The provider is overloaded", status: int | None = 529, heard: str = ""
-    ) -> Story:
-        """The call of the model failed, once for each of these waits, and is made again after it."""
-        for attempt, seconds in enumerate(waits, 1):
-            self.add(e.RetryScheduled, attempt=attempt, seconds=seconds, reason=reason, status=status, heard=heard)
-        return self
-
-    def answered(self, call: ToolCall, text: str = "ok", **how: Any) -> Story:
-        """A call ran."""
-        self.add(e.ToolStarted, call=call)
-        return self.add(e.ToolFinished, result=ToolResult(call.id, call.name, (Text(text),), **how))
-
-    def blocked(self, call: ToolCall, rule: str = "consecutive") -> Story:
-        """A call was not let through."""
-        result = ToolResult(call.id, call.name, (Text("no"),), is_error=True, error_code="duplicate_call_blocked")
-        return self.add(e.CallBlocked, call=call, result=result, rule=rule)
-
-    def round_over(self, index: int, status: e.RoundStatus = "success") -> Story:
-        """The round ends."""
-        return self.add(e.RoundFinished, index=index, status=status)
-
-    def over(self, status: e.Status = "completed", stop_reason: str = "natural") -> Story:
-        """The run ends."""
-        return self.add(e.RunFinished, status=status, stop_reason=stop_reason, seconds=1.5)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from longer_stories import Tale
 from some_events import json_objects
+from stories import Story
 
 from agentnb.core.call_window import LONGEST, CallWindow, call_key
 from agentnb.core.events import CommandReceived
@@ -211,7 +211,7 @@ def test_windows_are_equal_when_all_they_hold_is() -> None:
 
 @pytest.mark.req("R1.40")
 def test_a_run_keeps_its_calls_over_all_its_rounds_until_the_person_speaks() -> None:
-    tale = Tale().called("look").said("Hm.").called("look", text="seen").refused("look")
+    tale = Story().called("look").said("Hm.").called("look", text="seen").refused("look")
     assert [one.key[0] for one in tale.run.calls.executed] == ["look", "look"]
     assert tale.run.calls.row == 3
     assert tale.run.calls.outputs["look", b"{}"].text == "seen"
@@ -222,12 +222,12 @@ def test_a_run_keeps_its_calls_over_all_its_rounds_until_the_person_speaks() -> 
 @pytest.mark.req("KX.8")
 @pytest.mark.parametrize("command", ["pause", "resume"])
 def test_only_words_of_the_person_empty_the_window_of_a_run(command: str) -> None:
-    tale = Tale().called("look").add(CommandReceived, command=command)
+    tale = Story().called("look").add(CommandReceived, command=command)
     assert tale.run.calls.row == 1
 
 
 @pytest.mark.req("R0.46")
 def test_a_list_that_changed_outside_is_no_call() -> None:
-    tale = Tale().called("look").listed(by="outside").said()
+    tale = Story().called("look").listed(by="outside").said()
     assert [one.key[0] for one in tale.run.calls.executed] == ["look"]
     assert TODO_TOOL not in {call.name for one in tale.run.rounds for call in one.calls}

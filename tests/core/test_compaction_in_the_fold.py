@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 import pytest
+from stories import Story
 
 from agentnb.core import events as e
 from agentnb.core.compaction import Compacted, Compaction
@@ -14,37 +12,17 @@ from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.core.wire import decode_lines, encode
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 SUMMARY = Compacted(1, 5, 4, "[Conversation Summary - 4 messages compacted]\n\nWell.")
-FREE = Usage(cost=0.0)
 LATER = Compacted(1, 9, 8, "[Conversation Summary - 8 messages compacted]\n\nBetter.")
-
-
-class Story:
-    """A run that is told event by event."""
-
-    def __init__(self, **opening: Any) -> None:
-        self.run = Run()
-        self.tell(e.RunStarted, schema=e.SCHEMA, prompt=user("go"), model="scripted:hand", **opening)
-
-    def tell(self, kind: type[e.Event], **fields: Any) -> None:
-        self.run.apply(kind(seq=len(self.run.events), at=START, run_id="r-1", **fields))  # type: ignore[arg-type]
-
-    def begun(self) -> Story:
-        self.tell(e.RoundStarted, index=len(self.run.rounds), reason="prompt")
-        return self
-
-    def replied(self, *parts: Any, usage: Usage = FREE) -> None:
-        self.tell(e.ModelReplied, message=Message("assistant", parts), usage=usage)
 
 
 @pytest.mark.req("R2.35", "KX.9")
 def test_a_compaction_is_under_way_in_its_round_and_then_done_and_the_messages_stay() -> None:
     story = Story().begun()
     before = list(story.run.messages)
-    story.tell(e.CompactionStarted, why="share", messages=4)
+    story.add(e.CompactionStarted, why="share", messages=4)
     assert story.run.last_round.compactions == (Compaction("share"),) and story.run.compacted is None
-    story.tell(e.ContextCompacted, why="share", compacted=SUMMARY, usage=Usage(input=9, output=1, cost=0.25), seconds=2.0)
+    story.add(e.ContextCompacted, why="share", compacted=SUMMARY, usage=Usage(input=9, output=1, cost=0.25), seconds=2.0)
     assert story.run.last_round.compactions == (Compaction("share", SUMMARY, Usage(input=9, output=1, cost=0.25), 2.0),)
     assert story.run.compacted is SUMMARY and list(story.run.messages) == before
     assert (story.run.cost, story.run.spent, story.run.usage.input) == (0.25, 0.25, 9)
@@ -53,9 +31,9 @@ def test_a_compaction_is_under_way_in_its_round_and_then_done_and_the_messages_s
 @pytest.mark.req("R2.35")
 def test_the_last_compaction_is_how_the_conversation_is_sent_and_a_round_may_have_two() -> None:
     story = Story().begun()
-    story.tell(e.ContextCompacted, why="messages", compacted=SUMMARY)
-    story.tell(e.CompactionStarted, why="overflow", messages=8)
-    story.tell(e.ContextCompacted, why="overflow", compacted=LATER, problem="no words")
+    story.add(e.ContextCompacted, why="messages", compacted=SUMMARY)
+    story.add(e.CompactionStarted, why="overflow", messages=8)
+    story.add(e.ContextCompacted, why="overflow", compacted=LATER, problem="no words")
     assert [one.why for one in story.run.last_round.compactions] == ["messages", "overflow"]
     assert story.run.compacted is LATER
     assert story.run.last_round.compactions[1].problem == "no words"
@@ -71,7 +49,7 @@ def test_a_run_that_goes_on_from_a_compacted_one_is_compacted_from_its_first_eve
 def test_a_cost_that_is_unknown_stays_unknown_and_what_is_known_is_spent() -> None:
     story = Story().begun()
     story.replied(Text("a"), usage=Usage(cost=0.5))
-    story.tell(e.ContextCompacted, why="messages", compacted=SUMMARY, usage=Usage())
+    story.add(e.ContextCompacted, why="messages", compacted=SUMMARY, usage=Usage())
     assert (story.run.cost, story.run.spent) == (None, 0.5)
 
 
@@ -80,12 +58,12 @@ def test_calls_that_were_let_run_are_counted_and_what_the_person_says_begins_a_t
     story = Story().begun()
     one, other = ToolCall("work", {}, "c1"), ToolCall("work", {}, "c2")
     story.replied(one, other)
-    story.tell(e.ToolStarted, call=one)
+    story.add(e.ToolStarted, call=one)
     blocked = ToolResult("c2", "work", (Text("no"),), is_error=True, error_code="max_tool_calls")
-    story.tell(e.CallBlocked, call=other, result=blocked, rule="max_tool_calls")
+    story.add(e.CallBlocked, call=other, result=blocked, rule="max_tool_calls")
     assert (story.run.calls_made, story.run.calls_this_turn) == (1, 1)
     assert story.run.last_round.records[1].rule == "max_tool_calls" and not story.run.last_round.records[1].ran
-    story.tell(e.CommandReceived, command="say", text="More.")
+    story.add(e.CommandReceived, command="say", text="More.")
     assert (story.run.calls_made, story.run.calls_this_turn) == (1, 0)
 
 
@@ -97,8 +75,8 @@ def test_the_result_of_a_call_is_found_by_its_id_also_one_of_the_run_before() ->
     story.replied(call)
     assert story.run.result_of("c1") == old
     assert story.run.result_of("c2") is None is story.run.result_of("c9") and story.run.has_call_id("c2")
-    story.tell(e.ToolStarted, call=call)
-    story.tell(e.ToolFinished, result=new)
+    story.add(e.ToolStarted, call=call)
+    story.add(e.ToolFinished, result=new)
     assert story.run.result_of("c2") == new
 
 
@@ -106,9 +84,9 @@ def test_the_result_of_a_call_is_found_by_its_id_also_one_of_the_run_before() ->
 def test_the_limit_that_ended_a_run_has_its_name_and_value() -> None:
     story = Story().begun()
     story.replied(Text("a"))
-    story.tell(e.RoundFinished, index=0, status="success")
-    story.tell(e.LimitReached, limit="max_tokens", value=100)
-    story.tell(e.RunFinished, status="limited", stop_reason="max_tokens")
+    story.add(e.RoundFinished, index=0, status="success")
+    story.add(e.LimitReached, limit="max_tokens", value=100)
+    story.add(e.RunFinished, status="limited", stop_reason="max_tokens")
     assert story.run.limit is not None
     assert (story.run.limit.limit, story.run.limit.value, story.run.stop_reason) == ("max_tokens", 100, "max_tokens")
 
@@ -116,8 +94,8 @@ def test_the_limit_that_ended_a_run_has_its_name_and_value() -> None:
 @pytest.mark.req("R2.35")
 def test_all_of_it_goes_through_the_log() -> None:
     story = Story(compacted=SUMMARY).begun()
-    story.tell(e.CompactionStarted, why="overflow", messages=4)
-    story.tell(e.ContextCompacted, why="overflow", compacted=LATER, usage=Usage(input=9, cost=0.5), seconds=1.5, problem="x")
-    story.tell(e.LimitReached, limit="budget", value=0.5)
+    story.add(e.CompactionStarted, why="overflow", messages=4)
+    story.add(e.ContextCompacted, why="overflow", compacted=LATER, usage=Usage(input=9, cost=0.5), seconds=1.5, problem="x")
+    story.add(e.LimitReached, limit="budget", value=0.5)
     lines = [encode(event) for event in story.run.events]
     assert Run.from_events(decode_lines(lines, "here")) == story.run

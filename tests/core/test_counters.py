@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from longer_stories import Tale, guided, todo
+from run_builder import guidance_of, todo
+from stories import Story
 
 from agentnb.core.counters import Counters
 from agentnb.core.messages import ToolCall
@@ -17,12 +18,12 @@ DOING, DONE = "in-progress", "completed"
 ANSWER = "The table has three columns and a hundred rows, I think."
 
 
-def tallied(tale: Tale) -> Counters:
+def tallied(tale: Story) -> Counters:
     return tale.run.counters
 
 
 def test_a_run_begins_with_nothing_counted() -> None:
-    assert tallied(Tale()) == Counters() == Counters(0, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert tallied(Story()) == Counters() == Counters(0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 # Planning
@@ -32,7 +33,7 @@ def test_a_run_begins_with_nothing_counted() -> None:
 def test_rounds_of_planning_alone_are_counted(subtests: pytest.Subtests) -> None:
     for names in [("think",), (TODO_TOOL,), ("think", TODO_TOOL), (TODO_TOOL, TODO_TOOL)]:
         with subtests.test(names=names):
-            tale = Tale()
+            tale = Story()
             for count in range(1, 6):
                 assert tallied(tale.called(*names)).planning_only == count
 
@@ -41,43 +42,43 @@ def test_rounds_of_planning_alone_are_counted(subtests: pytest.Subtests) -> None
 def test_any_work_call_sets_the_count_back(subtests: pytest.Subtests) -> None:
     for names in [("look",), ("think", "look"), (TODO_TOOL, "look"), ("thinking",)]:
         with subtests.test(names=names):
-            assert tallied(Tale().called("think").called("think").called(*names)).planning_only == 0
+            assert tallied(Story().called("think").called("think").called(*names)).planning_only == 0
 
 
 @pytest.mark.req("R0.66")
 def test_words_alone_neither_count_as_planning_nor_set_it_back() -> None:
-    tale = Tale().called("think").said().called("think").said().said()
+    tale = Story().called("think").said().called("think").said().said()
     assert tallied(tale).planning_only == 2
 
 
 @pytest.mark.req("R0.66")
 def test_a_round_without_a_reply_neither_counts_nor_sets_back() -> None:
-    assert tallied(Tale().called("think").begun().ended("error")).planning_only == 1
+    assert tallied(Story().called("think").begun().ended("error")).planning_only == 1
 
 
 @pytest.mark.req("R0.65")
 def test_completing_a_todo_is_progress() -> None:
-    tale = Tale(todo(1, DOING)).called("think").called("think").planned(todo(1, DONE))
+    tale = Story(todo(1, DOING)).called("think").called("think").planned(todo(1, DONE))
     assert (tale.last.is_planning_only, tallied(tale).planning_only) == (False, 0)
 
 
 @pytest.mark.req("R0.65")
 def test_other_changes_of_the_list_are_planning() -> None:
-    tale = Tale().planned(todo(1)).planned(todo(1, DOING)).planned(todo(1, "blocked")).planned(todo(1), todo(2))
+    tale = Story().planned(todo(1)).planned(todo(1, DOING)).planned(todo(1, "blocked")).planned(todo(1), todo(2))
     assert tallied(tale).planning_only == 4
-    assert tallied(Tale(todo(1, DONE)).planned(todo(1)).planned(todo(1), todo(2))).planning_only == 2
+    assert tallied(Story(todo(1, DONE)).planned(todo(1)).planned(todo(1), todo(2))).planning_only == 2
 
 
 @pytest.mark.req("R0.65")
 def test_a_todo_that_others_complete_is_not_the_models_progress() -> None:
-    tale = Tale(todo(1, DOING)).called("think").listed(todo(1, DONE), by="outside").called("think")
+    tale = Story(todo(1, DOING)).called("think").listed(todo(1, DONE), by="outside").called("think")
     assert (tallied(tale).planning_only, [one.completed for one in tale.run.rounds]) == (2, [(), ()])
 
 
 @pytest.mark.req("R0.67")
 def test_marking_working_and_marking_again_never_adds_up() -> None:
     statuses = ["not-started"] * 8
-    tale = Tale(*[todo(n) for n in range(8)])
+    tale = Story(*[todo(n) for n in range(8)])
     most = 0
     for number in range(8):
         for status in ("in-progress", "", "completed"):
@@ -93,7 +94,7 @@ def test_marking_working_and_marking_again_never_adds_up() -> None:
 @pytest.mark.req("R0.66")
 @given(st.lists(st.sampled_from(["plan", "work", "words", "complete"]), max_size=12))
 def test_for_any_rounds_the_count_is_that_of_planning_since_the_last_progress(kinds: list[str]) -> None:
-    tale, expected = Tale(todo(1, DOING)), 0
+    tale, expected = Story(todo(1, DOING)), 0
     for kind in kinds:
         if kind == "plan":
             tale.called("think")
@@ -115,7 +116,7 @@ def test_for_any_rounds_the_count_is_that_of_planning_since_the_last_progress(ki
 @pytest.mark.req("R0.49")
 @pytest.mark.parametrize("reason", ["open_todos", "planning_only", "strict_todos"])
 def test_interventions_are_counted_until_work_ran_or_a_todo_was_completed(reason: str) -> None:
-    tale = Tale(todo(1, DOING)).said().said(reason=reason).said(reason=reason)
+    tale = Story(todo(1, DOING)).said().said(reason=reason).said(reason=reason)
     assert tallied(tale).attempts == 2
     assert tallied(tale.called("think")).attempts == 2
     assert tallied(tale.called("look")).attempts == 0
@@ -126,63 +127,63 @@ def test_interventions_are_counted_until_work_ran_or_a_todo_was_completed(reason
 @pytest.mark.req("R0.49")
 @pytest.mark.parametrize("code", ["unknown_tool", "invalid_arguments", "duplicate_call_blocked"])
 def test_a_work_call_that_never_ran_leaves_the_interventions_counted(code: str) -> None:
-    tale = Tale().said().said(reason="open_todos").called("look", is_error=True, error_code=code)
+    tale = Story().said().said(reason="open_todos").called("look", is_error=True, error_code=code)
     assert tallied(tale).attempts == 1
 
 
 @pytest.mark.req("R0.49")
 def test_work_that_failed_was_work() -> None:
-    tale = Tale().said().said(reason="open_todos").called("look", is_error=True, error_code="tool_error")
+    tale = Story().said().said(reason="open_todos").called("look", is_error=True, error_code="tool_error")
     assert tallied(tale).attempts == 0
 
 
 def test_only_refused_completions_count_as_strict_and_for_the_whole_run() -> None:
-    tale = Tale().said().said(reason="open_todos").said(reason="strict_todos")
+    tale = Story().said().said(reason="open_todos").said(reason="strict_todos")
     assert tallied(tale).strict == 1
     assert tallied(tale.called("look").heard()).strict == 1
 
 
 @pytest.mark.parametrize("reason", ["workflow_mode", "continue_marker"])
 def test_continuations_are_counted_until_a_tool_was_called(reason: str) -> None:
-    tale = Tale().said().said(reason=reason).said(reason=reason)
+    tale = Story().said().said(reason=reason).said(reason=reason)
     assert tallied(tale).continuations == 2
     assert tallied(tale.called("think")).continuations == 0
 
 
 def test_nudges_are_counted_over_the_whole_run() -> None:
-    tale = Tale().said().said(reason="todo_nudge").called("look").said().said(reason="todo_nudge").heard().said()
+    tale = Story().said().said(reason="todo_nudge").called("look").said().said(reason="todo_nudge").heard().said()
     assert (tallied(tale).nudges, tallied(tale).attempts) == (2, 0)
 
 
 def test_other_reasons_of_a_round_count_for_nothing(subtests: pytest.Subtests) -> None:
     for reason in ["prompt", "tool_results", "said", "a policy of somebody else"]:
         with subtests.test(reason=reason):
-            assert tallied(Tale().said(reason=reason)) == Counters()
+            assert tallied(Story().said(reason=reason)) == Counters()
 
 
 # Guidance
 
 
 def test_guidance_that_is_ignored_is_counted_in_a_row() -> None:
-    tale = Tale().said("Hm.", guided("text")).said("Hm.", guided("todos_text"))
+    tale = Story().said("Hm.", guidance_of("text")).said("Hm.", guidance_of("todos_text"))
     assert tallied(tale).ignored == 2
-    assert tallied(tale.called("look", guidance=(guided("text"),))).ignored == 0
-    assert tallied(tale.said("Hm.", guided("text"))).ignored == 1
+    assert tallied(tale.called("look", guidance=(guidance_of("text"),))).ignored == 0
+    assert tallied(tale.said("Hm.", guidance_of("text"))).ignored == 1
 
 
 def test_where_it_is_unknown_whether_guidance_was_followed_the_row_stays() -> None:
-    tale = Tale().said("Hm.", guided("text")).begun(guided("text")).ended("error")
+    tale = Story().said("Hm.", guidance_of("text")).begun(guidance_of("text")).ended("error")
     assert tallied(tale).ignored == 1
 
 
 @pytest.mark.parametrize("cell", ["intervention", "workflow", "already_said"])
 def test_only_the_four_cells_count_as_ignored(cell: str) -> None:
-    assert tallied(Tale().said("Hm.", guided("text")).said("Hm.", guided(cell))).ignored == 1
-    assert tallied(Tale().said("Hm.", guided("text")).called("look", guidance=(guided(cell),))).ignored == 1
+    assert tallied(Story().said("Hm.", guidance_of("text")).said("Hm.", guidance_of(cell))).ignored == 1
+    assert tallied(Story().said("Hm.", guidance_of("text")).called("look", guidance=(guidance_of(cell),))).ignored == 1
 
 
 def test_a_round_that_was_told_nothing_leaves_the_row_as_it_is() -> None:
-    assert tallied(Tale().said("Hm.", guided("text")).said().called("look")).ignored == 1
+    assert tallied(Story().said("Hm.", guidance_of("text")).said().called("look")).ignored == 1
 
 
 # Repeats
@@ -190,14 +191,14 @@ def test_a_round_that_was_told_nothing_leaves_the_row_as_it_is() -> None:
 
 @pytest.mark.req("R0.81")
 def test_answers_that_were_said_before_are_counted() -> None:
-    tale = Tale()
+    tale = Story()
     counts = [tallied(tale.said(ANSWER)).repeated for _ in range(4)]
     assert counts == [0, 1, 2, 3]
     assert tallied(tale.called("look").said("Something else.")).repeated == 3
 
 
 def test_rounds_of_which_all_calls_were_blocked_are_counted_in_a_row() -> None:
-    tale = Tale().called("look").refused("look").refused("look", "look")
+    tale = Story().called("look").refused("look").refused("look", "look")
     assert tallied(tale).all_blocked == 2
     assert tallied(tale.said()).all_blocked == 2
     call, other = tale.begun().call("look"), tale.call("see")
@@ -206,7 +207,7 @@ def test_rounds_of_which_all_calls_were_blocked_are_counted_in_a_row() -> None:
 
 
 def test_the_same_calls_together_are_counted_in_a_row_in_whatever_order() -> None:
-    tale = Tale().called("look", "see")
+    tale = Story().called("look", "see")
     assert tallied(tale).same_batch == 0
     assert tallied(tale.called("see", "look")).same_batch == 1
     assert tallied(tale.refused("look", "see")).same_batch == 2
@@ -215,17 +216,17 @@ def test_the_same_calls_together_are_counted_in_a_row_in_whatever_order() -> Non
 
 
 def test_one_call_alone_is_no_batch() -> None:
-    assert tallied(Tale().called("look").called("look").called("look")).same_batch == 0
+    assert tallied(Story().called("look").called("look").called("look")).same_batch == 0
 
 
 def test_words_between_end_the_row_of_batches() -> None:
-    tale = Tale().called("look", "see").said().called("look", "see")
+    tale = Story().called("look", "see").said().called("look", "see")
     assert tallied(tale).same_batch == 0
 
 
 @pytest.mark.req("KX.8")
 def test_after_a_word_of_the_person_a_batch_is_the_first_of_its_kind() -> None:
-    tale = Tale().called("look", "see").called("look", "see").heard("And again, please")
+    tale = Story().called("look", "see").called("look", "see").heard("And again, please")
     assert tallied(tale).same_batch == 0
     assert tallied(tale.called("look", "see")).same_batch == 0
     assert tallied(tale.called("look", "see")).same_batch == 1
@@ -245,7 +246,7 @@ def test_a_word_of_the_person_begins_every_row_anew_and_keeps_what_is_counted_fo
 
 
 def test_the_counts_of_a_run_are_those_of_its_events() -> None:
-    tale = Tale(todo(1)).said(ANSWER, guided("text")).said(ANSWER, reason="open_todos").called("think").refused("look")
+    tale = Story(todo(1)).said(ANSWER, guidance_of("text")).said(ANSWER, reason="open_todos").called("think").refused("look")
     since = {"planning_since": 3, "blocked_since": 3}
     assert tallied(tale) == Counters(attempts=1, ignored=1, repeated=1, all_blocked=1, calls=1, calls_this_turn=1, **since)
     live = Run()

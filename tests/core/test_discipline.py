@@ -6,7 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from longer_stories import Tale, todo
+from run_builder import todo
+from stories import Story
 
 from agentnb import Store, load_trace, save_trace
 from agentnb.core import events as e
@@ -17,11 +18,11 @@ from agentnb.core.todos import TODO_TOOL, Todo
 DOING, DONE, STUCK = "in-progress", "completed", "blocked"
 
 
-def todo_violations(tale: Tale) -> list[TodoViolation]:
+def todo_violations(tale: Story) -> list[TodoViolation]:
     return [violation for one in tale.run.rounds for violation in one.todo_violations]
 
 
-def rules(tale: Tale) -> list[str]:
+def rules(tale: Story) -> list[str]:
     return [violation.rule for violation in todo_violations(tale)]
 
 
@@ -32,7 +33,7 @@ def test_there_are_two_ways_to_leave_the_list() -> None:
 
 @pytest.mark.req("R0.54", "R0.63")
 def test_marking_working_and_completing_is_no_breach() -> None:
-    tale = Tale().planned(todo(1), todo(2)).planned(todo(1, DOING), todo(2)).called("look")
+    tale = Story().planned(todo(1), todo(2)).planned(todo(1, DOING), todo(2)).called("look")
     tale.planned(todo(1, DONE), todo(2)).planned(todo(1, DONE), todo(2, DOING)).called("look", "see")
     assert todo_violations(tale.planned(todo(1, DONE), todo(2, DONE)).called("look")) == []
 
@@ -50,36 +51,36 @@ def test_work_is_a_breach_if_todos_are_open_and_none_is_in_progress(subtests: py
     ]
     for todos, breached in cases:
         with subtests.test(statuses=[one.status for one in todos]):
-            tale = Tale(*todos).called("look")
+            tale = Story(*todos).called("look")
             assert todo_violations(tale) == ([TodoViolation(UNTRACKED_WORK, "c1")] if breached else [])
 
 
 @pytest.mark.req("R0.63")
 def test_planning_is_no_work() -> None:
-    assert todo_violations(Tale(todo(1)).called("think", TODO_TOOL)) == []
+    assert todo_violations(Story(todo(1)).called("think", TODO_TOOL)) == []
 
 
 @pytest.mark.req("R0.63")
 def test_each_call_beside_the_list_is_a_breach_of_its_own_in_its_round() -> None:
-    tale = Tale(todo(1)).called("look", "see").called("think").called("look")
+    tale = Story(todo(1)).called("look", "see").called("think").called("look")
     assert [[violation.call_id for violation in one.todo_violations] for one in tale.run.rounds] == [["c1", "c2"], [], ["c4"]]
 
 
 @pytest.mark.req("R0.63")
 @pytest.mark.parametrize(("code", "ran"), [("tool_error", True), ("timeout", True), ("unknown_tool", False)])
 def test_work_that_failed_was_done_beside_the_list_and_what_never_ran_was_not(code: str, ran: bool) -> None:
-    tale = Tale(todo(1)).called("look", is_error=True, error_code=code)
+    tale = Story(todo(1)).called("look", is_error=True, error_code=code)
     assert rules(tale) == [UNTRACKED_WORK] * ran
 
 
 @pytest.mark.req("R0.63")
 def test_a_blocked_call_is_no_work() -> None:
-    assert todo_violations(Tale(todo(1)).refused("look")) == []
+    assert todo_violations(Story(todo(1)).refused("look")) == []
 
 
 @pytest.mark.req("R0.63")
 def test_what_counts_is_the_list_at_the_time_of_the_call() -> None:
-    tale = Tale(todo(1)).begun()
+    tale = Story(todo(1)).begun()
     early, mark, late = tale.call("look"), tale.call(TODO_TOOL), tale.call("look")
     tale.replied(early, mark, late).ran(early).listed(todo(1, DOING), call_id=mark.id).ran(mark).ran(late).ended()
     assert todo_violations(tale) == [TodoViolation(UNTRACKED_WORK, early.id)]
@@ -87,39 +88,39 @@ def test_what_counts_is_the_list_at_the_time_of_the_call() -> None:
 
 @pytest.mark.req("R0.63")
 def test_the_person_may_mark_a_todo_in_the_models_place() -> None:
-    assert todo_violations(Tale(todo(1)).listed(todo(1, DOING), by="outside").called("look")) == []
+    assert todo_violations(Story(todo(1)).listed(todo(1, DOING), by="outside").called("look")) == []
 
 
 @pytest.mark.req("R0.63")
 def test_completing_what_was_never_in_progress_is_a_breach_with_its_call_and_todo() -> None:
-    tale = Tale(todo(1), todo(2)).planned(todo(1, DONE), todo(2))
+    tale = Story(todo(1), todo(2)).planned(todo(1, DONE), todo(2))
     assert todo_violations(tale) == [TodoViolation(UNTRACKED_COMPLETION, "c1", 1)]
     assert tale.last.completed == (1,)
 
 
 @pytest.mark.req("R0.63")
 def test_a_todo_that_is_written_as_completed_was_never_in_progress() -> None:
-    tale = Tale().planned(todo(1, DONE), todo(2, DONE))
+    tale = Story().planned(todo(1, DONE), todo(2, DONE))
     assert [violation.todo_id for violation in todo_violations(tale)] == [1, 2]
     assert tale.last.completed == (1, 2)
 
 
 @pytest.mark.req("R0.63")
 def test_once_in_progress_is_enough_whatever_came_between_and_whoever_marked_it() -> None:
-    assert todo_violations(Tale().planned(todo(1, DOING)).planned(todo(1, STUCK)).planned(todo(1, DONE))) == []
-    assert todo_violations(Tale(todo(1)).listed(todo(1, DOING), by="outside").planned(todo(1, DONE))) == []
-    assert todo_violations(Tale(todo(1, DOING)).planned(todo(1, DONE))) == []
+    assert todo_violations(Story().planned(todo(1, DOING)).planned(todo(1, STUCK)).planned(todo(1, DONE))) == []
+    assert todo_violations(Story(todo(1)).listed(todo(1, DOING), by="outside").planned(todo(1, DONE))) == []
+    assert todo_violations(Story(todo(1, DOING)).planned(todo(1, DONE))) == []
 
 
 @pytest.mark.req("R0.63")
 def test_what_others_complete_is_neither_the_models_doing_nor_its_breach() -> None:
-    tale = Tale(todo(1)).begun().listed(todo(1, DONE), by="outside").ended()
+    tale = Story(todo(1)).begun().listed(todo(1, DONE), by="outside").ended()
     assert (tale.last.completed, tale.last.todo_violations) == ((), ())
     assert tale.run.todos == (todo(1, DONE),)
 
 
 def test_all_that_a_round_completed_is_kept_in_order() -> None:
-    tale = Tale(todo(1, DOING), todo(2, DOING)).begun()
+    tale = Story(todo(1, DOING), todo(2, DOING)).begun()
     one, two = tale.call(TODO_TOOL), tale.call(TODO_TOOL)
     tale.replied(one, two).listed(todo(1, DOING), todo(2, DONE), call_id=one.id).ran(one)
     tale.listed(todo(1, DONE), todo(2, DONE), call_id=two.id).ran(two).ended()
@@ -127,13 +128,13 @@ def test_all_that_a_round_completed_is_kept_in_order() -> None:
 
 
 def test_a_list_that_changes_before_the_first_round_belongs_to_no_round() -> None:
-    tale = Tale(todo(1)).listed(todo(1, DONE), by="outside").said()
+    tale = Story(todo(1)).listed(todo(1, DONE), by="outside").said()
     assert (tale.run.todos, tale.last.completed) == ((todo(1, DONE),), ())
 
 
-def everything() -> Tale:
+def everything() -> Story:
     """A run with all kinds of events there are."""
-    tale = Tale(todo(1), settings={"max_rounds": 9})
+    tale = Story(todo(1), settings={"max_rounds": 9})
     tale.called("look").planned(todo(1, DONE), todo(2)).refused("look").said("Well.", reason="open_todos")
     tale.listed(todo(2), by="outside").heard().add(e.Warned, message="mind").said("Well.", reason="said")
     tale.add(e.LoopDetected, rule="already_said", first=1, last=2, sentence="Again.")
@@ -168,7 +169,7 @@ def test_a_stored_run_is_the_same_and_says_what_its_list_was(tmp_path: Path) -> 
 def test_runs_that_differ_in_what_is_counted_are_not_equal(subtests: pytest.Subtests) -> None:
     for without in ["tallies", "calls", "todos", "breaches"]:
         with subtests.test(without=without):
-            base, other = Tale(todo(1)), Tale(todo(1))
+            base, other = Story(todo(1)), Story(todo(1))
             if without == "tallies":
                 base.said(reason="open_todos"), other.said(reason="prompt")
             elif without == "calls":
@@ -181,7 +182,7 @@ def test_runs_that_differ_in_what_is_counted_are_not_equal(subtests: pytest.Subt
 
 
 def test_a_call_of_a_round_has_one_answer_blocked_or_not() -> None:
-    tale = Tale().begun()
+    tale = Story().begun()
     one, two = tale.call("look"), tale.call("look")
     tale.replied(one, two).ran(one).blocked(two).ended()
     assert [result.error_code for result in tale.last.results] == [None, "duplicate_call_blocked"]
@@ -192,7 +193,7 @@ def test_a_call_of_a_round_has_one_answer_blocked_or_not() -> None:
 @pytest.mark.req("R0.63", "KX.12")
 def test_calls_that_run_side_by_side_are_judged_by_their_place_in_the_reply() -> None:
     """The todo tool runs before them, whatever the order in which the model asked."""
-    tale = Tale(todo(1))
+    tale = Story(todo(1))
     early, start, between, complete, late = (tale.call(name) for name in ("look", TODO_TOOL, "look", TODO_TOOL, "look"))
     tale.begun().replied(early, start, between, complete, late)
     tale.listed(todo(1, DOING), todo(2), call_id=start.id).ran(start).listed(todo(1, DONE), todo(2), call_id=complete.id).ran(
@@ -204,10 +205,10 @@ def test_calls_that_run_side_by_side_are_judged_by_their_place_in_the_reply() ->
 
 @pytest.mark.req("R0.63")
 def test_a_call_that_was_cut_off_by_a_stop_is_no_work() -> None:
-    assert todo_violations(Tale(todo(1)).called("look", is_error=True, error_code="cancelled")) == []
+    assert todo_violations(Story(todo(1)).called("look", is_error=True, error_code="cancelled")) == []
 
 
 @pytest.mark.req("R0.63")
 def test_another_todo_with_the_same_id_has_to_be_begun_too() -> None:
-    tale = Tale(todo(1)).planned(todo(1, DOING)).planned(Todo(1, "Another")).planned(Todo(1, "Another", DONE))
+    tale = Story(todo(1)).planned(todo(1, DOING)).planned(Todo(1, "Another")).planned(Todo(1, "Another", DONE))
     assert rules(tale) == [UNTRACKED_COMPLETION]

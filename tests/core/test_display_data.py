@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from some_events import Story
+from stories import Story
 
 from agentnb.core import events as e
 from agentnb.core.display_data import Table, plain_number
@@ -21,14 +21,14 @@ TABLE = Table(("name", "mass"), ((0, "a", 1.5), (1, None, 2.0)), 2, 2, ("",))
 
 
 def finished(**fields: Any) -> e.ToolFinished:
-    event = Story().add(e.ToolFinished, result=RESULT, **fields).events[-1]
+    event = Story().begun().replied(CALL).add(e.ToolFinished, result=RESULT, **fields).events[-1]
     assert isinstance(event, e.ToolFinished)
     return event
 
 
 @pytest.mark.req("R0.73", "R0.74")
 def test_a_table_goes_through_the_log_to_the_record_of_its_call() -> None:
-    story = Story().round(0, CALL).add(e.ToolStarted, call=CALL).add(e.ToolFinished, result=RESULT, display=TABLE)
+    story = Story().begun().replied(CALL).add(e.ToolStarted, call=CALL).add(e.ToolFinished, result=RESULT, display=TABLE)
     run = Run.from_events([decode(encode(event)) for event in story.events])
     (record,) = run.rounds[0].records
     assert record.display == TABLE

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from longer_stories import Tale, guided, todo
 from msgspec.structs import replace
+from run_builder import guidance_of, todo
+from stories import Story
 
 from agentnb.core import events as e
 from agentnb.core.guidance import CELLS, Followed, RoundFacts, judged
@@ -62,62 +63,62 @@ def test_the_reason_names_the_fault() -> None:
     )
 
 
-def followed(tale: Tale) -> list[bool | None]:
+def followed(tale: Story) -> list[bool | None]:
     return [verdict.followed for verdict in tale.last.followed]
 
 
 def test_a_tool_call_follows_every_cell() -> None:
     for cell in CELLS:
-        assert followed(Tale().called("look", guidance=(guided(cell),))) == [True]
+        assert followed(Story().called("look", guidance=(guidance_of(cell),))) == [True]
 
 
 def test_words_alone_follow_only_the_cell_that_has_tool_results() -> None:
     for cell in CELLS:
-        assert followed(Tale().called("look").said("It is there.", guided(cell))) == [cell == "tools"]
+        assert followed(Story().called("look").said("It is there.", guidance_of(cell))) == [cell == "tools"]
 
 
 def test_blank_words_follow_nothing() -> None:
     for cell in CELLS:
-        assert followed(Tale().called("look").said(" \n", guided(cell))) == [False]
+        assert followed(Story().called("look").said(" \n", guidance_of(cell))) == [False]
 
 
 @pytest.mark.parametrize("code", [None, "tool_error", "timeout"])
 def test_work_without_a_todo_in_progress_does_not_follow_the_cell_of_the_list(code: str | None) -> None:
-    cell = (guided("todos_tools"),)
+    cell = (guidance_of("todos_tools"),)
     how = {"is_error": code is not None, "error_code": code}
-    assert followed(Tale(todo(1)).called("look", guidance=cell, **how)) == [False]
-    assert followed(Tale(todo(1, DOING)).called("look", guidance=cell, **how)) == [True]
+    assert followed(Story(todo(1)).called("look", guidance=cell, **how)) == [False]
+    assert followed(Story(todo(1, DOING)).called("look", guidance=cell, **how)) == [True]
 
 
 @pytest.mark.parametrize("code", ["unknown_tool", "invalid_arguments"])
 def test_work_that_never_ran_is_no_breach_of_the_list(code: str) -> None:
-    tale = Tale(todo(1)).called("look", guidance=(guided("todos_tools"),), is_error=True, error_code=code)
+    tale = Story(todo(1)).called("look", guidance=(guidance_of("todos_tools"),), is_error=True, error_code=code)
     assert followed(tale) == [True]
 
 
 def test_planning_follows_the_cell_of_the_list() -> None:
-    assert followed(Tale(todo(1)).called(TODO_TOOL, "think", guidance=(guided("todos_tools"),))) == [True]
+    assert followed(Story(todo(1)).called(TODO_TOOL, "think", guidance=(guidance_of("todos_tools"),))) == [True]
 
 
 def test_an_intervention_is_followed_by_work_or_a_completed_todo_and_by_nothing_less() -> None:
-    push = guided("intervention")
-    assert followed(Tale(todo(1)).called("look", guidance=(push,))) == [True]
-    assert followed(Tale(todo(1)).called("think", TODO_TOOL, guidance=(push,))) == [False]
-    assert followed(Tale(todo(1)).called("look", guidance=(push,), is_error=True, error_code="unknown_tool")) == [False]
-    assert followed(Tale(todo(1)).said("I will.", push)) == [False]
-    tale = Tale(todo(1, DOING)).begun(push)
+    push = guidance_of("intervention")
+    assert followed(Story(todo(1)).called("look", guidance=(push,))) == [True]
+    assert followed(Story(todo(1)).called("think", TODO_TOOL, guidance=(push,))) == [False]
+    assert followed(Story(todo(1)).called("look", guidance=(push,), is_error=True, error_code="unknown_tool")) == [False]
+    assert followed(Story(todo(1)).said("I will.", push)) == [False]
+    tale = Story(todo(1, DOING)).begun(push)
     call = tale.call(TODO_TOOL)
     assert followed(tale.replied(call).listed(todo(1, DONE), call_id=call.id).ran(call).ended()) == [True]
 
 
 def test_a_call_that_was_blocked_is_no_work() -> None:
-    tale = Tale(todo(1)).begun(guided("intervention"))
+    tale = Story(todo(1)).begun(guidance_of("intervention"))
     call = tale.call("look")
     assert followed(tale.replied(call).blocked(call).ended()) == [False]
 
 
 def test_what_the_person_completes_does_not_follow_an_intervention() -> None:
-    tale = Tale(todo(1, DOING)).begun(guided("intervention"))
+    tale = Story(todo(1, DOING)).begun(guidance_of("intervention"))
     call = tale.call(TODO_TOOL)
     tale.replied(call).listed(todo(1, DONE), by="outside").ran(call).ended()
     assert followed(tale) == [False]
@@ -128,20 +129,20 @@ FAILED = {"is_error": True, "error_code": "tool_error"}
 
 @pytest.mark.req("R0.75")
 def test_a_failure_is_heeded_by_another_call_or_in_words_and_not_by_the_same_call_again() -> None:
-    cell = guided("tool_failed")
-    assert followed(Tale().called("look", **FAILED).called("look", guidance=(cell,))) == [False]
-    assert followed(Tale().called("look", **FAILED).called("look", guidance=(cell,), **FAILED)) == [False]
-    assert followed(Tale().called("look", **FAILED).called("see", "look", guidance=(cell,))) == [True]
-    assert followed(Tale().called("look", **FAILED).said("There is no such file.", cell)) == [True]
-    assert followed(Tale().called("look", **FAILED).said(" ", cell)) == [False]
-    tale = Tale().called("look", **FAILED).begun(cell)
+    cell = guidance_of("tool_failed")
+    assert followed(Story().called("look", **FAILED).called("look", guidance=(cell,))) == [False]
+    assert followed(Story().called("look", **FAILED).called("look", guidance=(cell,), **FAILED)) == [False]
+    assert followed(Story().called("look", **FAILED).called("see", "look", guidance=(cell,))) == [True]
+    assert followed(Story().called("look", **FAILED).said("There is no such file.", cell)) == [True]
+    assert followed(Story().called("look", **FAILED).said(" ", cell)) == [False]
+    tale = Story().called("look", **FAILED).begun(cell)
     call = tale.call("look", at="the other file")
     assert followed(tale.replied(call).ran(call, **FAILED).ended()) == [True]
 
 
 @pytest.mark.req("R0.75")
 def test_the_same_call_that_was_blocked_was_made_again_all_the_same() -> None:
-    tale = Tale().called("look", **FAILED).begun(guided("tool_failed"))
+    tale = Story().called("look", **FAILED).begun(guidance_of("tool_failed"))
     call = tale.call("look")
     tale.replied(call).blocked(call).ended()
     assert tale.last.followed == (Followed(False, "the call that had failed was made again, unchanged"),)
@@ -149,12 +150,12 @@ def test_the_same_call_that_was_blocked_was_made_again_all_the_same() -> None:
 
 @pytest.mark.req("R0.75")
 def test_a_failure_loop_is_broken_by_another_tool_by_success_or_in_words() -> None:
-    cell = guided("failure_loop")
+    cell = guidance_of("failure_loop")
 
-    def looping() -> Tale:
-        return Tale().called("look", **FAILED).called("look", **FAILED).called("look", **FAILED)
+    def looping() -> Story:
+        return Story().called("look", **FAILED).called("look", **FAILED).called("look", **FAILED)
 
-    def again(**how: object) -> Tale:
+    def again(**how: object) -> Story:
         tale = looping().begun(cell)
         call = tale.call("look", at="the other file")
         return tale.replied(call).ran(call, **how).ended()
@@ -166,8 +167,8 @@ def test_a_failure_loop_is_broken_by_another_tool_by_success_or_in_words() -> No
 
 
 def test_all_that_was_said_is_judged_one_by_one_in_its_order() -> None:
-    said = (guided("intervention"), guided("already_said"), guided("todos_text"))
-    tale = Tale(todo(1)).called("think", guidance=said)
+    said = (guidance_of("intervention"), guidance_of("already_said"), guidance_of("todos_text"))
+    tale = Story(todo(1)).called("think", guidance=said)
     assert tale.last.guidance == said
     assert [(verdict.followed, verdict.why) for verdict in tale.last.followed] == [
         (False, "no work tool ran and no todo was completed"),
@@ -177,26 +178,26 @@ def test_all_that_was_said_is_judged_one_by_one_in_its_order() -> None:
 
 
 def test_a_round_that_was_told_nothing_followed_nothing() -> None:
-    assert Tale().called("look").last.followed == ()
+    assert Story().called("look").last.followed == ()
 
 
 def test_nothing_is_judged_before_the_round_is_over() -> None:
-    assert Tale().begun(guided("text")).replied(Text("Well.")).last.followed == ()
+    assert Story().begun(guidance_of("text")).replied(Text("Well.")).last.followed == ()
 
 
 def test_a_round_without_a_reply_and_one_that_broke_off_are_not_judged() -> None:
-    cell = guided("text")
-    assert followed(Tale().begun(cell).ended("error")) == [None]
-    assert followed(Tale().begun(cell).replied(Text("We"), stop_reason="broken_off").ended("error")) == [None]
+    cell = guidance_of("text")
+    assert followed(Story().begun(cell).ended("error")) == [None]
+    assert followed(Story().begun(cell).replied(Text("We"), stop_reason="broken_off").ended("error")) == [None]
 
 
 def test_guidance_is_no_part_of_the_conversation() -> None:
-    tale = Tale().called("look", guidance=(guided("tools"),)).said("Done.", guided("text"))
-    assert not any("about" in message.text for message in tale.run.messages)
+    tale = Story().called("look", guidance=(guidance_of("tools"),)).said("Done.", guidance_of("text"))
+    assert not any("Go on." in message.text for message in tale.run.messages)
 
 
 def test_what_was_said_in_passing_survives_the_log() -> None:
-    tale = Tale().begun(guided("tools", level=3, trigger="tool_results", version="abc")).replied(ToolCall("x", {}, "1"))
+    tale = Story().begun(guidance_of("tools", level=3, trigger="tool_results", version="abc")).replied(ToolCall("x", {}, "1"))
     assert tale.last.guidance[0] == Run.from_events(tale.events).rounds[0].guidance[0]
     assert [type(event) for event in tale.events][2] is e.GuidanceGiven
     assert (tale.last.guidance[0].level, tale.last.guidance[0].trigger, tale.last.guidance[0].version) == (
@@ -209,6 +210,6 @@ def test_what_was_said_in_passing_survives_the_log() -> None:
 @pytest.mark.req("R0.70")
 def test_who_says_the_same_once_more_has_not_heeded_that_it_was_said() -> None:
     answer = "The three species differ most in the length of their flippers, as I see it."
-    tale = Tale().said(answer).said(answer, guided("already_said"))
+    tale = Story().said(answer).said(answer, guidance_of("already_said"))
     assert tale.last.followed == (Followed(False, "no tool was called"),)
-    assert followed(Tale().said(answer).said("Something else, which is new.", guided("already_said"))) == [True]
+    assert followed(Story().said(answer).said("Something else, which is new.", guidance_of("already_said"))) == [True]

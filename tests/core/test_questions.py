@@ -8,11 +8,12 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from some_events import Story, json_values
+from some_events import json_values
+from stories import Story
 
 from agentnb.core import events as e
 from agentnb.core.inbox import Command, Inbox
-from agentnb.core.messages import Text, ToolCall
+from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.questions import KINDS, TEXT, Answer, WaitingOnUser, answer_in_words, checked_answer, checked_schema
 from agentnb.core.run import Run
 from agentnb.core.wire import decode, decode_lines, encode
@@ -25,7 +26,7 @@ ADDRESS = {"type": "object", "properties": {"city": {"type": "string"}}, "requir
 
 
 def asking(*questions: WaitingOnUser) -> Story:
-    story = Story().round(0, CALL).add(e.ToolStarted, call=CALL)
+    story = Story().begun().replied(CALL).add(e.ToolStarted, call=CALL)
     for question in questions:
         story.add(e.QuestionAsked, question=question)
     return story
@@ -235,8 +236,6 @@ def test_what_is_no_schema_is_refused(subtests: pytest.Subtests) -> None:
 
 def test_a_finished_story_with_a_question_folds_and_goes_on() -> None:
     story = asking(COLOUR).add(e.QuestionAnswered, question_id="q1", answer="red")
-    story.events.pop(2)  # a second start of the same call: `answered` makes its own
-    for number, event in enumerate(story.events):
-        story.events[number] = msgspec.structs.replace(event, seq=number)
-    run = Run.from_events(story.answered(CALL).round_over(0).round(1, Text("Done."), reason="tool_results").over().events)
+    story.add(e.ToolFinished, result=ToolResult("c1", "ask", (Text("red"),))).ended().begun().replied(Text("Done."))
+    run = Run.from_events(story.over().events)
     assert (run.status, run.text, run.waiting) == ("completed", "Done.", ())

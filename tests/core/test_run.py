@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from some_events import NOON, Story
+from run_builder import START
+from stories import Story
 
 from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, ToolCall, user
@@ -22,23 +23,21 @@ ONE, TWO, THREE = ToolCall("add", {"a": 1}, "1"), ToolCall("look", {}, "2"), Too
 
 def two_rounds() -> Story:
     """A run that called two tools, the second of which failed, and then answered."""
-    story = Story("How many?")
-    story.round(0, Text("Let me see."), ONE, TWO, usage=Usage(10, 5, cost=0.25))
-    story.answered(TWO, "not there", is_error=True, error_code="tool_error").answered(ONE, "3").round_over(0)
-    return story.round(1, Text("Three."), reason="tool_results", usage=Usage(20, 7, cost=0.5)).round_over(1).over()
+    story = Story(prompt="How many?")
+    story.begun().replied(Text("Let me see."), ONE, TWO, usage=Usage(10, 5, cost=0.25))
+    story.ran(TWO, "not there", is_error=True, error_code="tool_error").ran(ONE, "3").ended()
+    return story.begun(reason="tool_results").replied(Text("Three."), usage=Usage(20, 7, cost=0.5)).ended().over()
 
 
 def guided_rounds() -> Story:
     """A run with a list, that was told to go on, of which a call was blocked, and that ended in a loop."""
     guided = e.Guidance("matrix", "todos_tools", "Go on.")
-    story = Story("Go", todos=(Todo(1, "Add"), Todo(2, "Look")))
-    story.round(0, ONE).answered(ONE, "3").add(e.TodosChanged, todos=(Todo(1, "Add", "in-progress"),), by="outside").round_over(
-        0
-    )
+    story = Story(Todo(1, "Add"), Todo(2, "Look"))
+    story.begun().replied(ONE).ran(ONE, "3").add(e.TodosChanged, todos=(Todo(1, "Add", "in-progress"),), by="outside").ended()
     story.add(e.RoundStarted, index=1, reason="tool_results", note="Round 2 of 5.").add(e.GuidanceGiven, guidance=guided)
     story.retried(4.0, 8.0, reason="Too many requests", status=429, heard="I lo")
-    story.add(e.ModelReplied, message=Message("assistant", (TWO, THREE)), signals=("continue",)).answered(TWO).blocked(THREE)
-    story.add(e.TodosChanged, todos=(Todo(1, "Add", "completed"),), by="model", call_id="2").round_over(1)
+    story.add(e.ModelReplied, message=Message("assistant", (TWO, THREE)), signals=("continue",)).ran(TWO).blocked(THREE)
+    story.add(e.TodosChanged, todos=(Todo(1, "Add", "completed"),), by="model", call_id="2").ended()
     return story.add(e.LoopDetected, rule="said", first=0, last=1, sentence="Again.").over("stopped", "loop_detected")
 
 
@@ -52,14 +51,14 @@ def test_all_state_of_a_run_is_read_off_one_object() -> None:
     run = folded(story)
     assert (len(run.rounds), run.max_rounds, run.should_continue) == (0, 7, True)
     assert (run.last_round_had_tool_results, list(run.pending), list(run.rounds)) == (False, [], [])
-    story.round(0, ONE).answered(ONE)
+    story.begun().replied(ONE).ran(ONE)
     run = folded(story)
     assert run.open_round is run.rounds[0] and not run.last_round_had_tool_results
-    run = folded(story.round_over(0))
+    run = folded(story.ended())
     assert run.open_round is None and run.last_round_had_tool_results
     run = folded(story.add(e.RoundStarted, index=1, reason="tool_results"))
     assert run.last_round_had_tool_results and run.open_round is run.rounds[1]
-    run = folded(story.add(e.ModelReplied, message=Message("assistant", (Text("x"),))).round_over(1))
+    run = folded(story.add(e.ModelReplied, message=Message("assistant", (Text("x"),))).ended())
     assert not run.last_round_had_tool_results
     assert not folded(story.over()).should_continue
 
@@ -82,13 +81,13 @@ def test_settings_are_handed_out_as_a_copy() -> None:
 def test_the_first_event_says_what_the_run_is() -> None:
     history = (user("before"), Message("assistant", (ONE,)))
     spec = ToolSpec("add", "Adds.", {"type": "object"})
-    story = Story("Go", parent_id="p", agent="a", model="x:y", system="s", tools=(spec,), continued_from="old", history=history)
+    story = Story(parent_id="p", agent="a", model="x:y", system="s", tools=(spec,), continued_from="old", history=history)
     run = folded(story)
-    assert (run.id, run.parent_id, run.agent, run.model, run.system) == ("run-1", "p", "a", "x:y", "s")
+    assert (run.id, run.parent_id, run.agent, run.model, run.system) == ("r-1", "p", "a", "x:y", "s")
     assert (run.prompt, run.tools, run.continued_from, run.inherited) == ("Go", (spec,), "old", 2)
     assert run.messages == [*history, user("Go")]
     assert run.has_call_id("1") and not run.has_call_id("2")
-    assert (run.started_at, run.status, run.stop_reason, run.ended_at) == (NOON, "running", None, None)
+    assert (run.started_at, run.status, run.stop_reason, run.ended_at) == (START, "running", None, None)
     assert run.usage == NOTHING_USED
 
 
@@ -97,7 +96,7 @@ def test_a_run_says_what_came_of_it() -> None:
     run = folded(two_rounds())
     assert (run.text, run.status, run.stop_reason, run.error) == ("Three.", "completed", "natural", None)
     assert (len(run.rounds), run.seconds, run.usage, run.cost) == (2, 1.5, Usage(30, 12, cost=0.75), 0.75)
-    assert run.started_at == NOON and run.ended_at == two_rounds().events[-1].at
+    assert run.started_at == START and run.ended_at == two_rounds().events[-1].at
 
 
 @pytest.mark.req("R0.68")
@@ -106,7 +105,7 @@ def test_each_round_keeps_what_was_said_called_and_answered() -> None:
     assert (first.index, first.text, first.reason, first.is_continuation) == (0, "Let me see.", "prompt", False)
     assert first.calls == (ONE, TWO)
     assert {result.call_id: result.text for result in first.results} == {"1": "3", "2": "not there"}
-    assert (first.started_at, first.ended_at) == (NOON.replace(second=1), NOON.replace(second=7))
+    assert (first.started_at, first.ended_at) == (START.replace(second=1), START.replace(second=7))
     assert (second.index, second.text, second.calls, second.usage) == (1, "Three.", (), Usage(20, 7, cost=0.5))
 
 
@@ -132,7 +131,7 @@ def test_attempts_are_kept_while_the_call_is_still_made_again_and_change_nothing
 
 def test_a_round_that_goes_on_in_the_persons_place_is_a_continuation() -> None:
     reasons = ["prompt", "tool_results", "said", "todos"]
-    assert [WorkflowRound(0, reason, NOON).is_continuation for reason in reasons] == [False, False, False, True]
+    assert [WorkflowRound(0, reason, START).is_continuation for reason in reasons] == [False, False, False, True]
 
 
 @pytest.mark.req("R0.69")
@@ -150,7 +149,7 @@ def test_results_stand_in_the_order_of_the_calls_whenever_they_came() -> None:
 
 
 def test_a_call_that_is_still_running_has_no_result_yet() -> None:
-    run = folded(Story().round(0, ONE, TWO).answered(TWO))
+    run = folded(Story().begun().replied(ONE, TWO).ran(TWO))
     assert [record.result is None for record in run.rounds[0].records] == [True, False]
     assert len(run.rounds[0].results) == 1
 
@@ -168,12 +167,12 @@ def test_the_last_round_of_a_natural_end_is_its_completion() -> None:
 def test_the_last_round_of_another_end_keeps_its_status(subtests: pytest.Subtests) -> None:
     for reason in ["max_rounds", "cancelled", "error", "refusal"]:
         with subtests.test(reason=reason):
-            run = folded(Story().round(0, Text("x")).round_over(0, "error").over("failed", reason))
+            run = folded(Story().begun().replied(Text("x")).ended("error").over("failed", reason))
             assert run.rounds[-1].status == "error"
 
 
 def test_what_the_person_says_waits_for_the_next_round() -> None:
-    story = Story("Go").round(0, ONE).add(e.CommandReceived, command="say", text="hurry").answered(ONE).round_over(0)
+    story = Story().begun().replied(ONE).add(e.CommandReceived, command="say", text="hurry").ran(ONE).ended()
     run = folded(story)
     assert run.pending == [user("hurry")] and run.messages[-1].role == "tool"
     run = folded(story.add(e.RoundStarted, index=1, reason="tool_results"))
@@ -181,12 +180,12 @@ def test_what_the_person_says_waits_for_the_next_round() -> None:
 
 
 def test_what_the_person_said_last_is_kept_though_no_round_followed() -> None:
-    run = folded(Story().round(0, Text("x")).round_over(0).add(e.CommandReceived, command="say", text="late").over())
+    run = folded(Story().begun().replied(Text("x")).ended().add(e.CommandReceived, command="say", text="late").over())
     assert run.messages[-1] == user("late") and run.pending == []
 
 
 def test_what_makes_the_model_go_on_is_a_message_of_the_person() -> None:
-    story = Story().round(0, Text("x")).round_over(0)
+    story = Story().begun().replied(Text("x")).ended()
     run = folded(story.add(e.RoundStarted, index=1, reason="todos", continuation="Please continue"))
     assert run.messages[-1] == user("Please continue")
 
@@ -207,14 +206,14 @@ def test_errors_limits_and_warnings_are_kept() -> None:
 
 
 def test_the_text_of_a_run_is_the_last_the_model_said_in_words() -> None:
-    run = folded(Story().round(0, Text("thinking"), ONE).answered(ONE).round_over(0).round(1, ONE))
+    run = folded(Story().begun().replied(Text("thinking"), ONE).ran(ONE).ended().begun().replied(ONE))
     assert run.text == "thinking"
 
 
 @pytest.mark.req("R2.14")
 def test_the_cost_of_a_run_is_unknown_if_that_of_one_round_is() -> None:
-    story = Story().round(0, ONE, usage=Usage(10, 5, cost=0.25)).answered(ONE).round_over(0)
-    run = folded(story.round(1, Text("x"), usage=Usage(7)).round_over(1))
+    story = Story().begun().replied(ONE, usage=Usage(10, 5, cost=0.25)).ran(ONE).ended()
+    run = folded(story.begun().replied(Text("x"), usage=Usage(7)).ended())
     assert run.usage == Usage(17, 5, cost=None) and run.cost is None
 
 
@@ -222,7 +221,7 @@ def test_the_cost_of_a_run_is_unknown_if_that_of_one_round_is() -> None:
 def test_an_event_out_of_turn_is_refused_and_changes_nothing(wrong: int) -> None:
     events = two_rounds().events
     run = Run.from_events(events[:4])
-    with pytest.raises(TraceError, match=f"Event {4 + wrong} of run run-1 came where 4 was due"):
+    with pytest.raises(TraceError, match=f"Event {4 + wrong} of run r-1 came where 4 was due"):
         run.apply(events[4 + wrong])
     assert run == Run.from_events(events[:4])
 
@@ -241,7 +240,7 @@ def test_runs_that_differ_in_anything_are_not_equal(story: Callable[[], Story]) 
     events = story().events
     assert Run.from_events(events) == Run.from_events(events)
     assert Run.from_events(events) != Run.from_events(events[:-1])
-    assert Run.from_events(events) != Run.from_events(Story("Other").events)
+    assert Run.from_events(events) != Run.from_events(Story(prompt="Other").events)
     assert Run.from_events(events) != events
 
 
@@ -251,7 +250,7 @@ def test_a_run_has_no_hash_for_it_grows() -> None:
 
 
 def test_a_run_without_an_end_can_be_marked_as_interrupted_and_one_with_an_end_cannot() -> None:
-    cut = folded(Story().round(0, Text("x")))
+    cut = folded(Story().begun().replied(Text("x")))
     cut.mark_interrupted()
     assert (cut.status, cut.stop_reason, cut.should_continue) == ("interrupted", "interrupted", False)
     whole = folded(two_rounds())
@@ -269,21 +268,21 @@ def test_views_of_a_run_grow_with_it() -> None:
 
 
 def test_a_run_shows_itself_in_a_line() -> None:
-    assert repr(folded(two_rounds())) == "<Run run-1 completed, natural, 2 rounds>"
-    assert repr(folded(Story().round(0))) == "<Run run-1 running, 1 round>"
+    assert repr(folded(two_rounds())) == "<Run r-1 completed, natural, 2 rounds>"
+    assert repr(folded(Story().begun().replied())) == "<Run r-1 running, 1 round>"
 
 
 def at_a_limit(*last: Any, status: e.RoundStatus = "success", reason: str = FINAL_ANSWER) -> Story:
     """A run that reached a limit after its first round, and whose last words were asked for."""
-    story = Story().round(0, ONE).answered(ONE, "3").round_over(0).add(e.LimitReached, limit="max_rounds", value=1)
-    return story.round(1, *last, reason=reason).round_over(1, status).over("limited", "max_rounds")
+    story = Story().begun().replied(ONE).ran(ONE, "3").ended().add(e.LimitReached, limit="max_rounds", value=1)
+    return story.begun(reason=reason).replied(*last).ended(status).over("limited", "max_rounds")
 
 
 def with_a_call_at_last() -> Story:
     """The last words ask for a tool all the same."""
-    story = Story().round(0, ONE).answered(ONE, "3").round_over(0).add(e.LimitReached, limit="max_rounds", value=1)
-    story.round(1, Text("I count on."), TWO, reason=FINAL_ANSWER).answered(TWO, "no", is_error=True, error_code="cancelled")
-    return story.round_over(1).over("limited", "max_rounds")
+    story = Story().begun().replied(ONE).ran(ONE, "3").ended().add(e.LimitReached, limit="max_rounds", value=1)
+    story.begun(reason=FINAL_ANSWER).replied(Text("I count on."), TWO).ran(TWO, "no", is_error=True, error_code="cancelled")
+    return story.ended().over("limited", "max_rounds")
 
 
 @pytest.mark.req("K2.2")
@@ -294,7 +293,7 @@ def test_a_run_is_answered_by_words_alone_at_its_end_or_when_they_were_asked_for
 
 @pytest.mark.req("K2.2")
 def test_a_run_that_was_cut_short_is_not_answered(subtests: pytest.Subtests) -> None:
-    called = Story().round(0, Text("Let me see."), ONE).answered(ONE).round_over(0)
+    called = Story().begun().replied(Text("Let me see."), ONE).ran(ONE).ended()
     half = Text("Half an ans")
     cases = {
         "nobody asked for last words": at_a_limit(Text("I go on."), reason="tool_results"),
@@ -302,10 +301,10 @@ def test_a_run_that_was_cut_short_is_not_answered(subtests: pytest.Subtests) -> 
         "no last words": at_a_limit(),
         "a call instead of last words": with_a_call_at_last(),
         "a limit after a call": called.over("limited", "max_rounds"),
-        "cancelled": Story().round(0, half).round_over(0).over("cancelled", "cancelled"),
-        "failed": Story().round(0, half).round_over(0, "error").over("failed", "error"),
-        "a loop": Story().round(0, Text("Again.")).round_over(0).over("stopped", "loop_detected"),
-        "not over": Story().round(0, Text("So far.")),
+        "cancelled": Story().begun().replied(half).ended().over("cancelled", "cancelled"),
+        "failed": Story().begun().replied(half).ended("error").over("failed", "error"),
+        "a loop": Story().begun().replied(Text("Again.")).ended().over("stopped", "loop_detected"),
+        "not over": Story().begun().replied(Text("So far.")),
         "not begun": Story(),
     }
     for name, story in cases.items():

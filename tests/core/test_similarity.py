@@ -7,7 +7,7 @@ import string
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from longer_stories import Tale
+from stories import Story
 
 from agentnb.core.messages import Text
 from agentnb.core.similarity import ALIKE, REMEMBERED, SHORTEST, Answers
@@ -115,14 +115,14 @@ def test_what_is_found_is_one_of_the_rounds_before(texts: list[str]) -> None:
 
 @pytest.mark.req("R0.81")
 def test_a_round_says_which_round_its_answer_repeats() -> None:
-    tale = Tale().said(ANSWER).called("look").said(ANSWER[:-1] + "!")
+    tale = Story().said(ANSWER).called("look").said(ANSWER[:-1] + "!")
     assert [one.said_before for one in tale.run.rounds] == [None, None, 0]
     assert tale.run.counters.repeated == 1
 
 
 @pytest.mark.req("R0.81")
 def test_words_beside_a_call_are_no_answer() -> None:
-    tale = Tale().said(ANSWER)
+    tale = Story().said(ANSWER)
     call = tale.begun().call("look")
     tale.replied(Text(ANSWER), call).ran(call).ended()
     assert tale.last.said_before is None
@@ -131,7 +131,7 @@ def test_words_beside_a_call_are_no_answer() -> None:
 
 @pytest.mark.req("R0.81", "KX.8")
 def test_the_person_may_ask_for_the_same_answer_again() -> None:
-    tale = Tale().said(ANSWER).said(ANSWER).heard("Say it again")
+    tale = Story().said(ANSWER).said(ANSWER).heard("Say it again")
     assert tale.run.counters.repeated == 0
     tale.said(ANSWER)
     assert tale.last.said_before is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from longer_stories import todo
+from run_builder import todo
 
 from agentnb.core.todos import (
     PLANNING_TOOLS,
@@ -94,7 +94,7 @@ def test_a_todo_that_is_opened_again_can_be_completed_again() -> None:
 def test_a_list_is_counted_and_shown_a_line_each() -> None:
     todos = [todo(1, DONE), Todo(2, "Ask  the\nperson", STUCK, "who\nknows", blocked_reason="no answer")]
     assert counted(todos) == "1 of 2 completed"
-    assert listed(todos) == "1. [completed] Do thing 1\n2. [blocked] Ask the person: who knows (blocked: no answer)"
+    assert listed(todos) == "1. [completed] Write story 1\n2. [blocked] Ask the person: who knows (blocked: no answer)"
     assert (counted([]), listed([])) == ("0 of 0 completed", "")
 
 

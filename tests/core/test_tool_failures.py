@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from longer_stories import Tale, guided
+from run_builder import guidance_of
+from stories import Story
 
 from agentnb.core import events as e
 from agentnb.core.messages import Text, ToolCall, ToolResult
@@ -14,11 +15,11 @@ from agentnb.core.tool_failures import ToolFailures, is_failure
 FAILED = {"is_error": True, "error_code": "tool_error"}
 
 
-def counted(tale: Tale) -> ToolFailures:
+def counted(tale: Story) -> ToolFailures:
     return tale.run.counters.failures
 
 
-def both(tale: Tale, name: str, *codes: str | None) -> Tale:
+def both(tale: Story, name: str, *codes: str | None) -> Story:
     """A round that calls one tool several times, each time with another argument and this outcome; "blocked" is a duplicate."""
     calls = [tale.call(name, number=number) for number in range(len(codes))]
     tale.begun().replied(*calls)
@@ -34,7 +35,7 @@ def both(tale: Tale, name: str, *codes: str | None) -> Tale:
 def test_an_error_result_of_a_call_is_a_failure_whatever_its_code(subtests: pytest.Subtests) -> None:
     for code in ["tool_error", "timeout", "invalid_arguments", "unknown_tool", "nobody_to_ask", "its_own", None]:
         with subtests.test(code=code):
-            tale = Tale().called("look", is_error=True, error_code=code)
+            tale = Story().called("look", is_error=True, error_code=code)
             assert (counted(tale).rounds, counted(tale).tools, counted(tale).in_a_row) == (1, ("look",), {"look": 1})
 
 
@@ -42,7 +43,7 @@ def test_an_error_result_of_a_call_is_a_failure_whatever_its_code(subtests: pyte
 def test_a_call_that_was_cut_off_held_back_or_declined_by_the_person_is_none(subtests: pytest.Subtests) -> None:
     for code in ["cancelled", "interrupted", "declined", DUPLICATE, "max_tool_calls", "max_tool_calls_per_turn"]:
         with subtests.test(code=code):
-            assert counted(Tale().called("look", is_error=True, error_code=code)) == ToolFailures()
+            assert counted(Story().called("look", is_error=True, error_code=code)) == ToolFailures()
 
 
 @pytest.mark.req("R0.75")
@@ -52,19 +53,19 @@ def test_what_a_gate_held_back_is_no_failure_whatever_it_says() -> None:
     assert is_failure(CallRecord(call, result))
     assert not is_failure(CallRecord(call, result, rule="of my own"))
     assert not is_failure(CallRecord(call))
-    assert counted(Tale().refused("look")) == ToolFailures()
+    assert counted(Story().refused("look")) == ToolFailures()
 
 
 @pytest.mark.req("R0.75")
 def test_rounds_are_counted_and_not_calls() -> None:
-    tale = Tale().called("look", "see", "look", **FAILED)
+    tale = Story().called("look", "see", "look", **FAILED)
     assert (counted(tale).rounds, counted(tale).tools, counted(tale).in_a_row) == (1, ("look", "see"), {"look": 1, "see": 1})
     assert counted(tale.called("hear", **FAILED)).rounds == 2
 
 
 @pytest.mark.req("R0.75")
 def test_three_rounds_in_a_row_make_a_loop_and_each_tool_has_its_own_row() -> None:
-    tale = Tale().called("look", **FAILED).called("look", "see", **FAILED)
+    tale = Story().called("look", **FAILED).called("look", "see", **FAILED)
     assert counted(tale).looping == ()
     tale.called("see", "look", **FAILED)
     assert (counted(tale).in_a_row, counted(tale).looping) == ({"see": 2, "look": 3}, ("look",))
@@ -75,7 +76,7 @@ def test_three_rounds_in_a_row_make_a_loop_and_each_tool_has_its_own_row() -> No
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("between", ["another tool", "success", "words"])
 def test_a_round_without_a_failure_of_the_tool_ends_its_row_and_the_count_of_the_run_goes_on(between: str) -> None:
-    tale = Tale().called("look", **FAILED).called("look", **FAILED)
+    tale = Story().called("look", **FAILED).called("look", **FAILED)
     tale = tale.said() if between == "words" else tale.called("look" if between == "success" else "see")
     assert counted(tale) == ToolFailures(2)
     assert (counted(tale.called("look", **FAILED)).in_a_row, counted(tale).rounds) == ({"look": 1}, 3)
@@ -84,13 +85,13 @@ def test_a_round_without_a_failure_of_the_tool_ends_its_row_and_the_count_of_the
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("outcomes", [("tool_error", None), (None, "tool_error")])
 def test_a_tool_that_also_went_well_failed_in_the_round_and_is_in_no_row(outcomes: tuple[str | None, ...]) -> None:
-    tale = both(Tale().called("look", **FAILED).called("look", **FAILED), "look", *outcomes)
+    tale = both(Story().called("look", **FAILED).called("look", **FAILED), "look", *outcomes)
     assert (counted(tale).rounds, counted(tale).tools, counted(tale).in_a_row) == (3, ("look",), {})
 
 
 @pytest.mark.req("R0.75")
 def test_calls_that_were_held_back_or_cut_off_leave_a_row_as_it_is() -> None:
-    tale = Tale().called("look", **FAILED).called("look", **FAILED).refused("look")
+    tale = Story().called("look", **FAILED).called("look", **FAILED).refused("look")
     assert (counted(tale).tools, counted(tale).in_a_row, counted(tale).looping) == ((), {"look": 2}, ())
     assert counted(both(tale, "look", "blocked", "tool_error", "cancelled")).in_a_row == {"look": 3}
     assert counted(tale).looping == ("look",)
@@ -98,13 +99,13 @@ def test_calls_that_were_held_back_or_cut_off_leave_a_row_as_it_is() -> None:
 
 
 def test_a_round_without_a_reply_leaves_a_row_as_it_is() -> None:
-    tale = Tale().called("look", **FAILED).called("look", **FAILED).begun().ended("error")
+    tale = Story().called("look", **FAILED).called("look", **FAILED).begun().ended("error")
     assert (counted(tale).tools, counted(tale).in_a_row) == ((), {"look": 2})
 
 
 @pytest.mark.req("R0.75", "KX.8")
 def test_a_word_of_the_person_begins_the_counts_anew_and_what_failed_last_stays_known() -> None:
-    tale = Tale().called("look", **FAILED).called("look", **FAILED).heard()
+    tale = Story().called("look", **FAILED).called("look", **FAILED).heard()
     assert (counted(tale).rounds, counted(tale).tools, counted(tale).in_a_row) == (0, ("look",), {})
     assert counted(tale.called("look", **FAILED)).in_a_row == {"look": 1}
     assert counted(tale).rounds == 1
@@ -112,7 +113,7 @@ def test_a_word_of_the_person_begins_the_counts_anew_and_what_failed_last_stays_
 
 @pytest.mark.req("R0.75")
 def test_a_call_is_made_again_if_its_tool_and_arguments_are_those_that_failed() -> None:
-    tale = both(Tale(), "look", "tool_error", None)
+    tale = both(Story(), "look", "tool_error", None)
     failures = counted(tale)
     again, fresh = tale.call("look", number=0), tale.call("look", number=1)
 
@@ -126,7 +127,7 @@ def test_a_call_is_made_again_if_its_tool_and_arguments_are_those_that_failed() 
 
 
 def test_nothing_grows_with_the_run() -> None:
-    tale = Tale()
+    tale = Story()
     for number in range(30):
         tale.called(f"tool{number}", **FAILED)
     assert (counted(tale).rounds, counted(tale).tools, len(counted(tale).in_a_row), len(counted(tale).calls)) == (
@@ -138,12 +139,12 @@ def test_nothing_grows_with_the_run() -> None:
 
 
 def test_what_a_reader_has_seen_does_not_change_under_it() -> None:
-    tale, run = Tale().called("look", **FAILED), Run()
+    tale, run = Story().called("look", **FAILED), Run()
     for event in tale.events:
         run.apply(event)
     before = run.counters.failures.in_a_row
     seen = len(tale.events)
-    for event in tale.called("look", guidance=(guided("tool_failed"),), **FAILED).events[seen:]:
+    for event in tale.called("look", guidance=(guidance_of("tool_failed"),), **FAILED).events[seen:]:
         assert isinstance(event, e.Event)
         run.apply(event)
     assert (before, run.counters.failures.in_a_row) == ({"look": 1}, {"look": 2})

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
-from some_events import Story, of_kind
+from some_events import of_kind
+from stories import Story
 
 from agentnb.core import events as e
 from agentnb.core.messages import Image, Text, ToolCall
@@ -22,9 +23,9 @@ CALL = ToolCall("look", {"where": "über 😀"}, "1")
 
 def a_run() -> list[e.AnyEvent]:
     """A small run with characters of several bytes."""
-    story = Story("Grüße, 世界 😀")
-    story.round(0, Text("I look… 👀"), CALL, retries=(4.5, 9.0)).answered(CALL, "näh").round_over(0)
-    return story.round(1, Text("fertig ✓"), reason="tool_results").round_over(1).over().events
+    story = Story(prompt="Grüße, 世界 😀")
+    story.begun().retried(4.5, 9.0).replied(Text("I look… 👀"), CALL).ran(CALL, "näh").ended()
+    return story.begun(reason="tool_results").replied(Text("fertig ✓")).ended().over().events
 
 
 def lines_of(data: bytes) -> io.BytesIO:
@@ -184,7 +185,7 @@ NEWER = (
     f"run.jsonl was written by a newer agentnb (schema {e.SCHEMA + 1}, this version reads up to {e.SCHEMA}). "
     "Upgrade with: pip install --upgrade agentnb"
 )
-GONE_ON = encode(e.RunRecovered(seq=3, at=a_run()[0].at, run_id="run-1", schema=e.SCHEMA + 1))
+GONE_ON = encode(e.RunRecovered(seq=3, at=a_run()[0].at, run_id="r-1", schema=e.SCHEMA + 1))
 UNKNOWN = b'{"kind":"weather_turned","seq":4,"sky":"clear"}\n'
 
 
@@ -201,5 +202,5 @@ def test_a_log_on_which_a_newer_version_wrote_on_is_refused_with_what_to_do(subt
 def test_a_log_on_which_this_or_an_older_version_wrote_on_is_read(subtests: pytest.Subtests) -> None:
     for schema in range(1, e.SCHEMA + 1):
         with subtests.test(schema=schema):
-            events = [*a_run()[:3], e.RunRecovered(seq=3, at=a_run()[0].at, run_id="run-1", schema=schema)]
+            events = [*a_run()[:3], e.RunRecovered(seq=3, at=a_run()[0].at, run_id="r-1", schema=schema)]
             assert decode_lines(lines_of(b"".join(map(encode, events))), "run.jsonl") == events

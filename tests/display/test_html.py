@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
 
@@ -14,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from property_settings import examples
+from run_builder import begun, run_of
 
 from agentnb.agent.agent import Agent
 from agentnb.core import events as e
-from agentnb.core.messages import Message, Text, Thinking, ToolCall, user
+from agentnb.core.messages import Message, Text, Thinking, ToolCall
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
 from agentnb.display.head import MARKS, chip_html
@@ -30,7 +30,6 @@ from agentnb.display.todos import todos_html
 from agentnb.models import ScriptedModel
 from agentnb.tools.todos.board import TodoBoard
 
-NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 HOSTILE = ["<script>x</script>", "<img src=x onerror=x>", '"><svg onload=x>', "</div></details><b>", "<style>*{}</style>"]
 
 
@@ -106,11 +105,8 @@ def test_a_very_long_run_keeps_its_first_and_last_rounds_and_says_where_all_are(
 
 
 def test_what_the_model_thought_is_folded_before_its_words() -> None:
-    first = e.RunStarted(seq=0, at=NOON, run_id="r", schema=e.SCHEMA, prompt=user("Go"), model="scripted:hand")
-    begun = e.RoundStarted(seq=1, at=NOON, run_id="r", index=0, reason="prompt")
     said = Message("assistant", (Thinking("  I weigh <b>it</b>. "), Thinking(" "), Thinking("Yes."), Text("It is so.")))
-    replied = e.ModelReplied(seq=2, at=NOON, run_id="r", message=said)
-    run = Run.from_events([first, begun, replied])
+    run = run_of(*begun(0), (e.ModelReplied, {"message": said}))
     pieces = round_pieces(run.rounds[0], Form())
     assert list(pieces) == ["thinking", "text"]
     thinking = pieces["thinking"]

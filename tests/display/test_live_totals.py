@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html import unescape
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from run_builder import Fact, begun, run_of
 
 from agentnb.core.events import (
-    SCHEMA,
     AnyEvent,
     CallBlocked,
     CommandReceived,
-    Event,
     GuidanceGiven,
     ModelReplied,
     RetryScheduled,
     RoundFinished,
     RoundStarted,
-    RunStarted,
     TextDelta,
     ToolFinished,
     ToolStarted,
 )
 from agentnb.core.guidance import Followed, Guidance
-from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
+from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.rounds import DUPLICATE, WorkflowRound
 from agentnb.display.live_card import LiveCard
 from agentnb.display.totals import Totals
 
-NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 DUPLICATED = ToolResult("c-3", "add", (Text("again"),), is_error=True, error_code=DUPLICATE)
 
 
@@ -41,14 +36,12 @@ def words(html: str) -> str:
     return unescape(re.sub("<[^>]+>", "", html))
 
 
-def facts(*given: tuple[type[Event], dict[str, Any]]) -> Iterator[AnyEvent]:
-    """The events of a run by hand, a second apart."""
-    first: tuple[type[Event], dict[str, Any]] = (RunStarted, {"schema": SCHEMA, "prompt": user("Go"), "model": "scripted:hand"})
-    for seq, (kind, fields) in enumerate([first, (RoundStarted, {"index": 0, "reason": "prompt"}), *given]):
-        yield kind(seq=seq, at=NOON + timedelta(seconds=seq), run_id="r", **fields)  # type: ignore[operator]
+def facts(*given: Fact) -> list[AnyEvent]:
+    """The events of a run in its first round."""
+    return list(run_of(*begun(0), *given).events)
 
 
-def followed_live(*given: tuple[type[Event], dict[str, Any]]) -> list[str]:
+def followed_live(*given: Fact) -> list[str]:
     """The words of the totals after each event."""
     card, told = LiveCard(), []
     for event in facts(*given):

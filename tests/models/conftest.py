@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
-import httpcore2
 import pytest
+from certificates import certificates_read_once  # noqa: F401  # a fixture, used by all tests below
 from fake_time import SkippedSilence
 
 from agentnb.models import connections
@@ -47,23 +45,6 @@ def subtests(subtests: pytest.Subtests) -> Cases:
 def skipped_silence(monkeypatch: pytest.MonkeyPatch) -> SkippedSilence:
     """The silences of servers take no time; see `fake_time`."""
     return SkippedSilence(monkeypatch)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def certificates_read_once() -> Iterator[None]:
-    """Read the certificates of this machine once: reading them is most of the work of making a client."""
-    original = httpcore2.default_ssl_context
-
-    @cache
-    def read(trusted: bool, *named: str | None) -> Any:
-        return original(_trust_env=trusted)
-
-    def default_ssl_context(*, _trust_env: bool = True) -> Any:
-        return read(_trust_env, *(os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(httpcore2, "default_ssl_context", default_ssl_context)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ class SkippedSilence:
             done = threading.Event()
             with suppress(RuntimeError):  # it was closed just now
                 loop.call_soon_threadsafe(self._after_turns, loop, 200, done)
-                while not (done.wait(0.01) or loop.is_closed()):
+                while loop.is_running() and not done.wait(0.01):
                     pass
 
     def _after_turns(self, loop: asyncio.AbstractEventLoop, turns: int, done: threading.Event) -> None:

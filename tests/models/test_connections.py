@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
@@ -56,6 +57,9 @@ class Library:
     def stream_class(self) -> Any: ...
 
     def said(self, error: BaseException) -> None: ...
+
+
+pytestmark = pytest.mark.usefixtures("quick_collections")
 
 
 @pytest.fixture(autouse=True)
@@ -237,41 +241,39 @@ def test_no_frame_of_ours_has_the_key_in_a_variable(subtests: pytest.Subtests) -
 # Real ones
 
 
-@pytest.mark.parametrize("wire", FORMATS)
-def test_one_model_answers_in_many_runs_and_loops_at_once(wire: str) -> None:
-    with LoopbackServer(lambda body: "Here.") as server:
-        model = quick(server.model(wire))
-
-        async def some() -> None:
-            async with asyncio.timeout(PATIENCE):
-                replies = await asyncio.gather(*(reply_of(model) for _ in range(10)))
-            assert {reply.message.text for reply in replies} == {"Here."}
-
-        threads = [threading.Thread(target=lambda: asyncio.run(some())) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-        assert len(server.requests) == 40
-    gc.collect()
+def test_one_model_answers_in_many_runs_and_loops_at_once(subtests: pytest.Subtests) -> None:
+    for wire in FORMATS:
+        with subtests.test(wire):
+            with LoopbackServer(["Here."], repeat=True) as server:
+                with ThreadPoolExecutor(4) as pool:
+                    told = list(pool.map(lambda model: asyncio.run(ten_at_once(model)), [quick(server.model(wire))] * 4))
+                assert told == [["Here."] * 10] * 4 and len(server.requests) == 40
+            gc.collect()
 
 
-@pytest.mark.parametrize("wire", FORMATS)
-def test_calls_of_one_loop_use_a_connection_again(wire: str) -> None:
-    threads: set[int] = set()
+async def ten_at_once(model: RemoteModel) -> list[str]:
+    async with asyncio.timeout(PATIENCE):
+        replies = await asyncio.gather(*(reply_of(model) for _ in range(10)))
+    return [reply.message.text for reply in replies]
 
-    def answer(body: Any) -> str:
-        threads.add(threading.get_ident())  # each connection has a thread of its own
-        return "Here."
 
-    async def several(name: str) -> None:
-        model = quick(name)
-        for _ in range(5):
-            await reply_of(model)
+def test_calls_of_one_loop_use_a_connection_again(subtests: pytest.Subtests) -> None:
+    for wire in FORMATS:
+        with subtests.test(wire):
+            threads: list[int] = []
+            with LoopbackServer([answered_by(threads)], repeat=True) as server:
+                asyncio.run(five_in_turn(quick(server.model(wire))))
+            assert len(threads) == 5 and len(set(threads)) == 1
 
-    with LoopbackServer(answer) as server:
-        asyncio.run(several(server.model(wire)))
-    assert len(threads) == 1
+
+def answered_by(threads: list[int]) -> Callable[[Any], str]:
+    """A line that notes the thread in which it is said: each connection has one of its own."""
+    return lambda body: threads.append(threading.get_ident()) or "Here."
+
+
+async def five_in_turn(model: RemoteModel) -> None:
+    for _ in range(5):
+        await reply_of(model)
 
 
 def add(a: int, b: int) -> int:
@@ -279,59 +281,62 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-@pytest.mark.parametrize("how", ["run", "run_sync", "start", "stream", "left early"])
-@pytest.mark.parametrize("wire", FORMATS)
-def test_no_connection_stays_open_whichever_way_an_agent_is_set_to_work(wire: str, how: str) -> None:
-    script = [ToolCall("add", {"a": 1, "b": 2}), Stall(100, 3) if how == "left early" else "It is 3."]
-    before = set(threading.enumerate())
-    with LoopbackServer(script) as server:
-        agent = Agent(server.model(wire), tools=[add], todos=False)
+async def streamed(agent: Agent, until: str = "") -> None:
+    """Listens to a run, up to the first event of this name if one is given."""
+    async for event in agent.stream("go"):
+        if type(event).__name__ == until:
+            break
 
-        async def listen() -> None:
-            async for event in agent.stream("go"):
-                if how == "left early" and type(event).__name__ == "RoundFinished":
-                    break
 
-        if how == "run":
-            assert asyncio.run(agent.run("go")).text == "It is 3."
-        elif how == "run_sync":
-            assert agent.run_sync("go").text == "It is 3."
-        elif how == "start":
-            assert agent.start("go").result(PATIENCE).text == "It is 3."
-        else:
-            asyncio.run(listen())
-        for thread in set(threading.enumerate()) - before:
-            if thread.name == "agentnb":
-                thread.join(PATIENCE)
-                assert not thread.is_alive()
-    gc.collect()  # a connection that is still open would warn now, and warnings are errors
-    assert not connections._clients
+WAYS: dict[str, Callable[[Agent], Any]] = {
+    "run": lambda agent: asyncio.run(agent.run("go")).text,
+    "run_sync": lambda agent: agent.run_sync("go").text,
+    "start": lambda agent: agent.start("go").result(PATIENCE).text,
+    "stream": lambda agent: asyncio.run(streamed(agent)),
+    "left early": lambda agent: asyncio.run(streamed(agent, "RoundFinished")),
+}
+"""How an agent is set to work, and the text of the run where there is one."""
+
+
+def test_no_connection_stays_open_whichever_way_an_agent_is_set_to_work(subtests: pytest.Subtests) -> None:
+    for wire, how in product(FORMATS, WAYS):
+        with subtests.test(wire=wire, how=how):
+            before = set(threading.enumerate())
+            script = [ToolCall("add", {"a": 1, "b": 2}), Stall(100, 3) if how == "left early" else "It is 3."]
+            with LoopbackServer(script) as server:
+                text = WAYS[how](Agent(server.model(wire), tools=[add], todos=False))
+                assert text == (None if how in ("stream", "left early") else "It is 3.")
+                for thread in set(threading.enumerate()) - before:
+                    if thread.name == "agentnb":
+                        thread.join(PATIENCE)
+                        assert not thread.is_alive()
+            gc.collect()  # a connection that is still open would warn now, and warnings are errors
+            assert not connections._clients
 
 
 SCRIPT = """
-import asyncio, gc
+import asyncio
 from agentnb import Agent
-from agentnb.models import connections
 from agentnb.testing import LoopbackServer
 
-with LoopbackServer(lambda body: "Here.") as server:
-    agent = Agent(server.model("WIRE"))
-    assert agent.run_sync("go").text == "Here."
-    assert asyncio.run(agent.run("go")).text == "Here."
-    live = agent.start("go")
-    assert live.result(20).text == "Here."
-print("done")
+for wire in WIRES:
+    with LoopbackServer(lambda body: "Here.") as server:
+        agent = Agent(server.model(wire))
+        assert agent.run_sync("go").text == "Here."
+        assert asyncio.run(agent.run("go")).text == "Here."
+        live = agent.start("go")
+        assert live.result(20).text == "Here."
+    print(wire)
 """
 
 
-def test_a_script_ends_without_a_word_of_warning(subtests: pytest.Subtests) -> None:
-    for wire in FORMATS:
-        with subtests.test(wire):
-            command = [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT.replace("WIRE", wire)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-            # Of steps that took long asyncio tells in this mode: importing a library on a busy machine is one.
-            told = [line for line in done.stderr.splitlines() if not line.startswith("Executing <Task")]
-            assert (done.stdout, told, done.returncode) == ("done\n", [], 0)
+def test_a_script_ends_without_a_word_of_warning() -> None:
+    """Takes over 2 s: in a Python of its own, which imports the libraries of all providers."""
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT.replace("WIRES", repr(FORMATS))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    # Of steps that took long asyncio tells in this mode: importing a library on a busy machine is one.
+    told = [line for line in done.stderr.splitlines() if not line.startswith("Executing <Task")]
+    assert (done.stdout.split(), told, done.returncode) == (list(FORMATS), [], 0)
 
 
 def test_providers_that_share_a_key_share_a_limiter() -> None:

@@ -12,18 +12,19 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from time import monotonic
+from functools import partial
 from typing import Any
 
 import pytest
 from fake_time import fake_clock, run_at_once
+from waiting import PATIENCE
 
 from agentnb.models import limiter as limiter_module
 from agentnb.models.connections import Endpoint, limiter_of
-from agentnb.models.limiter import LONGEST_CLOSED, MAX_AT_ONCE, Limiter, NoPlace
+from agentnb.models.limiter import LONGEST_CLOSED, LOOK_AGAIN, MAX_AT_ONCE, Limiter, NoPlace
 from agentnb.settings import Key
 
-PATIENCE = 20
+pytestmark = pytest.mark.usefixtures("quick_collections")
 
 
 class Place:
@@ -177,43 +178,41 @@ def test_a_success_wakes_one_that_waits() -> None:
 
 
 @pytest.mark.req("R2.40")
-def test_after_a_refusal_none_goes_before_the_time_that_was_asked_for() -> None:
-    place = Place(Limiter(8))
+def test_after_a_refusal_none_goes_before_the_time_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, place = fake_clock(monkeypatch), Place(Limiter(8))
+    opens = clock.now + 15
     entered: list[float] = []
 
-    async def closed() -> float:
-        opens = monotonic() + 0.15
-        place.limiter.was_refused(0.15)
-        place.limiter.was_refused(0.01)  # a shorter one does not open it sooner
+    async def look() -> None:
+        entered.append(clock.now)
 
-        async def look() -> None:
-            entered.append(monotonic())
-
+    async def closed() -> None:
+        place.limiter.was_refused(15)
+        place.limiter.was_refused(1)  # a shorter one does not open it sooner
         await asyncio.gather(*(place.stay(until=look) for _ in range(5)))
-        return opens
 
-    opens = run(closed)
+    run_at_once(clock, closed())
     assert len(entered) == 5 and min(entered) >= opens
 
 
 @pytest.mark.req("R2.40")
-def test_when_it_opens_no_more_go_than_are_allowed_by_then() -> None:
-    place = Place(Limiter(8))
+def test_when_it_opens_no_more_go_than_are_allowed_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, place = fake_clock(monkeypatch), Place(Limiter(8))
 
     async def closed() -> None:
-        place.limiter.was_refused(0.1)
-        early = [asyncio.ensure_future(place.stay(until=lambda: asyncio.sleep(0.001))) for _ in range(8)]
+        place.limiter.was_refused(10)
+        early = [asyncio.ensure_future(place.stay(until=lambda: asyncio.sleep(1))) for _ in range(8)]
         await turns()
         for _ in range(3):  # of calls that were on their way
-            place.limiter.was_refused(0.05)
+            place.limiter.was_refused(5)
         await asyncio.gather(*early)
 
-    run(closed)
+    run_at_once(clock, closed())
     assert len(place.order) == 8 and place.most == 1
 
 
-def test_a_place_that_was_left_while_it_was_closed_can_be_had_when_it_opens() -> None:
-    place = Place(Limiter(1))
+def test_a_place_that_was_left_while_it_was_closed_can_be_had_when_it_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, place = fake_clock(monkeypatch), Place(Limiter(1))
 
     async def closed() -> None:
         go = asyncio.Event()
@@ -221,11 +220,11 @@ def test_a_place_that_was_left_while_it_was_closed_can_be_had_when_it_opens() ->
         await turns()
         waiting = [asyncio.ensure_future(place.stay(number)) for number in range(4)]
         await turns()
-        place.limiter.was_refused(0.05)
+        place.limiter.was_refused(5)
         go.set()
         await asyncio.gather(holder, *waiting)
 
-    run(closed)
+    run_at_once(clock, closed())
     assert sorted(map(str, place.order)) == ["0", "1", "2", "3", "holder"]
 
 
@@ -333,34 +332,32 @@ def test_one_whose_loop_was_closed_holds_nobody_up_and_gives_back_nothing_that_i
     assert run(lambda: free_places(limiter)) == 1
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_whatever_is_cancelled_refused_and_let_in_no_place_is_lost_or_doubled(seed: int) -> None:
-    chance = random.Random(seed)
-    place = Place(Limiter(chance.choice([1, 2, 5])))
+def test_whatever_is_cancelled_refused_and_let_in_no_place_is_lost_or_doubled(subtests: pytest.Subtests) -> None:
+    for seed in range(40):
+        with subtests.test(seed=seed):
+            chance = random.Random(seed)
+            place = Place(Limiter(chance.choice([1, 2, 5])))
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(run, [partial(storm, place, chance)] * 2))
+            assert place.inside == 0 and place.most <= place.limiter._most
+            assert run(partial(free_places, place.limiter)) == place.limiter.allowed
 
-    async def storm() -> None:
-        tasks: list[asyncio.Task[None]] = []
-        for _ in range(60):
-            stay = chance.choice([0.0, 0.0, 0.0005])
-            tasks.append(asyncio.ensure_future(place.stay(until=lambda stay=stay: asyncio.sleep(stay))))
-            await turns(chance.randrange(3))
-            what = chance.random()
-            if what < 0.3:
-                chance.choice(tasks).cancel()
-            elif what < 0.4:
-                place.limiter.was_refused(chance.choice([0.0, 0.001]))
-            elif what < 0.7:
-                place.limiter.went_well()
-        await asyncio.wait(tasks)
 
-    threads = [threading.Thread(target=run, args=(storm,)) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert not any(thread.is_alive() for thread in threads)
-    assert place.inside == 0 and place.most <= place.limiter._most
-    assert run(lambda: free_places(place.limiter)) == place.limiter.allowed
+async def storm(place: Place, chance: random.Random) -> None:
+    """Sixty that come one after the other, while some are cancelled, some refused and some let in."""
+    tasks: list[asyncio.Task[None]] = []
+    for _ in range(60):
+        stay = chance.choice([0.0, 0.0, 0.0005])
+        tasks.append(asyncio.ensure_future(place.stay(until=partial(asyncio.sleep, stay))))
+        await turns(chance.randrange(3))
+        what = chance.random()
+        if what < 0.3:
+            chance.choice(tasks).cancel()
+        elif what < 0.4:
+            place.limiter.was_refused(chance.choice([0.0, 0.001]))
+        elif what < 0.7:
+            place.limiter.went_well()
+    await asyncio.wait(tasks)
 
 
 # Loops that end without a word
@@ -416,7 +413,7 @@ def test_one_that_waits_already_when_a_loop_ends_gets_a_place_of_it(monkeypatch:
 
     async def wait() -> None:
         waiting = asyncio.ensure_future(Place(limiter).stay())
-        await asyncio.sleep(0.03)
+        await turns()
         assert not waiting.done()
         go.set()
         await waiting
@@ -431,13 +428,12 @@ def test_one_that_waits_already_when_a_loop_ends_gets_a_place_of_it(monkeypatch:
 
 
 def test_a_place_is_not_had_by_two_when_looking_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limiter_module, "LOOK_AGAIN", 0.001)
-    place = Place(Limiter(2))
+    clock, place = fake_clock(monkeypatch), Place(Limiter(2))
 
     async def many() -> None:
-        await asyncio.gather(*(place.stay(number, lambda: asyncio.sleep(0.003)) for number in range(40)))
+        await asyncio.gather(*(place.stay(number, lambda: asyncio.sleep(3 * LOOK_AGAIN)) for number in range(40)))
 
-    run(many)
+    run_at_once(clock, many())
     assert sorted(place.order) == list(range(40)) and place.most == 2
     assert all(abs(turn - number) <= 4 for turn, number in enumerate(place.order))  # none lost its turn
 

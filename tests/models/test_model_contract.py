@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -233,10 +234,16 @@ def test_an_answer_that_is_refused_stops_the_run_and_says_so(scriptable: Kind) -
     assert (run.status, run.stop_reason, len(run.rounds)) == ("stopped", "refusal", 1)
 
 
-def test_a_conversation_goes_on_with_any_other_model(scriptable: Kind) -> None:
+@cache
+def first_run(name: str) -> Run:
+    """A run of this kind of model, with which others go on; nothing changes it."""
+    with kind_of(name) as kind:
+        return do(kind.model(SCRIPT))
+
+
+def test_a_conversation_goes_on_with_any_other_model(scriptable: Kind, subtests: pytest.Subtests) -> None:
     for name in KINDS:
-        with kind_of(name) as other:
-            first = do(other.model(SCRIPT))
+        with subtests.test(name):
             again = Agent(scriptable.model(["And that was all."]), tools=[add, fail, look])
-            second = asyncio.run(again.run("What was it?", continue_from=first))
+            second = asyncio.run(again.run("What was it?", continue_from=first_run(name)))
             assert refusals(scriptable) == [] and second.text == "And that was all."

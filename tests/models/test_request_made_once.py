@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from quick_models import FORMATS
 from wire_by_hand import PROVIDERS, assistant, call, requests_of_a_run, result, results, user
 
 from agentnb.core.messages import Message
 from agentnb.core.request import Request, Sent
 from agentnb.models.options import Options
+from agentnb.models.provider import Provider
 
 MARK = b',"cache_control":{"type":"ephemeral"}'
 CLOSING = b'"]}'
-every_wire = pytest.mark.parametrize("name", ["anthropic", "openai", "openai-responses", "compatible"])
 
 
 class Maker:
@@ -125,27 +127,37 @@ def test_all_that_lasts_of_a_request_is_the_unchanged_beginning_of_the_next(subt
                 assert unchanged(first, second) >= len(first.rstrip(CLOSING))
 
 
-@every_wire
-def test_what_is_encoded_in_a_round_does_not_grow_with_the_history(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module(f"agentnb.models.{name.replace('compatible', 'openai').replace('-', '_')}")
-    sizes: list[int] = []
+def test_what_is_encoded_in_a_round_does_not_grow_with_the_history(subtests: pytest.Subtests) -> None:
+    for name in FORMATS:
+        with subtests.test(name), pytest.MonkeyPatch.context() as monkeypatch:
+            module = import_module(f"agentnb.models.{name.replace('compatible', 'openai').replace('-', '_')}")
+            sizes: list[int] = []
+            monkeypatch.setattr(module, "encode", counting(module.encode, sizes))
+            in_each_round = list(sizes_of_rounds(PROVIDERS[name], sizes))
+            assert len(set(in_each_round[2:])) == 1 and in_each_round[-1] < 1_000
 
-    def counting(value: Any, encode: Any = module.encode) -> bytes:
+
+def counting(encode: Callable[[Any], bytes], sizes: list[int]) -> Callable[[Any], bytes]:
+    """The function, of which the sizes of what it makes are noted."""
+
+    def counted(value: Any) -> bytes:
         made = encode(value)
         sizes.append(len(made))
         return made
 
-    monkeypatch.setattr(module, "encode", counting)
+    return counted
+
+
+def sizes_of_rounds(provider: Provider, sizes: list[int]) -> Iterator[int]:
+    """What is encoded in each round of a conversation."""
     items: list[Message] = [user("0" * 100)]
     kept: dict[Any, Any] = {}
     options, tools, settings = Options(), (), {}
-    in_each_round: list[int] = []
     for _ in range(40):
         sizes.clear()
-        PROVIDERS[name].body("m", Request("system", Sent(items, len(items), None, kept), tools, settings), options)
-        in_each_round.append(sum(sizes))
+        provider.body("m", Request("system", Sent(items, len(items), None, kept), tools, settings), options)
+        yield sum(sizes)
         items += [assistant("1" * 100), user("2" * 100)]
-    assert len(set(in_each_round[2:])) == 1 and in_each_round[-1] < 1_000
 
 
 def test_a_reply_that_goes_on_makes_nothing_again_and_leaves_the_conversation_as_it_was() -> None:

@@ -143,7 +143,8 @@ class Attempts:
             self.closed += 1
 
 
-def heard(attempts: Attempts, policy: RetryPolicy, limiter: Limiter | None = None) -> list[object]:
+def heard(attempts: Attempts, policy: RetryPolicy, limiter: Limiter | None = None, clock: Clock | None = None) -> list[object]:
+    """What a call yields, the error last if it ends with one; by this clock, if one is given."""
     told: list[object] = []
 
     async def listen() -> None:
@@ -152,7 +153,7 @@ def heard(attempts: Attempts, policy: RetryPolicy, limiter: Limiter | None = Non
             told.append(item)  # noqa: PERF401  # what comes before an error is wanted too
 
     try:
-        asyncio.run(listen())
+        asyncio.run(listen()) if clock is None else run_at_once(clock, listen())
     except RateLimited as error:
         told.append(error)
     return told
@@ -182,10 +183,10 @@ def test_the_last_failure_is_raised_and_no_retry_is_told_before_it() -> None:
 
 
 @pytest.mark.req("K0.12")
-def test_what_was_really_waited_counts() -> None:
+def test_what_was_really_waited_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = Attempts(*[LIMITED] * 99)
-    policy = RetryPolicy(rate_limit_first=0.04, rate_limit_retries=99, longest_wait=0.02, most_waiting=0.1)
-    told = heard(attempts, policy)
+    policy = RetryPolicy(rate_limit_first=4, rate_limit_retries=99, longest_wait=2, most_waiting=10)
+    told = heard(attempts, policy, clock=fake_clock(monkeypatch))
     assert 2 <= attempts.made <= 6 and isinstance(told[-1], RateLimited)
 
 

@@ -22,6 +22,7 @@ def executed(folder: Path, *cells: str) -> Any:
     return notebook
 
 
+@pytest.mark.slow("starts IPython")
 def test_plain_ipython_gets_lines(tmp_path: Path) -> None:
     code = f"get_ipython().run_line_magic('load_ext', 'agentnb')\n{TOOL}get_ipython().run_cell({CELL!r})\n"
     (tmp_path / "script.py").write_text(code)

@@ -108,6 +108,7 @@ def test_it_is_small_and_its_list_of_runs_is_its_own(stored: Any) -> None:
     assert history.outputs[0].data["text/html"].count('class="agentnb-history-run"') == 1
 
 
+@pytest.mark.slow("executes the quickstart")
 def test_its_outputs_are_those_of_this_version(stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)

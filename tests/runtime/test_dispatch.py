@@ -6,16 +6,18 @@ import asyncio
 import subprocess
 import sys
 import threading
-import time
 from decimal import Decimal
 from typing import Any
 
 import pandas as pd
 import pytest
 from run_checks import assert_every_call_has_one_result, codes, kinds, results
+from virtual_time import SkippedClock
+from waiting import PATIENCE
 
 from agentnb.agent.agent import Agent
 from agentnb.core.display_data import Table
+from agentnb.core.events import ToolStarted
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.run import Run
 from agentnb.core.wire import encode
@@ -280,28 +282,36 @@ print([result.error_code for result in run.rounds[0].results].count("timeout"), 
 
 
 @pytest.mark.req("R0.72")
-def test_the_time_a_plain_tool_waits_for_its_thread_is_not_its_own() -> None:
+def test_the_time_a_plain_tool_waits_for_its_thread_is_not_its_own(skipped: SkippedClock) -> None:
     """The first call is given up and still holds the thread; the second must not be told that it was slow."""
+    second = threading.Event()
 
-    @tool(timeout=0.05)
+    @tool(timeout=60)
     def slow() -> str:
-        time.sleep(0.5)
+        skipped.skip(60)
+        assert second.wait(PATIENCE)
+        skipped.skip(120)
         return "late"
 
-    @tool(timeout=0.2)
+    @tool(timeout=60)
     def quick() -> str:
         return "quick"
 
-    run = Agent(ScriptedModel([[ToolCall("slow"), ToolCall("quick")], "Done."]), tools=[slow, quick]).run_sync("go")
+    def watch(item: Any) -> None:
+        if isinstance(item, ToolStarted) and item.call.name == "quick":
+            second.set()
+
+    agent = Agent(ScriptedModel([[ToolCall("slow"), ToolCall("quick")], "Done."]), tools=[slow, quick])
+    run = agent.run_sync("go", watch=watch)
     assert [result.error_code for result in run.rounds[0].results] == ["timeout", None]
     assert run.rounds[0].results[1].text == "quick"
 
 
 @pytest.mark.req("R0.72")
-def test_a_plain_tool_that_is_slow_on_its_thread_is_given_up_all_the_same() -> None:
-    @tool(timeout=0.05)
+def test_a_plain_tool_that_is_slow_on_its_thread_is_given_up_all_the_same(skipped: SkippedClock) -> None:
+    @tool(timeout=60)
     def slow() -> str:
-        time.sleep(0.3)
+        skipped.skip(60)
         return "late"
 
     run = Agent(ScriptedModel([ToolCall("slow"), "Done."]), tools=[slow]).run_sync("go")

@@ -16,6 +16,7 @@ from property_settings import examples
 from run_builder import opening
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, kinds, results
 from scripted_runs import FullDisk
+from virtual_time import SkippedClock
 from waiting import wait_until
 
 from agentnb.agent.agent import Agent
@@ -289,29 +290,30 @@ def test_a_context_without_anybody_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.req("KX.5")
 @pytest.mark.parametrize("asks", [ask, ask_plainly], ids=["async", "plain"])
-def test_the_time_limit_of_a_call_stands_still_while_the_person_is_asked(asks: Any) -> None:
-    limited = FunctionTool(asks, name="limited", timeout=0.5)
+def test_the_time_limit_of_a_call_stands_still_while_the_person_is_asked(asks: Any, skipped: SkippedClock) -> None:
+    limited = FunctionTool(asks, name="limited", timeout=LONG)
     live = begin(limited, replies=[ToolCall("limited"), "Done."])
-    time.sleep(0.8)
+    skipped.skip(2 * LONG)
     assert live.run.waiting
     live.answer("red")
     assert codes(live.result(LONG)) == [None]
 
 
-def test_two_questions_of_a_call_stop_its_clock_until_the_last_is_answered() -> None:
-    limited = FunctionTool(ask_both, name="limited", timeout=0.5)
+def test_two_questions_of_a_call_stop_its_clock_until_the_last_is_answered(skipped: SkippedClock) -> None:
+    limited = FunctionTool(ask_both, name="limited", timeout=LONG)
     live = begin(limited, replies=[ToolCall("limited"), "Done."], waiting=2)
     live.answer("first")
-    time.sleep(0.8)
+    skipped.skip(2 * LONG)
     live.answer("second")
     assert codes(live.result(LONG)) == [None]
 
 
-def test_after_the_answer_the_time_limit_goes_on() -> None:
-    @tool(timeout=0.5)
+def test_after_the_answer_the_time_limit_goes_on(skipped: SkippedClock) -> None:
+    @tool(timeout=LONG)
     async def slow(context: ToolContext) -> str:
         await context.ask("Well?")
-        await asyncio.sleep(LONG)
+        skipped.skip(LONG)
+        await asyncio.sleep(10 * LONG)
         return "never"
 
     live = begin(slow, replies=[ToolCall("slow"), "Done."])
@@ -319,11 +321,12 @@ def test_after_the_answer_the_time_limit_goes_on() -> None:
     assert codes(live.result(LONG)) == ["timeout"]
 
 
-def test_after_two_questions_at_once_the_time_limit_goes_on_too() -> None:
-    @tool(timeout=0.2)
+def test_after_two_questions_at_once_the_time_limit_goes_on_too(skipped: SkippedClock) -> None:
+    @tool(timeout=LONG)
     async def slow(context: ToolContext) -> str:
         await ask_both(context)
-        await asyncio.sleep(LONG)
+        skipped.skip(LONG)
+        await asyncio.sleep(10 * LONG)
         return "never"
 
     live = begin(slow, replies=[ToolCall("slow"), "Done."], waiting=2)
@@ -332,13 +335,13 @@ def test_after_two_questions_at_once_the_time_limit_goes_on_too() -> None:
     assert codes(live.result(LONG)) == ["timeout"]
 
 
-def test_the_time_a_tool_took_is_told_without_the_wait_for_the_person() -> None:
+def test_the_time_a_tool_took_is_told_without_the_wait_for_the_person(skipped: SkippedClock) -> None:
     live = begin(ask)
-    time.sleep(0.5)
+    skipped.skip(2 * LONG)
     live.answer("red")
     run = live.result(LONG)
-    asked, finished = (next(one for one in run.events if isinstance(one, kind)) for kind in (QuestionAsked, ToolFinished))
-    assert finished.seconds < (finished.at - asked.at).total_seconds()
+    (finished,) = [one for one in run.events if isinstance(one, ToolFinished)]
+    assert finished.seconds < LONG
 
 
 # Ends

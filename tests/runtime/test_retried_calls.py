@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from agentnb.core.rounds import Retry
 from agentnb.display.labels import duration
 from agentnb.display.round_notes import retry_line
 from agentnb.errors import KeyRefused, ModelError, ProviderTrouble, RateLimited
-from agentnb.models import RemoteModel, make_model, retry
+from agentnb.models import RemoteModel, limiter, make_model, retry
 from agentnb.models.connections import limiter_of
 from agentnb.models.limiter import MAX_AT_ONCE
 from agentnb.models.retry import RetryPolicy
@@ -28,6 +29,7 @@ from agentnb.runtime.live import LiveRun
 from agentnb.testing import Cut, ErrorInStream, LoopbackServer, Stall, Status
 
 QUICK = RetryPolicy(rate_limit_first=0.001, trouble_first=0.001)
+LONG_WAIT = 50.0
 LONG = RetryPolicy(rate_limit_first=100.0, trouble_first=100.0)
 pytestmark = pytest.mark.usefixtures("own_limiters")
 each_format = pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
@@ -45,6 +47,21 @@ def agent_of(server: LoopbackServer, wire: str, retries: RetryPolicy = QUICK, **
 
 
 ADD = ToolCall("add", {"a": 1, "b": 2})
+
+
+@pytest.fixture
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for a retry or for others takes no time: the clock of both goes forward instead."""
+    passed, sleep = 0.0, asyncio.sleep
+
+    async def skip(seconds: float) -> None:
+        nonlocal passed
+        passed += seconds
+        await sleep(0)
+
+    for module in (limiter, retry):
+        monkeypatch.setattr(module, "monotonic", lambda: time.monotonic() + passed)
+    monkeypatch.setattr(asyncio, "sleep", skip)
 
 
 def scheduled(run: Run) -> list[RetryScheduled]:
@@ -286,19 +303,18 @@ def test_a_crowd_of_runs_that_is_refused_ends_well_with_every_attempt_in_its_log
 @each_format
 @pytest.mark.req("R2.40", "KX.3")
 def test_a_run_that_waits_for_others_tells_it_as_attempt_0_and_counts_one_attempt(
-    wire: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    wire: str, no_waits: None, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(retry, "WORTH_TELLING", 0.01)
     store = Store(tmp_path / "runs")
     with LoopbackServer(["Warm.", Status(503), "Here."]) as server:
         agent = agent_of(server, wire)
         assert isinstance(agent.model, RemoteModel)
         agent.run_sync("go")  # what it imports takes its time
-        limiter_of(agent.model._endpoint).was_refused(1.0)
+        limiter_of(agent.model._endpoint).was_refused(LONG_WAIT)
         run = agent.run_sync("go", store=store)
     assert [one.attempt for one in run.rounds[0].retries] == [0, 1] and run.text == "Here."
     waited = run.rounds[0].retries[0]
-    assert waited.reason == f"{wire} has asked all calls to wait" and waited.status is None and 0 < waited.seconds <= 1
+    assert waited.reason == f"{wire} has asked all calls to wait" and waited.status is None and 0 < waited.seconds <= LONG_WAIT
     assert retry_line(waited) == f"waited {duration(waited.seconds)}: {waited.reason}"
     assert retry_line(run.rounds[0].retries[1]).startswith("attempt 1 failed, the next after ")
     (row,) = tables.usage(run).itertuples()
@@ -320,7 +336,11 @@ def test_a_run_that_comes_while_the_provider_wants_a_long_wait_fails_at_once_and
 
 @pytest.mark.req("R0.13", "K0.12")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:unclosed:ResourceWarning")
-def test_runs_go_on_after_a_loop_was_closed_with_more_calls_in_flight_than_go_at_once() -> None:
+def test_runs_go_on_after_a_loop_was_closed_with_more_calls_in_flight_than_go_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limiter, "LOOK_AGAIN", 0.01)
+
     def answer(body: Any) -> Any:
         return Stall(100) if "hang" in json.dumps(body) else "Here."
 

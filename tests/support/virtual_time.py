@@ -1,15 +1,24 @@
-"""An event loop whose clock jumps: what would take time takes none, and runs can be begun on it."""
+"""Time that tests do not wait for: an event loop whose clock jumps when nothing is to be done, and a clock to put forward."""
 
 from __future__ import annotations
 
 import asyncio
 import selectors
+import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from agentnb.runtime.threads import LoopThread
+
+TURNS = 20
+"""Turns of a loop in which it does what it can do without waiting."""
+
+
+# One loop, and nothing beside it
 
 
 class _Jumping(selectors.DefaultSelector):
@@ -64,3 +73,73 @@ def _hand_over(future: Future[Any], task: asyncio.Task[Any]) -> None:
         future.set_exception(error)
     else:
         future.set_result(task.result())
+
+
+# Real loops, whose clock can be put forward
+
+
+class SkippedClock:
+    """The clock of every event loop that is made meanwhile: real time, and what is skipped.
+
+    For runs in threads of their own and for servers on this machine, where a loop cannot tell whether anybody is still busy.
+    """
+
+    def __init__(self) -> None:
+        self.skipped = 0.0
+        self._loops: list[_SkippingLoop] = []
+
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        loop = _SkippingLoop(self)
+        self._loops.append(loop)
+        return loop
+
+    def perf_counter(self) -> float:
+        return time.perf_counter() + self.skipped
+
+    def skip(self, seconds: float, unless: Callable[[], bool] = lambda: False) -> None:
+        """Let so much time pass at once, ``unless`` this holds by then.
+
+        Before and after it, each loop gets the chance to do what it can do without waiting.
+        """
+        self._settle()
+        self._on_loop(lambda: None if unless() else self._add(seconds))
+        self._settle()
+
+    def forget(self) -> None:
+        """Keep no loop alive."""
+        self._loops.clear()
+
+    def _add(self, seconds: float) -> None:
+        self.skipped += seconds
+
+    def _settle(self) -> None:
+        for _ in range(TURNS):
+            self._on_loop(lambda: None)
+
+    def _on_loop(self, what: Callable[[], None]) -> None:
+        """Do it on the loop that was made last, and let the others look up."""
+        here = asyncio._get_running_loop()
+        loops = [loop for loop in self._loops if not loop.is_closed() and loop is not here]
+        if not loops:
+            what()
+            return
+        for number, loop in enumerate(reversed(loops)):
+            done = threading.Event()
+            with suppress(RuntimeError):  # closed in this moment
+                loop.call_soon_threadsafe(_then, what if number == 0 else lambda: None, done)
+                while loop.is_running() and not done.wait(0.01):
+                    pass
+
+
+def _then(what: Callable[[], None], done: threading.Event) -> None:
+    what()
+    done.set()
+
+
+class _SkippingLoop(asyncio.SelectorEventLoop):
+    def __init__(self, clock: SkippedClock) -> None:
+        self._skipped_clock = clock
+        super().__init__()
+
+    def time(self) -> float:
+        return super().time() + self._skipped_clock.skipped

@@ -72,6 +72,7 @@ def nothing_is_left(kernel: Any) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow("three hundred runs and their cards")
 def test_three_hundred_cards_that_no_browser_shows_leave_nothing(told: Any) -> None:
     cell = told.run("card_view.UNSEEN = 1000; go(30)", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
@@ -100,6 +101,7 @@ def test_a_card_that_no_browser_ever_shows_becomes_plain_html(told: Any) -> None
     nothing_is_left(told)
 
 
+@pytest.mark.slow("eleven cells, one after the other")
 def test_a_browser_that_goes_without_a_word_leaves_a_few_and_no_more(told: Any) -> None:
     browser = Browser(told)
     for _ in range(MAX_LEFT_OPEN + 3):
@@ -113,6 +115,7 @@ def test_a_browser_that_goes_without_a_word_leaves_a_few_and_no_more(told: Any) 
     nothing_is_left(told)
 
 
+@pytest.mark.slow("forty cells, each interrupted a little later")
 @pytest.mark.parametrize("tool", ["nap", "doze"])
 def test_an_interrupt_at_any_moment_leaves_nothing(told: Any, tool: str) -> None:
     for place in range(40):
