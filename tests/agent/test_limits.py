@@ -30,10 +30,20 @@ from agentnb.tools.tool import ToolContext
 PATIENCE = 20
 SOON = 60.0
 """Seconds that a run with a time limit may take; they are skipped when the tool has begun that takes too long."""
-Begun = Callable[[], None]
 
 
-def waits(begun: Begun = lambda: None) -> Any:
+class TimeUp:
+    """Lets the time of a run be up when its tool has begun; ``late``: the tool was not interrupted."""
+
+    def __init__(self, clock: SkippedClock) -> None:
+        self._clock = clock
+        self.late = False
+
+    def __call__(self) -> None:
+        self._clock.skip(SOON)
+
+
+def waits(begun: Callable[[], None]) -> Any:
     """A tool that takes longer than any run of these tests may."""
 
     async def slow() -> str:
@@ -252,19 +262,20 @@ class Dripping(ScriptedModel):
             yield item
 
 
-def blocks(begun: Begun) -> Any:
-    """A plain tool that waits for what never comes."""
+def blocks(begun: TimeUp) -> Any:
+    """A plain tool that waits for what never comes, and notes that nobody has interrupted it."""
 
     def slow() -> str:
         """Takes its time."""
         begun()
-        threading.Event().wait(60)
+        threading.Event().wait(10)
+        begun.late = True
         return "late"
 
     return slow
 
 
-def swallows(begun: Begun) -> Any:
+def swallows(begun: TimeUp) -> Any:
     """An async tool that makes nothing of its cancellation, and goes on for a while."""
 
     async def slow() -> str:
@@ -281,7 +292,7 @@ def swallows(begun: Begun) -> Any:
     return slow
 
 
-def gives_in(begun: Begun) -> Any:
+def gives_in(begun: TimeUp) -> Any:
     """An async tool that ends as soon as it is cancelled, and says so."""
 
     @tool(parallel_safe=True)
@@ -297,12 +308,12 @@ def gives_in(begun: Begun) -> Any:
     return slow
 
 
-def beside(begun: Begun) -> Any:
+def beside(begun: TimeUp) -> Any:
     """A plain tool in a thread of its own."""
     return tool(parallel_safe=True)(blocks(begun))
 
 
-TOOLS: dict[str, Callable[[Begun], Any]] = {
+TOOLS: dict[str, Callable[[TimeUp], Any]] = {
     "async": waits,
     "plain": blocks,
     "plain, in a thread": beside,
@@ -312,13 +323,15 @@ TOOLS: dict[str, Callable[[Begun], Any]] = {
 
 
 def out_of_time(
-    make: Callable[[Begun], Any], clock: SkippedClock, on_limit: Any = "stop", way: str = "run_sync"
+    make: Callable[[TimeUp], Any], clock: SkippedClock, on_limit: Any = "stop", way: str = "run_sync"
 ) -> tuple[Run, ScriptedModel]:
     """A run whose time is up when this tool has begun."""
-    made = make(lambda: clock.skip(SOON))
+    time_up = TimeUp(clock)
+    made = make(time_up)
     model = ScriptedModel([[do(1), ToolCall("slow"), do(2)], "This is what I have.", "Too many."])
     agent = bare(model, [work, made], max_seconds=SOON, on_limit=on_limit)
     run = agent.run_sync("go") if way == "run_sync" else agent.start("go").result(PATIENCE)
+    assert not time_up.late, "the tool was waited for"
     return checked(run), model
 
 

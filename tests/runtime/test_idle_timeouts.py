@@ -11,7 +11,7 @@ import pytest
 from run_checks import assert_closed, assert_every_call_has_one_result, kinds
 from scripted_runs import add
 from virtual_time import SkippedClock
-from waiting import PATIENCE
+from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.events import ModelReplied, RetryScheduled
@@ -29,31 +29,50 @@ each_format = pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-re
 each_sign = pytest.mark.parametrize("pings", ["", "comments", "events"])
 LIMIT = 60.0
 """Seconds of silence after which an attempt is given up."""
+MAX_SKIPS = 16
 SAID = "One two three four"
 ADD = ToolCall("add", {"a": 1, "b": 2})
 
 
+class Silence:
+    """Skips the time for which servers are silent; their signs of life go on meanwhile."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, clock: SkippedClock) -> None:
+        self._clock = clock
+        self._begun = Semaphore(0)
+        self._writes = 0
+        pause, write = _Handler._pause, _Handler._write
+
+        def noted_pause(handler: _Handler, delivery: Delivery) -> None:
+            self._begun.release()
+            pause(handler, delivery)
+
+        def noted_write(handler: _Handler, chunk: bytes, in_pieces: bool) -> None:
+            write(handler, chunk, in_pieces)
+            self._writes += 1
+
+        monkeypatch.setattr(_Handler, "_pause", noted_pause)
+        monkeypatch.setattr(_Handler, "_write", noted_write)
+
+    def skip(self, live: LiveRun, pings: str) -> Run:
+        """The run, whose model falls silent twice: each attempt is given up for its time, not for want of signs of life."""
+        for attempt in (1, 2):
+            assert self._begun.acquire(timeout=PATIENCE)
+            given_up = partial(has_given_up, live, attempt)
+            for _ in range(MAX_SKIPS):
+                self._clock.skip(LIMIT / 4, unless=given_up)
+                if pings:
+                    sent = self._writes + 2
+                    wait_until(lambda sent=sent, given_up=given_up: self._writes >= sent or given_up())
+                if given_up():
+                    break
+            wait_until(given_up)
+        return live.result(PATIENCE)
+
+
 @pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> Semaphore:
-    """How often a server of this test has fallen silent."""
-    begun, pause = Semaphore(0), _Handler._pause
-
-    def noted(self: _Handler, delivery: Delivery) -> None:
-        begun.release()
-        pause(self, delivery)
-
-    monkeypatch.setattr(_Handler, "_pause", noted)
-    return begun
-
-
-def run_through(live: LiveRun, pauses: Semaphore, clock: SkippedClock) -> Run:
-    """The run, which waits no time where its model has fallen silent: the time that it would wait is skipped, twice."""
-    for attempt in (1, 2):
-        assert pauses.acquire(timeout=PATIENCE)
-        given_up = partial(has_given_up, live, attempt)
-        while not given_up():
-            clock.skip(LIMIT, unless=given_up)
-    return live.result(PATIENCE)
+def silence(monkeypatch: pytest.MonkeyPatch, skipped: SkippedClock) -> Silence:
+    return Silence(monkeypatch, skipped)
 
 
 def has_given_up(live: LiveRun, attempt: int) -> bool:
@@ -77,13 +96,13 @@ def stalls(wire: str, line: Any, pings: Any) -> Stall:
 @each_sign
 @pytest.mark.req("R0.12", "R2.40")
 def test_what_came_of_each_attempt_is_in_the_log_and_the_run_can_be_gone_on_with(
-    wire: str, pings: str, tmp_path: Path, pauses: Semaphore, skipped: SkippedClock
+    wire: str, pings: str, tmp_path: Path, silence: Silence
 ) -> None:
     store = Store(tmp_path / "runs")
     script = [ADD, stalls(wire, SAID, pings), stalls(wire, SAID, pings), "Here and whole."]
     with LoopbackServer(script) as server:
         agent = agent_of(server, wire, pings)
-        run = run_through(agent.start("go", store=store), pauses, skipped)
+        run = silence.skip(agent.start("go", store=store), pings)
         (retry,) = [event for event in run.events if isinstance(event, RetryScheduled)]
         replies = [event for event in run.events if isinstance(event, ModelReplied)]
         assert SAID.startswith(retry.heard) and 0 < len(retry.heard) < len(SAID)
@@ -102,15 +121,13 @@ def test_what_came_of_each_attempt_is_in_the_log_and_the_run_can_be_gone_on_with
 @each_format
 @each_sign
 @pytest.mark.req("R0.12", "KX.11")
-def test_a_call_whose_arguments_stop_in_the_middle_is_never_run(
-    wire: str, pings: str, pauses: Semaphore, skipped: SkippedClock
-) -> None:
+def test_a_call_whose_arguments_stop_in_the_middle_is_never_run(wire: str, pings: str, silence: Silence) -> None:
     half = stalls(wire, ["I add.", ToolCall("add", {"a": 123456789, "b": 987654321})], pings)
     further = Stall(600, {"anthropic": 9, "openai-responses": 10}.get(wire, 5), half.line, half.pings)
     with LoopbackServer([further, further, "Never mind."]) as server:
         agent = agent_of(server, wire, pings)
         with pytest.raises(ProviderTrouble) as caught:
-            run_through(agent.start("go"), pauses, skipped)
+            silence.skip(agent.start("go"), pings)
         run = caught.value.run
         assert run is not None and (run.text, run.rounds[0].stop_reason) == ("I add.", "broken_off")
         assert "ToolStarted" not in kinds(run) and not run.rounds[0].calls
