@@ -29,13 +29,21 @@ Errors of a tool are no exceptions: they are results the model reads. Anything e
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
-    from agentnb.core.run import Run
+class AnyRun(Protocol):
+    """The run an error happened in: a `Run`."""
+
+    @property
+    def id(self) -> str:
+        """Its name, also that of its log."""
+
+    @property
+    def text(self) -> str:
+        """The model's last answer."""
 
 
 class AgentnbError(Exception):
@@ -44,7 +52,7 @@ class AgentnbError(Exception):
     ``what`` says what is wrong and where; ``hint`` is what to type next. ``run`` is the run it happened in, if any.
     """
 
-    def __init__(self, what: str, hint: str = "", *, run: Run | None = None) -> None:
+    def __init__(self, what: str, hint: str = "", *, run: AnyRun | None = None) -> None:
         super().__init__(what, hint)
         self.what = what
         self.hint = hint

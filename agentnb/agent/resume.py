@@ -1,4 +1,4 @@
-"""What to do with a run that another process has died over: decided from its log, as that process had decided it."""
+"""Decide how to resume an interrupted run, from its log alone, as the process that died would have decided."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run import Run
-from agentnb.policies import Continue, Policy, Stop, Verdict, decide
-
-OF_THE_REPLY = "reply"
-"""Where an error lies that is a verdict on the reply: it is reached again from the same rounds."""
+from agentnb.policies.verdict import Continue, Policy, Stop, Verdict, decide
+from agentnb.runtime.run_end import OF_THE_REPLY
 
 
-def guidance_of(policies: Sequence[Policy], run: Run, current: WorkflowRound) -> Sequence[Guidance]:
-    """What the policies wanted said in the open round when it was begun."""
+def guidance_of_open_round(policies: Sequence[Policy], run: Run, current: WorkflowRound) -> Sequence[Guidance]:
+    """Return the guidance that the policies asked for when the open round started."""
     events = run.events
     start = max(place for place, event in enumerate(events) if isinstance(event, e.RoundStarted))
     before = Run.from_events(events[:start])
@@ -24,7 +22,7 @@ def guidance_of(policies: Sequence[Policy], run: Run, current: WorkflowRound) ->
 
 
 def resume_verdict(policies: Sequence[Policy], run: Run) -> Verdict:
-    """What to do after its last round, which is over. What had ended the run, ends it."""
+    """Return the verdict after the last finished round. Whatever had ended the run ends it again."""
     if run.limit is not None:
         return Stop(run.limit.limit, "limited", limit=run.limit.value)
     failed = next((event for event in reversed(run.events) if isinstance(event, e.ErrorRaised)), None)
@@ -32,7 +30,7 @@ def resume_verdict(policies: Sequence[Policy], run: Run) -> Verdict:
         return Stop("error", "failed")
     if run.pending or (run.last_round.reply is not None and run.last_round.stop_reason != "broken_off"):
         return decide(policies, run)
-    # Of a reply that is not whole nothing can be said but that it was the last there may be.
+    # A reply that broke off tells nothing, except that it may have been the last that a limit allows.
     verdicts = (policy(run) for policy in policies)
     limits = (one for one in verdicts if isinstance(one, Stop) and one.limit is not None)
     return next(limits, Continue("recovered"))

@@ -1,24 +1,24 @@
-"""Puts the parts of a run together."""
+"""A run about to start: one value, filled on the way down from what the person asked to the running loop."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from agentnb.agent.loop import Loop
-from agentnb.context.history import History, as_sent_then
+from agentnb.agent.settings import AgentSettings
+from agentnb.context.history import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunRecovered, RunStarted
 from agentnb.core.inbox import Inbox
-from agentnb.core.log import EventLog, RunStore, Watcher, Writer
+from agentnb.core.log import EventLog, Watcher, Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.nesting import bounded
 from agentnb.core.redaction import redact
@@ -30,51 +30,216 @@ from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models import prices
 from agentnb.models.capabilities import capabilities_of
 from agentnb.models.model import Model
-from agentnb.policies.limits import WithinBudget
-from agentnb.runtime.budget import OWN, Budget, current_budget
+from agentnb.models.registry import make_model
+from agentnb.runtime import tool_errors
+from agentnb.runtime.budget import OWN, Budget, WithinBudget, current_budget
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.lifecycle import Lifecycle
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.threads import AwakeForInterrupts, LoopThread, call_in_thread
 from agentnb.runtime.todo_sync import TodoSync, todos_at_first
-from agentnb.runtime.tool_errors import cancelled
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
-from agentnb.tools.read_result import SPEC as READ_SPEC
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.tools.todos.tool import TodoTool
-from agentnb.tools.tool import CallSync
 from agentnb.tools.toolbox import Toolbox
 
-if TYPE_CHECKING:
-    from agentnb.agent.agent import Agent
 
+@dataclass(slots=True, kw_only=True)
+class PendingRun:
+    """A run about to start, or to be resumed."""
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What a run is to do, and for whom."""
-
+    agent: AgentSettings
+    options: RunOptions
     prompt: Message
-    continue_from: Run | None = None
-    parent_id: str | None = None
-    work_dir: Path | None = None
-    """Instead of the agent's own."""
-    store: RunStore | None = None
-    watchers: tuple[Watcher, ...] = ()
-    board: Board | None = None
+    board: Board | None
     """The todo list, if the agent keeps one."""
     carried_board: Board | None = None
     """The conversation's list, if the agent keeps none: it is handed on."""
-    toolbox: Toolbox = field(default_factory=Toolbox)
-    """All tools of the run, the one for its list among them."""
-    can_ask: bool = False
-    """Whether somebody can answer what its tools ask the person."""
-    budget: Budget | None = None
-    """What it is paid from, besides the agent's own budget."""
+    parent_id: str | None = None
     recovered: Run | None = None
-    """The run to go on with, whose process died; its log is written on."""
-    detached: bool = False
-    """Whether it goes on by itself: whoever began it has a handle and need not wait."""
-    end_tool: Callable[[], None] = lambda: None
-    """Ends a plain tool on the thread that waits for the run."""
+    """The interrupted run to resume; its log is written on."""
+    open_log: Callable[[], Awaitable[Writer]] | None = None
+    log: EventLog = field(init=False)
+    inbox: Inbox = field(default_factory=Inbox)
+    toolbox: Toolbox = field(init=False)
+    """All tools of the run, the one for its list among them."""
+    budget: Budget = field(init=False)
+
+    def __post_init__(self) -> None:
+        watchers: tuple[Watcher, ...] = () if self.options.watch is None else (self.options.watch,)
+        if self.recovered is None:
+            self.log = EventLog(new_run_id(), parent_id=self.parent_id, watchers=watchers)
+        else:
+            self.log = EventLog(self.recovered.id, parent_id=self.recovered.parent_id, watchers=watchers, run=self.recovered)
+        if self.open_log is None and self.options.store is not None:
+            self.open_log = partial(self.options.store.open, self.log.id, nested=self.parent_id is not None)
+        toolbox = self.agent.toolbox
+        self.toolbox = toolbox if self.board is None else toolbox.having(TodoTool(self.board))
+        self.budget = self._own_budget()
+
+    @classmethod
+    def of_prompt(cls, agent: AgentSettings, prompt: str | Message, options: RunOptions) -> PendingRun:
+        """Check what was asked for; raises `SettingsError`."""
+        given, before = options.board, options.continue_from
+        return cls(
+            agent=agent,
+            options=options,
+            prompt=as_prompt(prompt),
+            parent_id=options.parent_id or _started_in(),
+            board=given if given is not None and agent.keeps_todos else board_of(agent, before),
+            carried_board=given if not agent.keeps_todos else None,
+        )
+
+    @classmethod
+    def of_recovered(cls, agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun:
+        """Check that the run can be resumed; raises `SettingsError`. ``writer``: its log, open at its end."""
+        if not run.should_continue:
+            raise SettingsError(f"Run {run.id} has ended ({run.status})", "Go on with its conversation: %%agent --continue")
+        given = board_of(agent, run) or TodoBoard(run.conversation_todos)
+        return cls(
+            agent=agent,
+            options=options,
+            prompt=user(run.prompt),
+            parent_id=run.parent_id,
+            board=given if agent.keeps_todos else None,
+            carried_board=None if agent.keeps_todos else given,
+            recovered=run,
+            open_log=None if writer is None else partial(_opened, writer),
+        )
+
+    async def run_here(self) -> Run:
+        """Run on the running event loop, to the end; plain tools run in threads."""
+        # A key may be in the system's keyring, which may take its time, and ask.
+        named = self.agent.model
+        model = await asyncio.to_thread(make_model, named) if isinstance(named, str) else named
+        with AwakeForInterrupts():
+            lifecycle, loop, first = self._assembled(model)
+            return await lifecycle.run(loop, first, self.open_log)
+
+    def start(self) -> LiveRun:
+        """Start on an event loop in a thread, and return a handle at once."""
+        options = self.options
+        self.budget.detached = options.foreground is None
+        lifecycle, loop, first = self._assembled(make_model(self.agent.model))
+        thread = options.thread or LoopThread()
+        future = thread.submit(lambda: lifecycle.run_abandonable(loop, first, self.open_log))
+        if options.thread is None:
+            future.add_done_callback(lambda _: thread.close())
+        kept = self.carried_board if self.board is None else self.board
+        return LiveRun(self.log.id, self.log.run, self.inbox, future, kept, options.foreground)
+
+    def first_request(self) -> Request:
+        """The request that would be sent first. Nothing is sent or kept."""
+        log, started, bundle = EventLog(self.log.id), self._started(), self.agent.bundle
+        log.append(started)
+        log.emit(RoundStarted, index=0, reason="prompt", note=bundle.note(log.run))
+        for guidance in filter(None, [guide(log.run) for guide in bundle.guides]):
+            log.emit(GuidanceGiven, guidance=guidance)
+        return RequestBuilder.of_run(started).request(log.run, ephemeral_text(log.run))
+
+    def _assembled(self, model: Model) -> tuple[Lifecycle, Loop, RunStarted | RunRecovered]:
+        """The parts of the run, joined, and its first event. Raises `SettingsError` if its budget cannot hold."""
+        self._check_budget(model)
+        agent, options, log, recovered = self.agent, self.options, self.log, self.recovered
+        foreground = options.foreground
+        todos = TodoSync(self.board, log)
+        clock = Clock(agent.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
+        elicitation = Elicitation(log, can_ask=options.can_ask, clock=clock)
+        # A run sends what its own settings say to its end, whatever agent resumes it.
+        history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
+        call_sync = call_in_thread if foreground is None else foreground.call
+        toolbox, folder = self.toolbox, self._folder()
+        if history.result_characters is not None and len(toolbox):
+            toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
+        bundle = agent.bundle
+        if self.budget.may_run_out():
+            bundle = bundle._replace(policies=(*bundle.policies, WithinBudget(self.budget)))
+        lifecycle = Lifecycle(
+            log,
+            self.inbox,
+            clock=clock,
+            budget=self.budget,
+            on_limit=agent.on_limit,
+            on_answer=elicitation.take,
+            end_tool=lambda: None if foreground is None else foreground.end_tool(),
+        )
+        first = self._started() if recovered is None else self._resumed(recovered)
+        builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
+        dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation)
+        return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
+
+    def _own_budget(self) -> Budget:
+        """The agent's budget, within what is left to the run whose tool starts this one, or to the session."""
+        within, run = current_budget.get() or self.options.budget, self.recovered
+        if run is None:
+            budget = Budget(self.agent.budget, within=within)
+        else:
+            budget = Budget(self.agent.budget, within=within, spent=run.spent, inside=run.counters.spent_inside)
+        budget.run_id = self.log.id
+        return budget
+
+    def _check_budget(self, model: Model) -> None:
+        """Raise `SettingsError` if nothing is left of a budget, or if it could not hold: nobody knows what the model costs."""
+        if not self.budget.has_limit():
+            return
+        spent = self.budget.exhausted()
+        if spent is not None and (self.recovered is None or spent.name != OWN):  # a recovered run ends at its limit
+            more = "budget=" if spent.name == OWN else f"%agent defaults session-budget={2 * (spent.limit or 1):g}"
+            raise SettingsError(
+                f"Nothing is left of the {spent.name.replace('_', ' ')} of ${spent.limit:g}: ${spent.spent:.4f} were spent",
+                f"Raise it: {more}",
+            )
+        if not self.agent.unpriced and not _has_price(model):
+            raise SettingsError(
+                f"What {model.name} costs is not known, so a budget cannot hold",
+                "Say what it costs: -m NAME?price=3/15 (US dollars for a million tokens in and out, 0 for nothing); "
+                "or let its calls count as nothing: --unpriced, Agent(unpriced=True)",
+            )
+
+    def _folder(self) -> Path:
+        """Where its tools work: as the options say, else the agent, else the current folder."""
+        chosen = self.options.work_dir or self.agent.work_dir
+        try:
+            return Path.cwd() if chosen is None else Path(chosen).expanduser().resolve()
+        except FileNotFoundError as error:
+            raise SettingsError("The current folder is not there any more", "Change to one that is: %cd ~") from error
+
+    def _started(self) -> RunStarted:
+        """The first event of a new run. Redacted already: requests are made of it too."""
+        agent, before = self.agent, self.options.continue_from
+        started = RunStarted(
+            seq=0,
+            at=datetime.now(UTC),
+            run_id=self.log.id,
+            parent_id=self.parent_id,
+            schema=SCHEMA,
+            prompt=self.prompt,
+            agent=encodable(agent.name),
+            model=encodable(agent.model_name),
+            system=system_prompt(agent, self.toolbox, self._folder()),
+            tools=self.toolbox.specs,
+            settings=agent.settings,
+            continued_from=before.id if before is not None else None,
+            history=history_of(before) if before is not None else (),
+            compacted=before.compacted if before is not None else None,
+            todos=todos_at_first(self.board) if self.board is not None else (),
+            carried_todos=self._carried_todos(),
+        )
+        return redact(started)
+
+    def _resumed(self, run: Run) -> RunRecovered:
+        """The event with which another process resumes a run."""
+        return RunRecovered(seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA)
+
+    def _carried_todos(self) -> tuple[Todo, ...]:
+        """The conversation's list, for a run that has no use for it."""
+        if self.carried_board is not None:
+            return todos_at_first(self.carried_board)
+        before = self.options.continue_from
+        return before.conversation_todos if before is not None and self.board is None else ()
 
 
 def new_run_id() -> str:
@@ -83,125 +248,14 @@ def new_run_id() -> str:
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(seconds)) + f"{milliseconds:03d}{secrets.token_hex(4)}"
 
 
-class Reopened:
-    """Stands for the store of a run that is gone on with: its log is open already."""
-
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
-
-    async def open(self, run_id: str, *, nested: bool = False) -> Writer:
-        """The log, at its end."""
-        return self._writer
+async def _opened(writer: Writer) -> Writer:
+    return writer
 
 
-async def run_abandonable(begin: Callable[[], tuple[Loop, Coroutine[Any, Any, Run]]], log: EventLog) -> Run:
-    """Begin the run and wait for it. Once the person has stopped it, or its time is up, its end is not held up by a tool that
-    does not let itself be cancelled: that one is left behind.
-    """
-    for event in log.run.events:
-        log.tell(event)  # of a run that is gone on with: who watches sees it whole
-    loop, running = begin()
-    run = asyncio.ensure_future(running)
-    abandoned = asyncio.ensure_future(loop.abandoned.wait())
-    await asyncio.wait((run, abandoned), return_when=asyncio.FIRST_COMPLETED)
-    abandoned.cancel()
-    if not loop.abandoned.is_set():
-        return await run
-    loop.raise_limit()
-    return log.run
-
-
-def begin(
-    agent: Agent, model: Model, task: Task, log: EventLog, inbox: Inbox, call_sync: CallSync
-) -> tuple[Loop, Coroutine[Any, Any, Run]]:
-    """The loop of a run, and the run it will make when it is awaited; see `Loop.run` for what is raised."""
-    budget, run = budget_for(agent, task), task.recovered
-    budget.run_id, budget.detached = log.id, task.detached
-    folder = folder_of(agent, task)
-    first: RunStarted | RunRecovered = opening(agent, task, log.id, folder) if run is None else taking_up(run)
-    todos = TodoSync(task.board, log)
-    clock = Clock(agent.max_seconds, before=0.0 if run is None else seconds_taken(run.events))
-    elicitation = Elicitation(log, can_ask=task.can_ask, clock=clock)
-    # What a run sends, it sends to its end, whatever the agent that goes on with it says.
-    sends = agent.sends if run is None else as_sent_then(run.settings.get("history"))
-    toolbox = _with_reader(sends, task.toolbox, log.run)
-    rules = agent.rules
-    if budget.may_run_out():
-        rules = rules._replace(policies=(*rules.policies, WithinBudget(budget)))
-    loop = Loop(
-        model=model,
-        request_builder=request_builder_for(first, sends)
-        if isinstance(first, RunStarted)
-        else rebuilt_request_builder(log.run),
-        dispatch=Dispatch(toolbox, log, folder, call_sync, rules.gates, todos, elicitation),
-        rules=rules,
-        log=log,
-        inbox=inbox,
-        todos=todos,
-        history=sends,
-        clock=clock,
-        budget=budget,
-        on_limit=agent.on_limit,
-        end_tool=task.end_tool,
-    )
-    open_log = None if task.store is None else partial(task.store.open, log.id, nested=task.parent_id is not None)
-    return loop, loop.run(first, open_log)
-
-
-def request_builder_for(started: RunStarted, sends: History | None = None) -> RequestBuilder:
-    """What prepares the requests of this run; ``sends``: its history, where that need not be read from the log."""
-    drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
-    history = as_sent_then(started.settings.get("history")) if sends is None else sends
-    tools = started.tools
-    if history.result_characters is not None and tools:
-        tools = (*tools, READ_SPEC)
-    return RequestBuilder(started.system, tools, {}, history=history, drops_text=drops_text)
-
-
-def rebuilt_request_builder(run: Run) -> RequestBuilder:
-    """What prepares the requests of a run that has begun: what it did round by round is done once more."""
-    started = run.events[0]
-    assert isinstance(started, RunStarted), "a run begins with it"
-    request_builder, folded = request_builder_for(started), Run()
-    for event in run.events:
-        folded.apply(event)
-        if isinstance(event, RoundStarted):
-            request_builder.take_in(folded)
-    return request_builder
-
-
-def budget_for(agent: Agent, task: Task) -> Budget:
-    """What the run may spend: the agent's budget, within what is left to the run whose tool begins it, or to the session."""
-    within, run = current_budget.get() or task.budget, task.recovered
-    if run is None:
-        return Budget(agent.budget, within=within)
-    return Budget(agent.budget, within=within, spent=run.spent, inside=run.counters.spent_inside)
-
-
-def began_in() -> str | None:
-    """The id of the run whose tool is running just now, if one is: what it begins is a part of it."""
+def _started_in() -> str | None:
+    """The id of the run whose tool is running just now, if one is: what it starts is nested in it."""
     budget = current_budget.get()
     return None if budget is None else budget.run_id
-
-
-def check_budget(agent: Agent, model: Model, task: Task) -> None:
-    """`SettingsError` if nothing is left of a budget, or if it could not hold, for nobody knows what the model costs."""
-    budget = budget_for(agent, task)
-    if not budget.has_limit():
-        return
-    empty = budget.exhausted()
-    if empty is not None and (task.recovered is None or empty.name != OWN):  # a recovered run ends at its limit
-        more = "budget=" if empty.name == OWN else f"%agent defaults session-budget={2 * (empty.limit or 1):g}"
-        raise SettingsError(
-            f"Nothing is left of the {empty.name.replace('_', ' ')} of ${empty.limit:g}: ${empty.spent:.4f} were spent",
-            f"Raise it: {more}",
-        )
-    if not agent.unpriced and not _has_price(model):
-        raise SettingsError(
-            f"What {model.name} costs is not known, so a budget cannot hold",
-            "Say what it costs: -m NAME?price=3/15 (US dollars for a million tokens in and out, 0 for nothing); "
-            "or let its calls count as nothing: --unpriced, Agent(unpriced=True)",
-        )
 
 
 def _has_price(model: Model) -> bool:
@@ -210,52 +264,7 @@ def _has_price(model: Model) -> bool:
     return capabilities_of(model).has_price
 
 
-def _with_reader(sends: History, toolbox: Toolbox, run: Run) -> Toolbox:
-    """The tools and, where long results are shortened, the one with which the model reads on in them."""
-    most = sends.result_characters
-    if most is None or not len(toolbox):
-        return toolbox
-    return toolbox.knowing(ResultReader(run.result_of, most - ROOM_FOR_HEADING))
-
-
-def new_log(task: Task) -> EventLog:
-    """The log of a run that is about to start, or to go on."""
-    run = task.recovered
-    if run is None:
-        return EventLog(new_run_id(), parent_id=task.parent_id, watchers=task.watchers)
-    return EventLog(run.id, parent_id=run.parent_id, watchers=task.watchers, run=run)
-
-
-def taking_up(run: Run) -> RunRecovered:
-    """The event with which another process goes on with a run."""
-    return RunRecovered(seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA)
-
-
-def opening(agent: Agent, task: Task, run_id: str, folder: Path) -> RunStarted:
-    """The first event of the run, whose tools work in this folder. Redacted already: requests are made of it too."""
-    before = task.continue_from
-    started = RunStarted(
-        seq=0,
-        at=datetime.now(UTC),
-        run_id=run_id,
-        parent_id=task.parent_id,
-        schema=SCHEMA,
-        prompt=task.prompt,
-        agent=encodable(agent.name),
-        model=encodable(agent.model_name),
-        system=system_prompt(agent, task.toolbox, folder),
-        tools=task.toolbox.specs,
-        settings=agent.settings,
-        continued_from=before.id if before is not None else None,
-        history=history_of(before) if before is not None else (),
-        compacted=before.compacted if before is not None else None,
-        todos=todos_at_first(task.board) if task.board is not None else (),
-        carried_todos=_carried_todos(task),
-    )
-    return redact(started)
-
-
-def board_of(agent: Agent, before: Run | None) -> Board | None:
+def board_of(agent: AgentSettings, before: Run | None) -> Board | None:
     """The list of a run: the agent's own board, or a new one with the todos of the conversation it goes on with."""
     if not agent.keeps_todos:
         return None
@@ -270,18 +279,6 @@ def board_of(agent: Agent, before: Run | None) -> Board | None:
         raise SettingsError(f"The todo list of run {before.id} cannot be gone on with: {error.what}", hint) from error
 
 
-def toolbox_of(agent: Agent, board: Board | None) -> Toolbox:
-    """The agent's tools, and the one for its list."""
-    return agent.toolbox if board is None else agent.toolbox.having(TodoTool(board))
-
-
-def _carried_todos(task: Task) -> tuple[Todo, ...]:
-    """The conversation's list, for a run that has no use for it."""
-    if task.carried_board is not None:
-        return todos_at_first(task.carried_board)
-    return task.continue_from.conversation_todos if task.continue_from is not None and task.board is None else ()
-
-
 def history_of(before: Run) -> tuple[Message, ...]:
     """The conversation of a run, every call of it answered: a run whose process died may have left some open."""
     if before.should_continue:
@@ -290,31 +287,13 @@ def history_of(before: Run) -> tuple[Message, ...]:
     current = before.rounds[-1] if before.rounds else None
     if not messages or not messages[-1].calls or current is None:
         return messages
-    results = (record.result or cancelled().as_result(record.call.id, record.call.name) for record in current.records)
+    results = (
+        record.result or tool_errors.cancelled().as_result(record.call.id, record.call.name) for record in current.records
+    )
     return (*messages, Message("tool", tuple(results)))
 
 
-def folder_of(agent: Agent, task: Task) -> Path:
-    """Where its tools work: what the task says, else the agent, else the current folder."""
-    chosen = task.work_dir or agent.work_dir
-    try:
-        return Path.cwd() if chosen is None else Path(chosen).expanduser().resolve()
-    except FileNotFoundError as error:
-        raise SettingsError("The current folder is not there any more", "Change to one that is: %cd ~") from error
-
-
-def first_request(agent: Agent, task: Task) -> Request:
-    """The request that would be sent first. Nothing is sent or kept."""
-    log = EventLog(new_run_id())
-    started = opening(agent, task, log.id, folder_of(agent, task))
-    log.append(started)
-    log.emit(RoundStarted, index=0, reason="prompt", note=agent.rules.note(log.run))
-    for guidance in filter(None, [guide(log.run) for guide in agent.rules.guides]):
-        log.emit(GuidanceGiven, guidance=guidance)
-    return request_builder_for(started).request(log.run, ephemeral_text(log.run))
-
-
-def system_prompt(agent: Agent, toolbox: Toolbox, folder: Path) -> str:
+def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
     """The agent's own system prompt or the built-in one; then what the repository of the folder says to agents; then, without
     tools, a word about that.
     """

@@ -14,11 +14,12 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
-from agentnb.context.history import FULL, History
+from agentnb.context.history import FULL, History, as_sent_then
 from agentnb.context.result_truncation import truncate_results
 from agentnb.context.tool_pairing import answers, are_whole
 from agentnb.context.truncation import truncated
 from agentnb.core.compaction import Compacted
+from agentnb.core.events import RoundStarted, RunStarted
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, Sent
 from agentnb.core.rounds import CONTEXT_TOKENS
@@ -71,6 +72,28 @@ class RequestBuilder:
         self.truncated_by = 0
         """How many messages the last request left out because there were too many."""
         self._estimate = RunningEstimate(system, self._first_tools)
+
+    @classmethod
+    def of_run(cls, started: RunStarted, history: History | None = None) -> RequestBuilder:
+        """Build for a run that starts; ``history``: its own, where it need not be read from the log."""
+        drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
+        history = as_sent_then(started.settings.get("history")) if history is None else history
+        tools = started.tools
+        if history.result_characters is not None and tools:
+            tools = (*tools, READ_SPEC)
+        return cls(started.system, tools, {}, history=history, drops_text=drops_text)
+
+    @classmethod
+    def rebuilt(cls, run: Run) -> RequestBuilder:
+        """Build for a run that has begun, by preparing round after round once more."""
+        started = run.events[0]
+        assert isinstance(started, RunStarted), "a run begins with it"
+        builder, folded = cls.of_run(started), Run()
+        for event in run.events:
+            folded.apply(event)
+            if isinstance(event, RoundStarted):
+                builder.take_in(folded)
+        return builder
 
     @property
     def messages(self) -> list[Message]:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal, NamedTuple, TypeAlias, cast
 
-from agentnb.agent.start import request_builder_for
-from agentnb.context.request_builder import WhyLeftOut, ephemeral_text
+from agentnb.context.request_builder import RequestBuilder, WhyLeftOut, ephemeral_text
 from agentnb.core.compaction import Compacted
 from agentnb.core.events import (
     CompactionStarted,
@@ -128,7 +127,7 @@ class _Past:
     """The requests of one run, made again one after the other. Work a round depends on what is new in it."""
 
     def __init__(self, started: RunStarted) -> None:
-        self._request_builder = request_builder_for(started)
+        self._request_builder = RequestBuilder.of_run(started)
         self._history = len(started.history)
         self._before: Sent | None = None
         self._left_out: list[LeftOut] = []

@@ -8,19 +8,12 @@ from agentnb.display.head import MARKS, TONES
 from agentnb.display.labels import CHIPS, SHORT_ID, clean, counted, first_line, short_id, thousands
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.style import kept
+from agentnb.policies.limits import LIMITS, SESSION_BUDGET
 from agentnb.traces.summaries import RunSummary
 
 MAX_OPENING = 20
 """Runs of a list that open to themselves: they stay in the notebook, so their size is bounded. More are lines of text."""
-LIMITS = {
-    "max_rounds": "rounds",
-    "max_tool_calls": "calls",
-    "max_tool_calls_per_turn": "calls",
-    "max_seconds": "time",
-    "max_tokens": "tokens",
-    "budget": "budget",
-    "session_budget": "session",
-}
+LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
 """What a run that stopped at a limit had no more of, in a word."""
 
 
@@ -44,7 +37,7 @@ def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
 
 
 def _line(one: RunSummary) -> str:
-    limit = LIMITS.get(one.stop_reason) if one.status == "limited" else None
+    limit = LIMIT_WORDS.get(one.stop_reason) if one.status == "limited" else None
     status = f"limit: {limit}" if limit else first_line(one.status, 20)
     took = f"{status:<14} {counted(one.rounds, 'round'):>10}  {cost_told(one):>8}"
     recovered = "  (recovered)" if one.recovered else ""
@@ -69,7 +62,7 @@ def status_html(one: RunSummary) -> Html:
 
 def state_told(one: RunSummary) -> str:
     """``Done``, ``Limit: budget``."""
-    limit = LIMITS.get(one.stop_reason) if one.status == "limited" else None
+    limit = LIMIT_WORDS.get(one.stop_reason) if one.status == "limited" else None
     return f"Limit: {limit}" if limit else CHIPS.get(one.status, one.status)
 
 

@@ -22,6 +22,7 @@ from agentnb.core.rounds import (
 from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL, Todo, has_open, open_todos
 from agentnb.core.usage import Usage
+from agentnb.policies.limits import LIMITS
 
 ENDS = {
     "todo_intervention_exhausted": "it was told again and again to go on with its todos, and did not",
@@ -44,16 +45,6 @@ CHIPS = {
     "interrupted": "Interrupted",
     "failed": "Failed",
 }
-OPTIONS = {
-    "max_rounds": "--max-rounds",
-    "max_tool_calls": "--max-tool-calls",
-    "max_seconds": "--max-seconds",
-    "max_tokens": "--max-tokens",
-    "budget": "--budget",
-}
-"""The option of a cell that sets a limit, by the name of the limit."""
-MAX_ROUNDS = 1_000
-"""More rounds no run may have."""
 COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "token"}
 """What some limits count."""
 WHY_NOT_RUN = {
@@ -380,8 +371,9 @@ def _how_to_go_on(limit: LimitReached) -> str:
     more = f"{limit.value * 2:g}"
     if limit.limit == "session_budget":
         return f"Go on: %agent defaults session-budget={more}, then %%agent --continue"
-    may_be_more = limit.limit in OPTIONS and (limit.limit != "max_rounds" or limit.value * 2 <= MAX_ROUNDS)
-    raised = f" {OPTIONS[limit.limit]} {more}" if may_be_more else ""
+    known = LIMITS.get(limit.limit)
+    may_be_more = known is not None and known.name != MAX_TOOL_CALLS_PER_TURN and limit.value * 2 <= known.maximum
+    raised = f" {known.option} {more}" if known is not None and may_be_more else ""
     return f"Go on: %%agent --continue{raised}"
 
 

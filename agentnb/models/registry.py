@@ -107,6 +107,15 @@ def check_model(model: object) -> None:
         raise UnknownModel(f"{model!r} is no model", f"A model is a name such as {DEFAULT} or an object with name and stream")
 
 
+def can_be_made(model: str) -> bool:
+    """Whether a model can be made from this name alone."""
+    try:
+        check_model(model)
+    except SettingsError:
+        return False
+    return True
+
+
 def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = None) -> Model:
     """The model of this name; a model object is handed back as it is.
 

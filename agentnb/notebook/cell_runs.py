@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from agentnb.core.run import Run
@@ -11,8 +12,9 @@ from agentnb.notebook.answer import Answer
 from agentnb.notebook.can_ask import can_ask
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.view_for import view_for
+from agentnb.runtime.foreground import Foreground, RunInterrupted
 from agentnb.runtime.live import LiveRun
-from agentnb.runtime.threads import Foreground, RunInterrupted
+from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
 _CELL_RUNS = "_agentnb_cell_runs"
@@ -26,17 +28,18 @@ class CellRuns:
         self.session = session
         self.left_open = LeftOpen()
 
-    def run(self, start: Callable[..., LiveRun], out: str, foreground: Foreground | None) -> Answer | None:
-        """Begin a run and show it; with ``foreground`` wait for it, and give the answer it has come to, if any.
+    def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions) -> Answer | None:
+        """Start a run and show it; with a foreground wait for it, and return its answer, if it has one.
 
         ``start`` is `Session.start` or `Session.recover`, given what is to be run. The variable ``out`` gets the run. One that
         failed, or reached a limit that is to raise, raises with what to type next.
         """
+        foreground = options.foreground
         blocks = foreground is not None
         view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
 
         def begin() -> LiveRun:
-            live = start(watch=view, foreground=foreground, can_ask=can_ask(self._shell, blocks=blocks))
+            live = start(replace(options, watch=view, can_ask=can_ask(self._shell, blocks=blocks)))
             self._shell.user_ns[out] = live.run
             view.show(live)
             return live

@@ -9,10 +9,10 @@ from typing import Any
 from agentnb.display.labels import clean, first_line
 from agentnb.errors import SettingsError
 from agentnb.guidance import BUILT_IN, GuidanceSet
-from agentnb.models.registry import is_model
+from agentnb.models.registry import can_be_made, is_model
 from agentnb.models.registry import names as model_names
 from agentnb.notebook.names import tool_names
-from agentnb.session.choice import can_be_made, choose_model
+from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
 
 MAX_USED = 5

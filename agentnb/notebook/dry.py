@@ -14,6 +14,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.core.tool_spec import ToolSpec
 from agentnb.display.labels import clean
 from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
+from agentnb.policies.limits import LIMITS
 
 LINE = 100
 """Characters up to which a list or an object of a schema stands on one line."""
@@ -24,8 +25,8 @@ _INNERMOST = re.compile(r"[\[{][^\[\]{}]*[\]}]")
 
 def limits_line(agent: Agent) -> str:
     """The limits that were set, by the names of their options; empty if none was."""
-    names = ("max_tool_calls", "max_tool_calls_per_turn", "max_seconds", "max_tokens", "budget")
-    found = {name: f"{value:g}" for name in names if (value := getattr(agent, name)) is not None}
+    set_ones = {name: getattr(agent, name) for name, limit in LIMITS.items() if not limit.is_required}
+    found = {name: f"{value:g}" for name, value in set_ones.items() if value is not None}
     if "budget" in found:
         found["budget"] = f"${found['budget']}{', unpriced calls count as nothing' if agent.unpriced else ''}"
     if agent.max_rounds != settings.max_iterations():

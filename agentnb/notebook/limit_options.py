@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from IPython.core.magic_arguments import argument
 
-from agentnb.session.defaults import Reader, count, dollars, on_limit, seconds
+from agentnb.policies.limits import LIMITS
+from agentnb.session.defaults import Reader, on_limit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,7 +26,7 @@ def _typed(read: Reader) -> Reader:
     return typed
 
 
-def _said(text: str) -> str:
+def _on_limit(text: str) -> str:
     try:
         return on_limit(text)
     except ValueError as error:
@@ -33,23 +34,9 @@ def _said(text: str) -> str:
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "--max-rounds": {"metavar": "N", "type": int, "help": "model calls it may take (default: 50)"},
-    "--max-tool-calls": {"metavar": "N", "type": _typed(count), "help": "tool calls it may make"},
-    "--max-tool-calls-per-turn": {
-        "metavar": "N",
-        "type": _typed(count),
-        "help": "tool calls it may make since you last spoke",
-    },
-    "--max-seconds": {
-        "metavar": "SECONDS",
-        "type": _typed(seconds),
-        "help": "how long it may take, without the time in which it waits for you",
-    },
-    "--max-tokens": {"metavar": "N", "type": _typed(count), "help": "tokens it may use, sent and received"},
-    "--budget": {
-        "metavar": "USD",
-        "type": _typed(dollars),
-        "help": "what it may cost, such as 0.5; runs that its tools begin are paid from it too",
+    **{
+        one.option: {"metavar": one.metavar, "type": int if one.is_required else _typed(one.read), "help": one.help}
+        for one in LIMITS.values()
     },
     "--unpriced": {
         "action": "store_true",
@@ -57,7 +44,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--on-limit": {
         "metavar": "WHAT",
-        "type": _said,
+        "type": _on_limit,
         "help": "at a limit: stop (default), final_answer (one more reply, without tools), or raise an error",
     },
     "--history": {

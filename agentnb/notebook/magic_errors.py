@@ -12,7 +12,7 @@ from IPython.core.magic_arguments import parse_argstring
 from agentnb.core.redaction import redact_error
 from agentnb.errors import AgentnbError, SettingsError, near
 from agentnb.models.options import shown
-from agentnb.runtime.threads import RunInterrupted
+from agentnb.runtime.foreground import RunInterrupted
 
 CLOSED = "the run was stopped and its log closed. Go on with %%agent --continue"
 NOT_CLOSED = "the run was told to stop and ends when its tool lets go of the event loop. See %agent status"

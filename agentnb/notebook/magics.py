@@ -26,7 +26,8 @@ from agentnb.notebook.interpolation import interpolate
 from agentnb.notebook.limit_options import given, run_options
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
-from agentnb.runtime.threads import Foreground
+from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
 LATER = {
@@ -112,7 +113,9 @@ class AgentMagics(Magics):
                 print(hint)
             if not prompt.strip():
                 raise SettingsError("The prompt is blank once its variables are put in", "Look at the variables it names")
-            return self._runs.run(partial(self.session.start, agent, prompt, continue_from=before), out, foreground)
+            return self._runs.run(
+                partial(self.session.start, agent, prompt), out, RunOptions(continue_from=before, foreground=foreground)
+            )
 
     @one_line_errors
     @no_var_expand

@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import Any
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.from_log import names_of_tools
 from agentnb.context import history
 from agentnb.core.run import Run
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model
-from agentnb.session.recovery import names_of_tools
 from agentnb.tools.function import as_tool
 
 BUILT_IN_TOOLS = {"ask_person": "agentnb.tools.ask_person"}

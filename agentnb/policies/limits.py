@@ -1,24 +1,157 @@
-"""Limits, each by its own name: that of its setting, of its stop reason and of its event."""
+"""Limits of a run: one table of them, their values for one run, and the policies that end it at each.
+
+A limit has one name: that of its setting, its option, its stop reason and its event. A new one is a row of `LIMITS`, a field of
+`Limits` and of the agent's settings, and what counts it: a policy here, or, for time and money, the run's clock and budget.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from agentnb import settings
 from agentnb.core.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
 from agentnb.core.run import Run
-from agentnb.policies.verdict import Stop
-from agentnb.runtime.budget import Budget
+from agentnb.errors import SettingsError
+from agentnb.policies.gates.calls import CallCount
+from agentnb.policies.rules import PolicyBundle
+from agentnb.policies.verdict import Policy, Stop
+
+OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]
+"""What happens at a limit: the run ends, the model answers once more without tools, or a `RunLimited` is raised."""
+ON_LIMIT: tuple[OnLimit, ...] = ("stop", "final_answer", "raise")
+MAX_AMOUNT = 1e12
+NO_LIMIT = "None is no such limit"
+
+
+class Limit(NamedTuple):
+    """One kind of limit: how its value is read and checked, and the words for it."""
+
+    name: str
+    unit: str
+    """What an amount is in, such as seconds; empty for a whole number."""
+    metavar: str
+    """Stands for the value in the help of a magic."""
+    help: str
+    word: str
+    """What ran out, in a list of runs."""
+    maximum: float = MAX_AMOUNT
+    is_required: bool = False
+    """Every run has it; the others may be None."""
+
+    def check(self, value: object) -> None:
+        """Raise `SettingsError` for a value that this limit cannot have."""
+        if value is None and not self.is_required:
+            return
+        kind = int | float if self.unit else int
+        least_fits = isinstance(value, kind) and not isinstance(value, bool) and (value > 0 if self.unit else value >= 1)
+        if not least_fits or (value > self.maximum and (self.unit or self.is_required)):  # type: ignore[operator]  # a number
+            raise SettingsError(f"{self.name}={value!r} {self.wrong}", "" if self.is_required else NO_LIMIT)
+
+    def read(self, text: str) -> float | int:
+        """Return the value that a person's text stands for; ValueError says what the text is not."""
+        if not self.unit:
+            if text.isdecimal() and 1 <= int(text) <= (self.maximum if self.is_required else int(text)):
+                return int(text)
+            raise ValueError(self.wrong)
+        try:
+            amount = float(text.removeprefix("$") if self.unit == DOLLARS else text)
+        except ValueError:
+            amount = 0.0
+        if not (isfinite(amount) and amount > 0):
+            raise ValueError(self.wrong)
+        return amount
+
+    @property
+    def wrong(self) -> str:
+        """What is said of a value that cannot be one."""
+        if self.unit:
+            return f"is no number of {self.unit} above 0"
+        return f"is not a whole number from 1 {f'to {self.maximum:,}' if self.is_required else 'on'}"
+
+    @property
+    def option(self) -> str:
+        """What a cell types to set it."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+DOLLARS = "US dollars"
+_ROWS = (
+    Limit("max_rounds", "", "N", "model calls it may take (default: 50)", "rounds", settings.MAX_ITERATIONS, is_required=True),
+    Limit(MAX_TOOL_CALLS, "", "N", "tool calls it may make", "calls"),
+    Limit(MAX_TOOL_CALLS_PER_TURN, "", "N", "tool calls it may make since you last spoke", "calls"),
+    Limit("max_seconds", "seconds", "SECONDS", "how long it may take, without the time in which it waits for you", "time"),
+    Limit("max_tokens", "", "N", "tokens it may use, sent and received", "tokens"),
+    Limit("budget", DOLLARS, "USD", "what it may cost, such as 0.5; runs that its tools begin are paid from it too", "budget"),
+)
+LIMITS = {one.name: one for one in _ROWS}
+"""All limits of a run, by name."""
+SESSION_BUDGET = Limit("session_budget", DOLLARS, "USD", "what all runs of the session may cost", "session")
+"""The limit of a whole session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one run; None for no such limit. Raises `SettingsError` for a value that cannot be one."""
+
+    max_rounds: int
+    max_tool_calls: int | None = None
+    max_tool_calls_per_turn: int | None = None
+    max_seconds: float | None = None
+    max_tokens: int | None = None
+    budget: float | None = None
+    unpriced: bool = False
+    """Whether a budget may be given although nobody knows what the model costs."""
+    on_limit: OnLimit = "stop"
+
+    def __post_init__(self) -> None:
+        for name, limit in LIMITS.items():
+            limit.check(getattr(self, name))
+        if self.on_limit not in ON_LIMIT:
+            raise SettingsError(f"on_limit={self.on_limit!r} is not known", f"It is one of {', '.join(ON_LIMIT)}")
+
+    def policies(self) -> Iterator[Policy]:
+        """Yield the policies that end a run at its limits; money and time are counted where the run is."""
+        if self._counts_calls:
+            yield MaxToolCalls(self.max_tool_calls, self.max_tool_calls_per_turn)
+        if self.max_tokens is not None:
+            yield MaxTokens(self.max_tokens)
+        yield MaxRounds(self.max_rounds)
+
+    def guard(self, bundle: PolicyBundle) -> PolicyBundle:
+        """Return the bundle with the gate that blocks calls above the limit."""
+        if not self._counts_calls:
+            return bundle
+        return bundle._replace(gates=(CallCount(self.max_tool_calls, self.max_tool_calls_per_turn), *bundle.gates))
+
+    def as_logged(self) -> dict[str, Any]:
+        """Those that are set, as plain data."""
+        logged = {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
+        if self.unpriced:
+            logged["unpriced"] = True
+        return logged if self.on_limit == "stop" else {**logged, "on_limit": self.on_limit}
+
+    @staticmethod
+    def logged(run_settings: dict[str, Any]) -> dict[str, Any]:
+        """The limits in the settings of a logged run, by the names of an agent's settings."""
+        return {name: run_settings[name] for name in (*LIMITS, "unpriced", "on_limit") if name in run_settings}
+
+    @property
+    def _counts_calls(self) -> bool:
+        return self.max_tool_calls is not None or self.max_tool_calls_per_turn is not None
 
 
 @dataclass(frozen=True, slots=True)
 class MaxRounds:
     """At most so many rounds. The run keeps all it has; ``--continue`` goes on."""
 
-    most: int
+    limit: int
 
     def __call__(self, run: Run) -> Stop | None:
         """Stop after that many."""
-        return Stop("max_rounds", "limited", limit=self.most) if run.last_round.index + 1 >= self.most else None
+        return Stop("max_rounds", "limited", limit=self.limit) if run.last_round.index + 1 >= self.limit else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +175,9 @@ class MaxToolCalls:
 class MaxTokens:
     """At most so many tokens, sent and received, of all calls of the model; the last may go over it."""
 
-    most: int
+    limit: int
 
     def __call__(self, run: Run) -> Stop | None:
         """Stop when they are used."""
         used = (run.usage.input or 0) + (run.usage.output or 0)
-        return Stop("max_tokens", "limited", limit=self.most) if used >= self.most else None
-
-
-@dataclass(frozen=True, slots=True)
-class WithinBudget:
-    """No more money than there is in the budget; the last round, with a summary before it, may go over it."""
-
-    budget: Budget
-
-    def __call__(self, run: Run) -> Stop | None:
-        """Stop when it is empty."""
-        empty = self.budget.exhausted()
-        return None if empty is None else Stop(empty.name, "limited", limit=empty.limit)
+        return Stop("max_tokens", "limited", limit=self.limit) if used >= self.limit else None

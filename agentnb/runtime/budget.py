@@ -5,6 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
+
+from agentnb.core.run import Run
+from agentnb.policies.verdict import Stop
 
 OWN = "budget"
 """The name of a run's own limit; also of the stop reason."""
@@ -96,3 +100,15 @@ class Budget:
 
 current_budget: ContextVar[Budget | None] = ContextVar("current_budget", default=None)
 """The budget of the run whose tool is running: runs that it begins are paid from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithinBudget:
+    """No more money than there is in the budget; the last round, with a summary before it, may go over it."""
+
+    budget: Budget
+
+    def __call__(self, run: Run) -> Stop | None:
+        """Stop when it is spent."""
+        spent = self.budget.exhausted()
+        return None if spent is None else Stop(spent.name, "limited", limit=spent.limit)

@@ -9,6 +9,9 @@ from time import perf_counter
 from agentnb.core.events import AnyEvent, RunRecovered
 from agentnb.core.wait_state import WaitState
 
+PATIENCE = 0.15
+"""Seconds that a cancelled tool gets to clean up before the run goes on without it."""
+
 
 def seconds_taken(events: Iterable[AnyEvent]) -> float:
     """What a run has taken until its last event, as a clock would have counted it, in all the processes that made it."""

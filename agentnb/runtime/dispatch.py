@@ -13,19 +13,16 @@ from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolFin
 from agentnb.core.log import EventLog
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import text_is_too_deep
-from agentnb.core.questions import Answer
 from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.errors import NotAnswered
 from agentnb.policies.gates import Gate, admitted
 from agentnb.runtime import tool_errors
+from agentnb.runtime.clock import PATIENCE
 from agentnb.runtime.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.threads import time_limit
 from agentnb.runtime.todo_sync import TodoSync
 from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
-
-PATIENCE = 0.15
-"""Seconds that cancelled tools get to clean up before the run goes on without them."""
 
 
 class Dispatch:
@@ -74,7 +71,7 @@ class Dispatch:
             await (self._run_together(together) if len(together) > 1 else self._run_one(*together[0]))
             check_stop()
 
-    async def go_on(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
+    async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer these calls of the open round, which another process has left open when it died.
 
         Those that were running are not run again, unless they may be: the model is told that they were cut off. Those that had
@@ -131,10 +128,6 @@ class Dispatch:
         self._unanswered.add(call.id)
         self._log.emit(ToolStarted, call=call)
         return True
-
-    def answered(self, answer: Answer) -> None:
-        """The person answers a question of a tool."""
-        self._elicitation.take(answer)
 
     def answer_open_calls(self) -> None:
         """Give every call of the open round that has no result the result that it was cancelled."""

@@ -11,7 +11,8 @@ from agentnb.core.inbox import Inbox
 from agentnb.core.questions import Answer, WaitingOnUser, answer_in_words, checked_answer
 from agentnb.core.run import Run
 from agentnb.errors import SettingsError
-from agentnb.runtime.threads import AwakeForInterrupts, Foreground
+from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.threads import AwakeForInterrupts
 
 
 class LiveRun:

@@ -15,8 +15,8 @@ from agentnb.core.usage import UNKNOWN, checked
 from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.capabilities import used_until_cut
 from agentnb.models.model import Model, Reply, Retry, StreamItem
-from agentnb.policies import PolicyBundle
 from agentnb.policies.marker_text import without_markers
+from agentnb.policies.rules import PolicyBundle
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.normalize_reply import normalize_reply
 from agentnb.runtime.stream_buffer import StreamBuffer
@@ -30,19 +30,19 @@ class ModelCalls:
         self,
         model: Model,
         log: EventLog,
-        rules: PolicyBundle,
+        bundle: PolicyBundle,
         budget: Budget,
         *,
         is_cancelled: Callable[[BaseException], bool],
     ) -> None:
-        """``rules`` and ``budget``: say whether marker lines are read, and what is limited; ``is_cancelled``: whether an
+        """``bundle`` and ``budget``: say whether marker lines are read, and what is limited; ``is_cancelled``: whether an
         exception is a cancellation of the run.
         """
         self.model = model
         self._log = log
-        self._markers = rules.markers
+        self._markers = bundle.markers
         self.is_cancelled = is_cancelled
-        self._usage_check = UsageCheck(log, budget, rules.policies)
+        self._usage_check = UsageCheck(log, budget, bundle.policies)
 
     async def reply(self, request: Request) -> Message:
         """The model's reply, as the log has it. Of a stream that breaks off, what came is kept."""

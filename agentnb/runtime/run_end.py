@@ -1,18 +1,20 @@
-"""What is written, and said to the person, when a run stops."""
+"""What the log says, and the person is told, when a run stops."""
 
 from __future__ import annotations
 
-from agentnb.agent.resume import OF_THE_REPLY
 from agentnb.core import events as e
 from agentnb.core.log import EventLog
 from agentnb.core.messages import encodable
 from agentnb.core.run import Run
 from agentnb.errors import AgentnbError, RunLimited
-from agentnb.policies import Stop
+from agentnb.policies.verdict import Stop
+
+OF_THE_REPLY = "reply"
+"""Where an error lies that is a verdict on the reply: a resumed run reaches it again from the same rounds."""
 
 
 def log_stop(log: EventLog, verdict: Stop) -> None:
-    """Write down why it stops; a process that died before its last event has written some of it already."""
+    """Log why the run stops, without what a process that died has logged of it already."""
     run, loop = log.run, verdict.loop
     if loop is not None and not any((one.rule, one.last) == (loop.rule, loop.last) for one in run.loops):
         log.emit(e.LoopDetected, **loop._asdict())
@@ -25,8 +27,8 @@ def log_stop(log: EventLog, verdict: Stop) -> None:
         log.emit(e.ErrorRaised, error=error, where=OF_THE_REPLY)
 
 
-def described(error: BaseException) -> e.RunError:
-    """The error as the log keeps it."""
+def run_error(error: BaseException) -> e.RunError:
+    """Return the error as the log keeps it."""
     if isinstance(error, AgentnbError):
         return e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint))
     return e.RunError(type(error).__name__, encodable(str(error)) or type(error).__name__)

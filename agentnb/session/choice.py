@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentnb import settings
 from agentnb.core.run import Run
 from agentnb.errors import SettingsError, UnknownModel
-from agentnb.models.registry import DEFAULT, check_model
+from agentnb.models.registry import DEFAULT, can_be_made, check_model
 
 NOTE = (
     f"No model named and no key set: {DEFAULT} answers, which is no language model and follows the list in your prompt. "
@@ -42,12 +42,3 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, s
             f"%agent models {keys[0]} lists them; {DEFAULT} needs none",
         )
     return DEFAULT, NOTE
-
-
-def can_be_made(model: str) -> bool:
-    """Whether this name is enough to make a model."""
-    try:
-        check_model(model)
-    except SettingsError:
-        return False
-    return True

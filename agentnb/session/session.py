@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.core.log import Watcher
 from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
@@ -16,10 +16,12 @@ from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.registry import check_model
 from agentnb.policies import find_policy
+from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.live import LiveRun
-from agentnb.runtime.threads import Foreground, LoopThread
-from agentnb.session.defaults import SESSION_BUDGET, agent_settings, at_first, checked, dollars
+from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.threads import LoopThread
+from agentnb.session.defaults import LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked
 from agentnb.session.places import default_store
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.traces.store import Store
@@ -36,7 +38,7 @@ class Session:
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
         self._store_note = ""
-        self.budget = Budget(name="session_budget")
+        self.budget = Budget(name=SESSION_BUDGET_LIMIT.name)
         """What all its runs are paid from."""
         self.defaults: dict[str, str] = at_first()
         """What a cell gets that does not say otherwise."""
@@ -60,44 +62,24 @@ class Session:
         self,
         agent: Agent,
         prompt: str,
-        *,
-        continue_from: Run | None = None,
-        watch: Watcher | None = None,
-        foreground: Foreground | None = None,
-        can_ask: bool = True,
+        options: RunOptions | None = None,
     ) -> LiveRun:
-        """Begin a run, from any thread. With ``foreground`` its plain tools wait to be run there, else they run in threads.
-
-        ``can_ask``: whether somebody can answer what its tools ask the person.
-        """
+        """Start a run, from any thread; the session adds its store, its event loop, its budget and the conversation's list."""
         with self._lock:
-            board = self._board_of(continue_from)
+            options = options or RunOptions(can_ask=True)
+            board = self._board_of(options.continue_from) if agent.todos is True else None
             self._forget_ended()
-            live = agent.start(
-                prompt,
-                store=self.store,
-                continue_from=continue_from,
-                watch=watch,
-                thread=self._thread("background" if foreground is None else "foreground"),
-                foreground=foreground,
-                board=board if agent.todos is True else None,
-                can_ask=can_ask,
-                budget=self.budget,
-            )
-            return self._begun(live)
+            return self._begun(agent.start(prompt, replace(self._own(options), store=self.store, board=board)))
 
     def recover(
         self,
         run_id: str,
         make_agent: Callable[[Run], Agent],
-        *,
-        watch: Watcher | None = None,
-        foreground: Foreground | None = None,
-        can_ask: bool = True,
+        options: RunOptions | None = None,
     ) -> LiveRun:
-        """Go on with a run of the store whose process died, with the agent that is made for it; its log is written on.
+        """Resume a run of the store whose process died, with the agent that is made for it, and write its log on.
 
-        ``watch`` is first told of all that has been. Errors are those of `Store.reopen`, and of the agent.
+        A watcher is first told of all events so far. Errors are those of `Store.reopen`, and of the agent.
         """
         with self._lock:
             run_id = self.store.find(run_id)
@@ -105,15 +87,7 @@ class Session:
                 raise SettingsError(f"Run {run_id} is going on here", "%agent status shows how far it has come")
             writer, run = self.store.reopen(run_id)
             try:
-                live = make_agent(run).resume(
-                    run,
-                    writer,
-                    watch=watch,
-                    thread=self._thread("background" if foreground is None else "foreground"),
-                    foreground=foreground,
-                    can_ask=can_ask,
-                    budget=self.budget,
-                )
+                live = make_agent(run).resume(run, writer, self._own(options or RunOptions(can_ask=True)))
             except BaseException:
                 writer.close()
                 raise
@@ -140,6 +114,11 @@ class Session:
         self._live.append(live)
         self._loaded = None
         return live
+
+    def _own(self, options: RunOptions) -> RunOptions:
+        """The options of a run that the session pays for, on one of its event loops."""
+        thread = self._thread("background" if options.foreground is None else "foreground")
+        return replace(options, thread=thread, budget=self.budget)
 
     def _thread(self, kind: str) -> LoopThread:
         """One loop for cells that wait, one for those that do not: a tool that blocks the one does not hold up the other."""
@@ -253,7 +232,7 @@ class Session:
             find_policy(value)
         value = checked(key, value)
         if key == SESSION_BUDGET:
-            self.budget.limit = dollars(value) if value else None
+            self.budget.limit = LIMIT_KEYS[key].read(value) if value else None
         self.defaults[key] = value
 
     def agent_settings(self) -> dict[str, Any]:

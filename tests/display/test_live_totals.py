@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 from msgspec.structs import replace
-from run_builder import Fact, begun, run_of
+from run_builder import START, Fact, begun, run_of
 
 from agentnb.core.events import (
     AnyEvent,
@@ -87,7 +87,7 @@ def test_the_totals_count_the_guidance_that_was_followed_once_a_round_is_over() 
 
 def test_guidance_that_cannot_be_judged_counts_as_given_and_not_as_followed() -> None:
     given, verdicts = Guidance("matrix", "tools", "Go on."), [Followed(followed, "why") for followed in (True, False, None)]
-    totals = Totals([WorkflowRound(0, "prompt", NOON, guidance=(given,) * 3, followed=tuple(verdicts))])
+    totals = Totals([WorkflowRound(0, "prompt", START, guidance=(given,) * 3, followed=tuple(verdicts))])
     assert (totals.guided, totals.judged, totals.followed) == (3, 2, 1)
 
 

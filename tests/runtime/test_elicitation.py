@@ -28,8 +28,8 @@ from agentnb.core.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.live import LiveRun
-from agentnb.runtime.threads import Foreground
 from agentnb.tools.function import FunctionTool, tool
 from agentnb.tools.tool import ToolContext
 from agentnb.traces.store import Store

@@ -22,9 +22,9 @@ from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime import threads
+from agentnb.runtime import foreground as foreground_module
+from agentnb.runtime.foreground import Foreground, RunInterrupted
 from agentnb.runtime.live import LiveRun
-from agentnb.runtime.threads import Foreground, RunInterrupted
 from agentnb.tools.function import tool
 from agentnb.traces.store import Store
 
@@ -215,7 +215,7 @@ def test_a_second_interrupt_does_not_cut_off_the_closing() -> None:
 def test_who_interrupts_gets_the_cell_back_and_the_truth_when_a_tool_holds_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(threads, "GRACE", 0.05)
+    monkeypatch.setattr(foreground_module, "GRACE", 0.05)
     begun, release = threading.Event(), threading.Event()
 
     async def holds() -> None:

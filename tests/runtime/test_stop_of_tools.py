@@ -21,8 +21,8 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime import threads
+from agentnb.runtime.foreground import Foreground, RunInterrupted
 from agentnb.runtime.live import LiveRun
-from agentnb.runtime.threads import Foreground, RunInterrupted
 from agentnb.tools.function import tool
 
 LONG = 30

@@ -14,7 +14,8 @@ from run_checks import results
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.threads import Foreground, LoopThread, call_in_thread
+from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.threads import LoopThread, call_in_thread
 from agentnb.tools.function import tool
 
 LONG = 30

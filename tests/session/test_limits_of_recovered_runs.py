@@ -63,15 +63,6 @@ def test_the_seconds_that_a_run_took_before_its_process_died_count(taken: float,
     assert run.seconds >= taken
 
 
-def test_the_time_of_a_recovered_run_includes_the_rounds_of_the_process_that_died(tmp_path: Path) -> None:
-    agent = Agent(ScriptedModel([ToolCall("slow"), "Done."]), tools=[slow], todos=False)
-    whole = agent.run_sync("Go.", store=Store(tmp_path))
-    *events, last = until(whole, e.RoundFinished)
-    path = cut([*events, msgspec.structs.replace(last, seconds=1_000.0)], tmp_path / "died")
-    run = asyncio.run(recover(path, tools=[slow], model=ScriptedModel(["Done."])))
-    assert run.status == "completed" and 1_000 <= run.seconds < 2_000
-
-
 @tool
 def large(n: int = 0) -> str:
     """Gives much."""

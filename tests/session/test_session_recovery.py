@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Run, Store, ToolCall
+from agentnb.agent.from_log import agent_of
 from agentnb.core.events import Event
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
@@ -19,7 +20,6 @@ from agentnb.core.usage import Usage
 from agentnb.errors import AgentnbError, SettingsError, StoreError, TraceError, UnknownTool
 from agentnb.models import ScriptedModel
 from agentnb.models.model import Reply
-from agentnb.session.recovery import agent_of
 from agentnb.session.session import Session
 from agentnb.traces.run_file import RunFile
 

@@ -11,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.from_log import agent_of, missing_tools
 from agentnb.core.run import Run
 from agentnb.errors import UnknownTool
 from agentnb.guidance import GuidanceSet
@@ -19,8 +20,8 @@ from agentnb.notebook.cell_runs import cell_runs
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.names import check_variable, find_model, find_tools, tools_again, unquoted, words_of
-from agentnb.runtime.threads import Foreground
-from agentnb.session.recovery import agent_of, missing_tools
+from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
 RECOVER_OPTIONS = ["--model", "--tools", "--guidance", "--out"]
@@ -51,7 +52,7 @@ def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer 
                 print(f"Going on with run {run.id}")
             return agent
 
-        return cell_runs(shell, session).run(partial(session.recover, run_id, make), out, foreground)
+        return cell_runs(shell, session).run(partial(session.recover, run_id, make), out, RunOptions(foreground=foreground))
 
 
 def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Agent:

@@ -7,7 +7,7 @@ from itertools import islice
 
 from agentnb.display.text import run_text
 from agentnb.notebook.commands.history import as_known_here
-from agentnb.session.defaults import LIMITS, SESSION_BUDGET
+from agentnb.session.defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
 
 NOTHING = "Nothing has run yet. Write a task in a cell that begins with %%agent"
@@ -40,7 +40,7 @@ def _explained(session: Session, key: str, value: str) -> str:
         return f" ({_spent(session)})" if value or session.budget.spent else " (none)"
     if value:
         return ""
-    return " (none)" if key in LIMITS else " (AGENTNB_MODEL, else the simulated model)"
+    return " (none)" if may_be_empty(key) else " (AGENTNB_MODEL, else the simulated model)"
 
 
 def _spent(session: Session) -> str:

@@ -33,6 +33,7 @@ from agentnb.notebook.panel.area import Area, RunPlace
 from agentnb.notebook.panel.widgets import PanelWidgets
 from agentnb.notebook.panel.worker import Worker
 from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
 PANEL = "_agentnb_panel"
@@ -150,7 +151,8 @@ class Panel:
         agent, note = self._agent(message)
         place = RunPlace(self._area)
         view = CardView(self._left_open, answer_beside=False, blocks=False, place=place)
-        live = self._session.start(agent, prompt, watch=partial(self._watch, view), can_ask=can_ask(self._shell, blocks=False))
+        options = RunOptions(watch=partial(self._watch, view), can_ask=can_ask(self._shell, blocks=False))
+        live = self._session.start(agent, prompt, options)
         self._places[live.run_id] = place
         view.show(live)
         self._show(place, live.run_id)

@@ -1,0 +1,82 @@
+"""Rebuild an agent from the log of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import Any
+
+from agentnb.agent.agent import Agent
+from agentnb.context.history import as_sent_then
+from agentnb.core.run import Run
+from agentnb.core.todos import TODO_TOOL
+from agentnb.errors import SettingsError, UnknownTool
+from agentnb.guidance import BUILT_IN
+from agentnb.models.model import Model
+from agentnb.models.registry import can_be_made
+from agentnb.policies.limits import Limits
+from agentnb.policies.named import NAMED, PolicySet, policy_as_logged
+from agentnb.tools.function import as_tool
+
+NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}
+"""Stand in for those of runs of the first versions, which had neither."""
+
+
+def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None = None, **instead: Any) -> Agent:
+    """An agent with the settings of this run; ``instead``: settings that it is to have instead of the run's.
+
+    Raises `UnknownTool` if a tool of the run is missing, and `SettingsError` if its model, policy or guidance cannot be made
+    from the log.
+    """
+    given = tuple(tools)
+    _check_tools(run, given)
+    if model is None:
+        if not can_be_made(run.model):
+            what = f"Run {run.id} was with {run.model}, which was an object in Python"
+            raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
+        model = run.model
+    logged = run.settings
+    found: dict[str, Any] = {
+        "todos": bool(logged.get("todos", any(tool.name == TODO_TOOL for tool in run.tools))),
+        "history": as_sent_then(logged.get("history")),
+        "policy": instead["policy"] if "policy" in instead else _policy(run),
+        "guidance": instead["guidance"] if "guidance" in instead else _guidance(run),
+        **Limits.logged(logged),
+        **instead,
+    }
+    return Agent(model, tools=given, name=run.agent, **found)
+
+
+def names_of_tools(run: Run) -> list[str]:
+    """The tools that a run was given."""
+    return [tool.name for tool in run.tools if tool.name != TODO_TOOL]
+
+
+def missing_tools(run: Run, names: Container[str]) -> list[str]:
+    """Those that are not among these."""
+    return [name for name in names_of_tools(run) if name not in names]
+
+
+def _check_tools(run: Run, given: tuple[Any, ...]) -> None:
+    missing = missing_tools(run, {as_tool(value).spec.name for value in given})
+    if missing:
+        raise UnknownTool(
+            f"Run {run.id} had the tools {', '.join(missing)}, which are not given",
+            f"Define them, then name them: -t {' '.join(missing)}, recover(run, tools=[{', '.join(missing)}])",
+        )
+
+
+def _policy(run: Run) -> PolicySet:
+    said = run.settings.get("policy", NO_POLICY_YET)
+    if said.get("name") not in NAMED:
+        raise SettingsError(
+            f"Run {run.id} had a policy of its own, {said.get('name')}", "Give it: recover(run, agent=Agent(...))"
+        )
+    return policy_as_logged(said)
+
+
+def _guidance(run: Run) -> str:
+    name = run.settings.get("guidance", NO_GUIDANCE_YET).get("set")
+    if name not in BUILT_IN:
+        what = f"Run {run.id} had the guidance set {name}, which is not here"
+        raise SettingsError(what, f"Write it again: %%guidance {name}. In Python: recover(run, agent=Agent(...))")
+    return str(name)

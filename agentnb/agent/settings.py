@@ -1,0 +1,120 @@
+"""The settings of an agent, checked once, and what follows from them for each of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentnb import settings
+from agentnb.context.history import History, as_logged, find_history
+from agentnb.core.todos import TODO_TOOL
+from agentnb.errors import InvalidTool, SettingsError
+from agentnb.guidance import GuidanceSet, find_set
+from agentnb.models.model import Model
+from agentnb.models.registry import check_model
+from agentnb.policies.limits import Limits, OnLimit
+from agentnb.policies.named import PolicySet, find_policy, settings_of
+from agentnb.policies.rules import PolicyBundle
+from agentnb.tools.read_result import READ_TOOL
+from agentnb.tools.todos.board import Board, is_board
+from agentnb.tools.toolbox import Toolbox
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """The settings of an agent, as `Agent` documents them. Raises `SettingsError` or `InvalidTool` for what cannot work."""
+
+    model: str | Model
+    tools: Iterable[Any] = ()
+    system: str | None = None
+    guidance: str | GuidanceSet = "matrix"
+    policy: str | PolicySet = "matrix"
+    max_rounds: int = field(default_factory=settings.max_iterations)
+    todos: bool | Board = True
+    history: str | History = "auto"
+    instructions: bool = True
+    max_tool_calls: int | None = None
+    max_tool_calls_per_turn: int | None = None
+    max_seconds: float | None = None
+    max_tokens: int | None = None
+    budget: float | None = None
+    unpriced: bool = False
+    on_limit: OnLimit = "stop"
+    work_dir: str | Path | None = None
+    name: str = "agent"
+    limits: Limits = field(init=False, repr=False, compare=False)
+    sends: History = field(init=False, repr=False, compare=False)
+    """How much of a conversation is sent, as `history` says."""
+    toolbox: Toolbox = field(init=False, repr=False, compare=False)
+    bundle: PolicyBundle = field(init=False, repr=False, compare=False)
+    """Its policies, guides and gates."""
+    settings: dict[str, Any] = field(init=False, repr=False, compare=False)
+    """What decides the course of its runs, as plain data for their logs."""
+
+    def __post_init__(self) -> None:
+        check_model(self.model)
+        limits = Limits(
+            max_rounds=self.max_rounds,
+            max_tool_calls=self.max_tool_calls,
+            max_tool_calls_per_turn=self.max_tool_calls_per_turn,
+            max_seconds=self.max_seconds,
+            max_tokens=self.max_tokens,
+            budget=self.budget,
+            unpriced=self.unpriced,
+            on_limit=self.on_limit,
+        )
+        self._check_kinds()
+        self._set("limits", limits)
+        self._set("tools", tuple(self.tools) if settings.tools_enabled() else ())
+        self._set("sends", find_history(self.history))
+        self._set("toolbox", Toolbox(self.tools))
+        self._check_names()
+        words, policy = find_set(self.guidance), find_policy(self.policy)
+        repeatable = [tool.spec.name for tool in self.toolbox if getattr(tool, "repeatable", False)]
+        self._set("bundle", limits.guard(policy.rules(words, *limits.policies(), repeatable=repeatable)))
+        logged = {
+            "guidance": {"set": words.name, "version": words.version},
+            "policy": settings_of(policy),
+            "todos": self.keeps_todos,
+            "history": as_logged(self.sends),
+            **limits.as_logged(),
+        }
+        self._set("settings", logged)
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check_kinds(self) -> None:
+        """Raise `SettingsError` for a value of the wrong kind."""
+        if isinstance(self.tools, str) or not isinstance(self.tools, Iterable):
+            raise SettingsError(f"tools={self.tools!r} is not a list", "Write tools=[my_function]")
+        if self.system is not None and not isinstance(self.system, str):
+            raise SettingsError(f"system={self.system!r} is not a text")
+        if self.work_dir is not None and not isinstance(self.work_dir, str | Path):
+            raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
+        if not isinstance(self.todos, bool) and not is_board(self.todos):
+            raise SettingsError(f"todos={self.todos!r} is no todo board", "Write todos=True, or todos=TodoBoard([...])")
+
+    def _check_names(self) -> None:
+        """Raise `InvalidTool` where a tool has the name of one of agentnb's own."""
+        if self.keeps_todos and self.toolbox.get(TODO_TOOL) is not None:
+            raise InvalidTool(
+                f"{TODO_TOOL} is the tool of agentnb's own list", "Give yours another name, or Agent(todos=False)"
+            )
+        if self.sends.result_characters is not None and self.toolbox.get(READ_TOOL) is not None:
+            raise InvalidTool(
+                f"{READ_TOOL} is the tool with which a model reads long results",
+                'Give yours another name, or Agent(history="full")',
+            )
+
+    @property
+    def keeps_todos(self) -> bool:
+        """Whether its runs have a todo list: it has tools to work with, or a board of its own."""
+        return len(self.toolbox) > 0 if self.todos is True else self.todos is not False
+
+    @property
+    def model_name(self) -> str:
+        """``provider:model``."""
+        return self.model if isinstance(self.model, str) else self.model.name

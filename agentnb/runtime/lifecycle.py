@@ -1,0 +1,336 @@
+"""The life of one run, whatever orchestrates it: stop, pause, time, money, abandonment, failure, and the end of its log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from time import perf_counter
+from typing import Any, Protocol
+
+from agentnb.core import events as e
+from agentnb.core.inbox import Command, Inbox
+from agentnb.core.log import EventLog, Writer
+from agentnb.core.messages import encodable
+from agentnb.core.questions import Answer
+from agentnb.core.redaction import redact_error
+from agentnb.core.rounds import FINAL_ANSWER
+from agentnb.core.run import Run
+from agentnb.errors import AgentnbError, StoreError
+from agentnb.policies.limits import OnLimit
+from agentnb.policies.verdict import Stop
+from agentnb.runtime.budget import Budget, current_budget
+from agentnb.runtime.clock import PATIENCE, Clock
+from agentnb.runtime.run_end import check_within_limits, log_stop, run_error
+from agentnb.runtime.threads import running_loop
+
+
+class Orchestrator(Protocol):
+    """What does the work of a run: the loop of an agent, the steps of a workflow."""
+
+    async def work(self) -> Stop:
+        """Work until a policy or a limit stops the run."""
+
+    async def final_answer(self, limit: Stop) -> None:
+        """Give a last answer at a limit."""
+
+    def close_open(self, status: e.RoundStatus) -> None:
+        """Close whatever is open, every call answered. Does nothing the second time."""
+
+
+class Lifecycle:
+    """Takes one run from its first event to its last. Lives in one task of one event loop."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        inbox: Inbox,
+        *,
+        clock: Clock | None = None,
+        budget: Budget | None = None,
+        on_limit: OnLimit = "stop",
+        on_answer: Callable[[Answer], None] = lambda answer: None,
+        end_tool: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``on_answer``: takes the person's answers; ``end_tool``: ends a plain tool on the thread that waits for the run."""
+        self.log = log
+        self.clock = clock or Clock()
+        self.budget = budget or Budget()
+        self._inbox = inbox
+        self._on_limit = on_limit
+        self._on_answer = on_answer
+        self._end_tool = end_tool
+        self._orchestrator: Orchestrator | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._time_up: Stop | None = None
+        """The verdict when the time is up, until it is heeded."""
+        self._woken = asyncio.Event()
+        self._abandoning: asyncio.TimerHandle | None = None
+        self._abandoned = asyncio.Event()
+        """Set when the run has ended although a tool ignores its cancellation."""
+        self._own_cancellations = 0
+        self._log_failure: StoreError | None = None  # where it could not be raised
+        self._over = False
+        self._started = perf_counter()
+        self._seconds_before = sum(one.seconds for one in log.run.rounds)
+        """Seconds that the run took in processes that died."""
+
+    async def run_abandonable(
+        self,
+        orchestrator: Orchestrator,
+        first: e.RunStarted | e.RunRecovered,
+        open_log: Callable[[], Awaitable[Writer]] | None = None,
+    ) -> Run:
+        """As `run`, but once the run is stopped or out of time, leave behind a tool that ignores its cancellation."""
+        for event in self.log.run.events:
+            self.log.tell(event)  # a watcher sees a recovered run from its beginning
+        run = asyncio.ensure_future(self.run(orchestrator, first, open_log))
+        abandoned = asyncio.ensure_future(self._abandoned.wait())
+        await asyncio.wait((run, abandoned), return_when=asyncio.FIRST_COMPLETED)
+        abandoned.cancel()
+        if not self._abandoned.is_set():
+            return await run
+        self._raise_limit()
+        return self.log.run
+
+    async def run(
+        self,
+        orchestrator: Orchestrator,
+        first: e.RunStarted | e.RunRecovered,
+        open_log: Callable[[], Awaitable[Writer]] | None = None,
+    ) -> Run:
+        """Run to completion, or resume a recovered run.
+
+        Returns the run, however it ended, except: a failure in the first round, a log that cannot be written, a limit that is
+        to raise, and a cancellation that is not the person's own stop are raised, after the log was closed.
+        """
+        self._orchestrator, self._started = orchestrator, perf_counter()
+        self._listen()
+        outer_budget = current_budget.set(self.budget)
+        try:
+            await self._run_closed(orchestrator, first, open_log)
+        except AgentnbError as error:
+            is_of_the_store = isinstance(error, StoreError)
+            self._fail(error, "store" if is_of_the_store else "model")
+            if is_of_the_store or len(self.log.run.rounds) <= 1:
+                raise
+        except Exception as error:
+            self._fail(error, "agentnb")
+            raise
+        finally:
+            with suppress(ValueError):  # a run that nobody waited for is closed from another context
+                current_budget.reset(outer_budget)
+            self._leave()
+        self._raise_limit()
+        return self.log.run
+
+    async def _run_closed(
+        self,
+        orchestrator: Orchestrator,
+        first: e.RunStarted | e.RunRecovered,
+        open_log: Callable[[], Awaitable[Writer]] | None,
+    ) -> None:
+        """Run, and end the log in order when the run is cancelled or interrupted."""
+        try:
+            self.check_stop()
+            if open_log is not None:
+                self.log.keep_in(await open_log())  # it may have to wait for other runs to end
+            self.log.append(first)
+            await self._conclude(orchestrator, await self._verdict(orchestrator))
+        except (asyncio.CancelledError, KeyboardInterrupt) as error:
+            if not self.log.run.events:
+                self.log.append(first)
+            self._close("cancelled", "cancelled")
+            if isinstance(error, KeyboardInterrupt) or self._cancelled_by_others():
+                raise
+
+    async def _verdict(self, orchestrator: Orchestrator) -> Stop:
+        """Work until something stops the run: its policies, or the end of its time."""
+        self.clock.start(self._note_time_up)
+        try:
+            return await orchestrator.work()
+        except asyncio.CancelledError:
+            if self._time_up is None or self._over or self._cancelled_by_others(self._inbox.stop_requested):
+                raise
+            orchestrator.close_open("cancelled")
+            return self._time_up
+
+    async def _conclude(self, orchestrator: Orchestrator, verdict: Stop) -> None:
+        self._time_up = None
+        self.clock.stop()
+        log_stop(self.log, verdict)
+        if verdict.limit is not None and self._on_limit == FINAL_ANSWER:
+            await orchestrator.final_answer(verdict)
+        self._finish(verdict.status, verdict.stop_reason)
+
+    # What an orchestrator asks while it works
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the person has sent a command that was not read yet."""
+        return self._inbox.has_news
+
+    async def read_inbox(self) -> None:
+        """Log all commands; wait while paused; raise if the run is to stop."""
+        paused = False
+        while True:
+            self._woken.clear()
+            while (command := self._take_command()) is not None:
+                paused = {"pause": True, "resume": False}.get(command.name, paused)
+            self.check_stop()
+            if not paused:
+                return
+            self.clock.hold()
+            try:
+                await self._woken.wait()
+            finally:
+                self.clock.release()
+
+    def check_stop(self) -> None:
+        """Raise if the run is to stop: a tool that swallowed its cancellation must not be followed by another."""
+        if self._log_failure is not None:
+            raise self._log_failure
+        if self._inbox.stop_requested or self._time_up is not None:
+            raise asyncio.CancelledError
+
+    def is_cancelled(self, error: BaseException) -> bool:
+        """Whether this is a cancellation of the run, and not one that a model raised on its own account."""
+        task = asyncio.current_task()
+        return isinstance(error, asyncio.CancelledError) and (
+            self._inbox.stop_requested or task is None or task.cancelling() > 0
+        )
+
+    def settle(self) -> None:
+        """Charge the budget with what the log says was spent by now."""
+        self.budget.settle(self.log.run.spent)
+
+    def spent_inside(self) -> float:
+        """US dollars that nested runs have spent, and the log does not know yet."""
+        if not self.budget.spent:
+            return 0.0
+        return max(0.0, round(self.budget.by_others() - self.log.run.counters.spent_inside, 9))
+
+    # The person, the time and the money
+
+    def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        task = self._task = asyncio.current_task()
+
+        def heed(command: Command) -> None:
+            if command.answer is not None:
+                self._on_answer(command.answer)
+            elif command.name == "stop" and task is not None and not self._over:
+                self._cancel(task)
+            self._woken.set()
+
+        def wake(command: Command) -> None:
+            if not self._over:
+                loop.call_soon_threadsafe(heed, command)
+
+        def paid_inside() -> None:
+            if not self._over and running_loop() is loop:
+                self._log_spent_inside()  # at once: the process may die before the round is over
+            elif not self._over:
+                loop.call_soon_threadsafe(self._log_spent_inside)
+
+        self._inbox.on_put(wake)
+        self.budget.on_paid_inside = paid_inside
+
+    def _cancel(self, task: asyncio.Task[Any]) -> None:
+        self._own_cancellations += 1
+        task.cancel()
+        self._abandoning = asyncio.get_running_loop().call_later(PATIENCE, self._abandon)
+
+    def _note_time_up(self) -> None:
+        if not self._over and self._task is not None and not self._inbox.stop_requested:
+            self._time_up = Stop("max_seconds", "limited", limit=self.clock.limit)
+            self._cancel(self._task)
+            self._end_tool()
+
+    def _take_command(self) -> Command | None:
+        command = self._inbox.take()
+        if command is not None:
+            self.log.emit(e.CommandReceived, command=command.name, text=encodable(command.text))
+        return command
+
+    def _cancelled_by_others(self, stopped: bool = False) -> bool:
+        """Whether the cancellation is more than the person's own stop or the end of the time, which end here."""
+        if self._abandoning is not None:
+            self._abandoning.cancel()
+        task = asyncio.current_task()
+        while task is not None and self._own_cancellations:
+            self._own_cancellations -= 1
+            task.uncancel()
+        if self._time_up is not None:
+            return stopped or bool(task and task.cancelling())
+        return not self._inbox.stop_requested or bool(task and task.cancelling())
+
+    def _log_spent_inside(self) -> None:
+        """Log what nested runs have spent at once: it was spent also if the process dies in the middle of the round."""
+        inside = self.spent_inside()
+        if inside and not self._over:
+            try:
+                self.log.emit(e.ExtraUsage, inside=inside)
+            except StoreError as error:  # not the failure of the run that has just paid
+                self._log_failure = error
+
+    # The end
+
+    def _raise_limit(self) -> None:
+        """Raise `RunLimited` if the run has ended at a limit, and is to raise then."""
+        if self._on_limit == "raise":
+            check_within_limits(self.log.run)
+
+    def _fail(self, error: BaseException, where: str) -> None:
+        """Log the failure, as far as the log can still be written; the run in memory takes it in anyhow."""
+        if isinstance(error, AgentnbError):
+            error.run = self.log.run
+            redact_error(error)
+        try:
+            self._write_failure(error, where)
+        except StoreError:
+            self._write_failure(error, where)  # from the first failure on, the log is in memory only
+
+    def _write_failure(self, error: BaseException, where: str) -> None:
+        run = self.log.run
+        if run.events and run.error is None and run.should_continue:
+            self.log.emit(e.ErrorRaised, error=run_error(error), where=where)
+        self._close("failed", "error", "error")
+
+    def _close(self, status: e.Status, stop_reason: str, round_status: e.RoundStatus = "cancelled") -> None:
+        """End the run from wherever it is. Does nothing the second time."""
+        run = self.log.run
+        if not run.events or not run.should_continue:
+            return
+        if self._orchestrator is not None:
+            self._orchestrator.close_open(round_status)
+        self._finish(status, stop_reason)
+
+    def _abandon(self) -> None:
+        """End a stopped run whose tool ignores its cancellation; nobody awaits what that tool still does."""
+        if self._over:
+            return
+        try:
+            if self._time_up is not None and self._orchestrator is not None:
+                self._orchestrator.close_open("cancelled")
+                log_stop(self.log, self._time_up)
+                if self._on_limit == FINAL_ANSWER:
+                    self.log.emit(e.Warned, message="There is no final answer: a tool could not be stopped")
+                self._finish("limited", "max_seconds")
+            self._close("cancelled", "cancelled")
+        except StoreError as error:
+            self._fail(error, "store")
+        self._leave()
+        self._abandoned.set()
+
+    def _leave(self) -> None:
+        self._over = self.budget.closed = True
+        self.clock.stop()
+        self.log.close()
+
+    def _finish(self, status: e.Status, stop_reason: str) -> None:
+        while self._take_command() is not None:
+            pass  # what was said too late for a round is kept all the same
+        self.settle()
+        seconds = perf_counter() - self._started + self._seconds_before
+        self.log.emit(e.RunFinished, status=status, stop_reason=stop_reason, seconds=seconds)
