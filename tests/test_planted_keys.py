@@ -80,7 +80,7 @@ class Bench:
         model = model or ScriptedModel(replies)
         agent = Agent(model, **settings_)
         if rules:
-            object.__setattr__(agent, "rules", agent.rules._replace(**rules))
+            object.__setattr__(agent, "bundle", agent.bundle._replace(**rules))
         self.dry(agent, prompt)
         card = LiveCard()
         run = None

@@ -16,6 +16,7 @@ from agentnb import Agent, Run, Store
 from agentnb.core.events import CommandReceived, ModelReplied, RetryScheduled, ToolFinished
 from agentnb.core.log import Writer
 from agentnb.errors import AgentnbError, StoreError, TraceError
+from agentnb.runtime.run_options import RunOptions
 
 T = TypeVar("T")
 PAUSE = 5.0
@@ -149,13 +150,16 @@ async def _turn(one: Played, store: Store, loop: asyncio.AbstractEventLoop) -> R
     live: Any = None
     if (act := ACTS.get(turn.way)) is not None:
         watch = _at(one, lambda: act(live, loop))
-    live = agent.start(turn.prompt, store=kept, continue_from=one.before, watch=watch, thread=OnThisLoop(loop))
+    live = agent.start(
+        turn.prompt,
+        RunOptions(store=kept, continue_from=one.before, watch=watch, thread=OnThisLoop(loop), can_ask=True),
+    )
     return await live
 
 
 async def _recovery(one: Played, run: Run, writer: Writer, loop: asyncio.AbstractEventLoop) -> Run:
     assert one.recovering is not None
-    return await _agent(one.turn, one.recovering).resume(run, writer, thread=OnThisLoop(loop))
+    return await _agent(one.turn, one.recovering).resume(run, writer, RunOptions(thread=OnThisLoop(loop), can_ask=True))
 
 
 def _agent(turn: Turn, model: PlayingModel) -> Agent:

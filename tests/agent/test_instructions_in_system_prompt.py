@@ -8,10 +8,11 @@ import pytest
 from scripted_runs import add
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.start import Task, first_request
-from agentnb.core.messages import ToolCall, user
+from agentnb.agent.start import PendingRun
+from agentnb.core.messages import ToolCall
 from agentnb.guidance.prompts import prompt
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.run_options import RunOptions
 
 SECTION = "## Repository Instructions\n\nBe kind."
 
@@ -56,8 +57,8 @@ def test_they_are_those_of_the_folder_that_tools_work_in(repo: Path, tmp_path: P
     assert agent.first_request("go").system == f"Base.\n\n{SECTION}"
     of_the_agent = Agent(ScriptedModel([]), tools=[add], system="Base.", work_dir=tmp_path)
     assert "Of the current folder." in of_the_agent.first_request("go").system
-    of_the_task = first_request(of_the_agent, Task(user("go"), work_dir=repo, toolbox=of_the_agent.toolbox))
-    assert of_the_task.system == f"Base.\n\n{SECTION}"
+    of_the_options = PendingRun.of_prompt(of_the_agent, "go", RunOptions(work_dir=repo)).first_request()
+    assert of_the_options.system == f"Base.\n\n{SECTION}"
 
 
 @pytest.mark.req("R2.37", "KX.7")

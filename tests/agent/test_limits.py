@@ -25,6 +25,7 @@ from agentnb.errors import ModelError, RunLimited, SettingsError
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.tool import ToolContext
 
 PATIENCE = 20
@@ -418,7 +419,9 @@ def test_while_a_run_is_paused_its_time_stands_still(paused: bool) -> None:
             await go.wait()
             return "waited"
 
-        live = bare(ScriptedModel([ToolCall("wait"), "Done."]), [wait], max_seconds=5).start("go", thread=OnThisLoop(loop))
+        live = bare(ScriptedModel([ToolCall("wait"), "Done."]), [wait], max_seconds=5).start(
+            "go", RunOptions(thread=OnThisLoop(loop), can_ask=True)
+        )
         await entered.wait()
         if paused:
             live.pause()
@@ -447,7 +450,7 @@ def test_while_a_question_is_open_the_time_stands_still_and_goes_on_with_its_ans
             return answer
 
         model = ScriptedModel([ToolCall("asks"), "Done."])
-        live = bare(model, [asks], max_seconds=5).start("go", thread=OnThisLoop(loop))
+        live = bare(model, [asks], max_seconds=5).start("go", RunOptions(thread=OnThisLoop(loop), can_ask=True))
         await asked.wait()
         await asyncio.sleep(1_000)
         assert live.run.waiting

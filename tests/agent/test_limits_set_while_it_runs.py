@@ -14,6 +14,7 @@ from agentnb import ToolCall
 from agentnb.core.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.run_options import RunOptions
 
 PATIENCE = 20
 
@@ -28,7 +29,7 @@ def test_a_budget_that_the_session_is_given_while_a_run_goes_on_ends_that_run() 
         return f"limited {n}"
 
     model = ScriptedModel([*[priced(ToolCall("limit", {"n": n}), cost=0.3) for n in range(5)], "Done."])
-    run = checked(bare(model, [limit]).start("go", budget=budget).result(PATIENCE))
+    run = checked(bare(model, [limit]).start("go", RunOptions(budget=budget)).result(PATIENCE))
     assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "session_budget", [("session_budget", 0.5)])
     assert [result.text for one in run.rounds for result in one.results] == ["limited 0", "limited 1"]
     assert len(model.requests) == 2 and budget.spent == pytest.approx(0.6)
@@ -53,7 +54,7 @@ def test_who_waits_for_a_last_answer_that_a_tool_holds_up_is_told_that_there_is_
             return "late"
 
         agent = bare(model, [stubborn], max_seconds=5, on_limit=on_limit)
-        run = await agent.start("go", thread=OnThisLoop(loop))
+        run = await agent.start("go", RunOptions(thread=OnThisLoop(loop)))
         release.set()
         await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})  # what was left behind
         return run

@@ -15,6 +15,7 @@ from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
 
 
 def look(n: int = 0) -> str:
@@ -36,7 +37,8 @@ def cut() -> Run:
 
 
 def gone_on_with(watch: Any) -> LiveRun:
-    return Agent(ScriptedModel(["Done."]), tools=[look], todos=False, guidance="off").resume(cut(), watch=watch)
+    agent = Agent(ScriptedModel(["Done."]), tools=[look], todos=False, guidance="off")
+    return agent.resume(cut(), options=RunOptions(watch=watch, can_ask=True))
 
 
 def test_a_terminal_is_told_once_of_a_summary_and_when_it_happens(capsys: pytest.CaptureFixture[str]) -> None:

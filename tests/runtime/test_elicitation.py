@@ -30,6 +30,7 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.function import FunctionTool, tool
 from agentnb.tools.tool import ToolContext
 from agentnb.traces.store import Store
@@ -247,7 +248,7 @@ def test_a_plain_tool_on_the_thread_that_waits_gets_its_answer_there() -> None:
     agent = Agent(ScriptedModel([ToolCall("asks"), "Done."]), tools=[asks], guidance="off", todos=False)
 
     def start() -> LiveRun:
-        lives.append(agent.start("go", foreground=foreground))
+        lives.append(agent.start("go", RunOptions(foreground=foreground, can_ask=True)))
         threading.Thread(target=answer_it, daemon=True).start()
         return lives[0]
 
@@ -270,7 +271,7 @@ def test_where_nobody_can_answer_the_model_is_told_and_what_to_try(start: str, a
     run = {
         "run": lambda: asyncio.run(agent.run("go")),
         "run_sync": lambda: agent.run_sync("go"),
-        "start": lambda: agent.start("go", can_ask=False).result(LONG),
+        "start": lambda: agent.start("go", RunOptions()).result(LONG),
     }[start]()
     assert (run.status, codes(run)) == ("completed", ["nobody_to_ask"])
     assert "nobody to ask" in results(run)[0].text and "say what you assumed" in results(run)[0].text
@@ -389,7 +390,7 @@ def test_an_interrupt_while_a_plain_tool_asks_ends_the_run(tmp_path: Path) -> No
     agent = Agent(ScriptedModel([ToolCall("ask_plainly")]), tools=[ask_plainly], guidance="off", todos=False)
 
     def start() -> LiveRun:
-        live = agent.start("go", store=store, foreground=foreground)
+        live = agent.start("go", RunOptions(store=store, foreground=foreground, can_ask=True))
         threading.Thread(target=interrupt, args=(live,), daemon=True).start()
         return live
 
@@ -451,7 +452,7 @@ def test_a_plain_tool_that_gives_up_its_question_withdraws_it_and_goes_on() -> N
             return "no time"
 
     def start() -> LiveRun:
-        lives.append(agent.start("go", foreground=foreground))
+        lives.append(agent.start("go", RunOptions(foreground=foreground, can_ask=True)))
         return lives[0]
 
     foreground = Foreground()

@@ -25,6 +25,7 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime import foreground as foreground_module
 from agentnb.runtime.foreground import Foreground, RunInterrupted
 from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.function import tool
 from agentnb.traces.store import Store
 
@@ -172,7 +173,8 @@ def test_an_interrupt_between_start_and_wait_is_not_lost() -> None:
     def begin() -> Any:
         begun.set()
         time.sleep(0.1)  # the interrupt comes here, before anybody waits
-        live = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look]).start("go", foreground=foreground)
+        agent = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look])
+        live = agent.start("go", RunOptions(foreground=foreground, can_ask=True))
         lives.append(live)
         return live._future, live.stop
 

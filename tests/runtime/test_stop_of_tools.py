@@ -23,6 +23,7 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime import threads
 from agentnb.runtime.foreground import Foreground, RunInterrupted
 from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.function import tool
 
 LONG = 30
@@ -65,7 +66,7 @@ def waited_for(made: Agent, lives: list[LiveRun]) -> Run:
     foreground = Foreground()
 
     def start() -> LiveRun:
-        lives.append(made.start("go", foreground=foreground))
+        lives.append(made.start("go", RunOptions(foreground=foreground, can_ask=True)))
         return lives[-1]
 
     return LiveRun.foreground(foreground, start)
@@ -385,7 +386,7 @@ def stopped_before_its_tool() -> bool:
             lives[0].stop()
 
     def start() -> LiveRun:
-        lives.append(agent(looks).start("go", watch=watch, foreground=foreground))
+        lives.append(agent(looks).start("go", RunOptions(watch=watch, foreground=foreground, can_ask=True)))
         ready.set()
         return lives[0]
 

@@ -9,6 +9,7 @@ import pytest
 from agentnb import Agent, Run, Store, TodoBoard, ToolCall
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
+from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
 
@@ -24,11 +25,11 @@ def write(*titles: str) -> ToolCall:
 
 def with_list(session: Session, *titles: str, before: Run | None = None) -> Run:
     agent = Agent(ScriptedModel([write(*titles)] if titles else ["Fine."]), tools=[work], max_rounds=1)
-    return session.start(agent, "go", continue_from=before).result(30)
+    return session.start(agent, "go", RunOptions(continue_from=before)).result(30)
 
 
 def without_tools(session: Session, before: Run) -> Run:
-    return session.start(Agent(ScriptedModel(["A word."])), "And?", continue_from=before).result(30)
+    return session.start(Agent(ScriptedModel(["A word."])), "And?", RunOptions(continue_from=before)).result(30)
 
 
 def titles(run: Run) -> list[tuple[str, str]]:

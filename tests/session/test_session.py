@@ -14,6 +14,7 @@ from agentnb.core.request import Request
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models import ScriptedModel
 from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
 from agentnb.session.choice import choose_model
 from agentnb.session.defaults import at_first
 from agentnb.session.places import default_store
@@ -164,14 +165,14 @@ def test_the_newest_run_that_waits_for_an_answer_is_asking(session: Session) -> 
     async def asks(context: ToolContext) -> str:
         return str(await context.ask("Well?"))
 
-    def begin(**how: bool) -> LiveRun:
+    def begin(options: RunOptions | None = None) -> LiveRun:
         model = ScriptedModel([ToolCall("asks"), "done"])
-        return session.start(Agent(model, tools=[asks], guidance="off", todos=False), "go", **how)
+        return session.start(Agent(model, tools=[asks], guidance="off", todos=False), "go", options)
 
     with pytest.raises(SettingsError, match="No run waits for an answer"):
         session.waiting_for_answer()
     first, second = begin(), begin()
-    alone = begin(can_ask=False).result(30)
+    alone = begin(RunOptions()).result(30)
     wait_until(lambda: first.run.waiting and second.run.waiting)
     assert alone.rounds[0].results[0].error_code == "nobody_to_ask"
     assert session.waiting_for_answer() is second

@@ -19,6 +19,7 @@ from agentnb.core.request import Request
 from agentnb.core.rounds import DUPLICATE, INTERRUPTED
 from agentnb.models import ScriptedModel
 from agentnb.models.model import StreamItem
+from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.tool import ToolContext
 
 
@@ -94,7 +95,7 @@ def test_a_tool_that_may_be_repeated_asks_again_with_a_question_of_its_own(tmp_p
     live.result(30)
     writer, found = Store(path.parent).reopen(path.stem)
     turn = 2
-    live = agent.resume(found, writer, watch=watch)
+    live = agent.resume(found, writer, RunOptions(watch=watch, can_ask=True))
     asked.get(timeout=30)
     live.answer("yes")
     run = live.result(30)

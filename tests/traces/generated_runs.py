@@ -10,7 +10,7 @@ from typing import Any, cast
 from hypothesis import strategies as st
 
 from agentnb import Agent, GuidanceSet, History, Matrix, Minimal, Run, Store, TodoBoard, ToolCall, tool
-from agentnb.agent.start import Task, begin, board_of, new_log, toolbox_of
+from agentnb.agent.start import PendingRun, board_of
 from agentnb.core.events import ModelReplied, QuestionAsked
 from agentnb.core.inbox import CommandName, Inbox
 from agentnb.core.messages import Message, Text, Thinking, user
@@ -18,9 +18,9 @@ from agentnb.core.questions import Answer
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.errors import AgentnbError
-from agentnb.models import Reply, ScriptedModel, TextDelta, make_model
+from agentnb.models import Reply, ScriptedModel, TextDelta
 from agentnb.models.model import Retry, StreamItem
-from agentnb.runtime.threads import call_in_thread
+from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.tool import ToolContext
 from agentnb.traces.files import save_log
 
@@ -258,12 +258,11 @@ async def run_plan(plan: Plan, replies: tuple[Any, ...], store: Store, before: R
             inbox.put("answer", answer=Answer(item.question.id, "yes", declined=number % 3 == 0))
         heard += 1
 
-    task = Task(
-        user("Go, \ud83d go"), before, None, None, store, (watch,), board, toolbox=toolbox_of(agent, board), can_ask=True
-    )
+    options = RunOptions(store=store, continue_from=before, watch=watch, board=board, can_ask=True)
+    pending = PendingRun.of_prompt(agent, user("Go, \ud83d go"), options)
+    pending.inbox = inbox
     try:
-        _, running = begin(agent, make_model(agent.model), task, new_log(task), inbox, call_in_thread)
-        return await running
+        return await pending.run_here()
     except AgentnbError as error:
         assert error.run is not None
         return error.run
@@ -282,7 +281,7 @@ def recovered(plan: Plan, run: Run, store: Store) -> Run:
         model, tools=TOOLS, guidance=plan.guidance, policy=plan.policy, max_rounds=plan.max_rounds, history=plan.history
     )
     try:
-        return agent.resume(cut, writer, can_ask=False).result(30)
+        return agent.resume(cut, writer, RunOptions()).result(30)
     except AgentnbError as error:
         assert error.run is not None
         return error.run

@@ -24,6 +24,7 @@ from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Policy, PolicyBundle
 from agentnb.policies.gates import Gate
 from agentnb.runtime.dispatch import Dispatch
+from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.threads import call_in_thread
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.toolbox import Toolbox
@@ -159,15 +160,11 @@ async def loop_alone(
     """A run of the loop with these rules and no agent around it."""
     log = EventLog("r-1", watchers=(watch,) if watch else ())
     toolbox = Toolbox(tools)
-    loop = Loop(
-        model=model,
-        conversation=RequestBuilder("", toolbox.specs, {}),
-        dispatch=Dispatch(toolbox, log, Path.cwd(), call_in_thread, gates),
-        rules=PolicyBundle(policies, tuple(guides), tuple(gates)),
-        log=log,
-        inbox=inbox or Inbox(),
-    )
-    return await loop.run(opening())
+    lifecycle = Lifecycle(log, inbox or Inbox())
+    dispatch = Dispatch(toolbox, log, Path.cwd(), call_in_thread, gates)
+    bundle = PolicyBundle(policies, tuple(guides), tuple(gates))
+    loop = Loop(model, lifecycle, RequestBuilder("", toolbox.specs, {}), dispatch, bundle)
+    return await lifecycle.run(loop, opening())
 
 
 def last_results(request: Request) -> list[ToolResult]:
