@@ -20,8 +20,8 @@ from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
 from agentnb.errors import ContextOverflow, ModelError
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
+from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import ASKED_FOR_TOOLS
-from agentnb.policies.rules import PolicyBundle
 from agentnb.policies.verdict import Continue, Stop, Verdict, decide
 from agentnb.runtime.compactor import Compactor
 from agentnb.runtime.dispatch import Dispatch

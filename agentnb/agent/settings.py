@@ -14,9 +14,9 @@ from agentnb.errors import InvalidTool, SettingsError
 from agentnb.guidance import GuidanceSet, find_set
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model
+from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.limits import Limits, OnLimit
 from agentnb.policies.named import PolicySet, find_policy, settings_of
-from agentnb.policies.rules import PolicyBundle
 from agentnb.tools.read_result import READ_TOOL
 from agentnb.tools.todos.board import Board, is_board
 from agentnb.tools.toolbox import Toolbox

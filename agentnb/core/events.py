@@ -16,8 +16,8 @@ from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.request import ToolSpec
 from agentnb.core.todos import Todo
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage
 from agentnb.errors import sentences
 

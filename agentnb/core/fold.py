@@ -1,9 +1,9 @@
-"""How each kind of event changes a run: the other half of `Run`, and the only code that touches its insides."""
+"""How each kind of event changes a run: the only code that changes its state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,11 +13,9 @@ from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import judged
 from agentnb.core.messages import Message, ToolCall, ToolResult, user
 from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, CallRecord, Retry, TodoViolation, WorkflowRound
+from agentnb.core.run_state import RunState
 from agentnb.core.todos import has_one_in_progress, has_open, is_open, newly_blocked, newly_completed
 from agentnb.core.usage import NOTHING_USED, Usage
-
-if TYPE_CHECKING:
-    from agentnb.core.run import Run
 
 STATUS_OF_REASON: dict[str, e.RoundStatus] = {
     "open_todos": "auto_continue_todos",
@@ -38,7 +36,7 @@ STATUS_OF_END: dict[str, e.RoundStatus] = {
 """What the last round of a run is called that ended for this reason."""
 
 
-def _run_started(run: Run, event: e.RunStarted) -> None:
+def _run_started(run: RunState, event: e.RunStarted) -> None:
     run._id = event.run_id
     run._parent_id = event.parent_id
     run._agent = event.agent
@@ -63,7 +61,7 @@ def _run_started(run: Run, event: e.RunStarted) -> None:
     run._started_at = event.at
 
 
-def _round_started(run: Run, event: e.RoundStarted) -> None:
+def _round_started(run: RunState, event: e.RoundStarted) -> None:
     run._messages.extend(run._pending)
     run._pending.clear()
     if event.continuation:
@@ -76,23 +74,23 @@ def _round_started(run: Run, event: e.RoundStarted) -> None:
     run._todos_before.clear()
 
 
-def _guidance_given(run: Run, event: e.GuidanceGiven) -> None:
+def _guidance_given(run: RunState, event: e.GuidanceGiven) -> None:
     current = run._rounds[-1]
     run._rounds[-1] = replace(current, guidance=(*current.guidance, event.guidance))
 
 
-def _retry_scheduled(run: Run, event: e.RetryScheduled) -> None:
+def _retry_scheduled(run: RunState, event: e.RetryScheduled) -> None:
     current = run._rounds[-1]
     retry = Retry(event.attempt, event.seconds, event.reason, event.status, event.heard)
     run._rounds[-1] = replace(current, retries=(*current.retries, retry))
 
 
-def _compaction_started(run: Run, event: e.CompactionStarted) -> None:
+def _compaction_started(run: RunState, event: e.CompactionStarted) -> None:
     current = run._rounds[-1]
     run._rounds[-1] = replace(current, compactions=(*_whole(current.compactions), Compaction(event.why)))
 
 
-def _context_compacted(run: Run, event: e.ContextCompacted) -> None:
+def _context_compacted(run: RunState, event: e.ContextCompacted) -> None:
     current = run._rounds[-1]
     done = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
     run._rounds[-1] = replace(current, compactions=(*_whole(current.compactions), done))
@@ -100,7 +98,7 @@ def _context_compacted(run: Run, event: e.ContextCompacted) -> None:
     _used(run, event.usage)
 
 
-def _spent_besides(run: Run, event: e.ExtraUsage) -> None:
+def _spent_besides(run: RunState, event: e.ExtraUsage) -> None:
     run._counters.spent_inside += event.inside
     if event.usage != NOTHING_USED:
         _used(run, event.usage)
@@ -110,12 +108,12 @@ def _whole(compactions: tuple[Compaction, ...]) -> tuple[Compaction, ...]:
     return tuple([one for one in compactions if one.compacted is not None])
 
 
-def _used(run: Run, usage: Usage) -> None:
+def _used(run: RunState, usage: Usage) -> None:
     run._usage = usage if run._usage is None else run._usage + usage
     run._counters.spent += usage.cost or 0.0
 
 
-def _model_replied(run: Run, event: e.ModelReplied) -> None:
+def _model_replied(run: RunState, event: e.ModelReplied) -> None:
     message = event.message
     run._todos_unseen = False
     run._messages.append(message)
@@ -138,13 +136,13 @@ def _model_replied(run: Run, event: e.ModelReplied) -> None:
     )
 
 
-def _put_record(run: Run, call_id: str, **changes: Any) -> None:
+def _put_record(run: RunState, call_id: str, **changes: Any) -> None:
     current = run._rounds[-1]
     records = tuple([replace(one, **changes) if one.call.id == call_id else one for one in current.records])
     run._rounds[-1] = replace(current, records=records)
 
 
-def _tool_started(run: Run, event: e.ToolStarted) -> None:
+def _tool_started(run: RunState, event: e.ToolStarted) -> None:
     records = run._rounds[-1].records
     if len(records) != 1 or records[0].call is not event.call:  # it is the model's own, as a rule; a gate may have changed it
         _put_started(run, event.call)
@@ -153,12 +151,12 @@ def _tool_started(run: Run, event: e.ToolStarted) -> None:
     run._counters.calls_this_turn += 1
 
 
-def _put_started(run: Run, call: ToolCall) -> None:
+def _put_started(run: RunState, call: ToolCall) -> None:
     if call not in run._rounds[-1].calls:
         _put_record(run, call.id, call=call)
 
 
-def _tool_finished(run: Run, event: e.ToolFinished) -> None:
+def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
     result, current = event.result, run._rounds[-1]
     records = current.records
     for place, one in enumerate(records):
@@ -172,7 +170,7 @@ def _tool_finished(run: Run, event: e.ToolFinished) -> None:
         _check_tracked(run, result.call_id)
 
 
-def _check_tracked(run: Run, call_id: str) -> None:
+def _check_tracked(run: RunState, call_id: str) -> None:
     """Note work that ran while no todo was in progress, in the order in which the model asked for it: of calls that were run
     side by side, and so after the todo tool, the list counts as it stood at their place in the reply.
     """
@@ -185,18 +183,18 @@ def _check_tracked(run: Run, call_id: str) -> None:
         _violated(run, TodoViolation(UNTRACKED_WORK, call_id))
 
 
-def _call_blocked(run: Run, event: e.CallBlocked) -> None:
+def _call_blocked(run: RunState, event: e.CallBlocked) -> None:
     _put_record(run, event.call.id, result=event.result, rule=event.rule)
     run._results[event.call.id] = event.result
     run._calls.blocked(event.call)
 
 
-def _violated(run: Run, violation: TodoViolation) -> None:
+def _violated(run: RunState, violation: TodoViolation) -> None:
     current = run._rounds[-1]
     run._rounds[-1] = replace(current, todo_violations=(*current.todo_violations, violation))
 
 
-def _todos_changed(run: Run, event: e.TodosChanged) -> None:
+def _todos_changed(run: RunState, event: e.TodosChanged) -> None:
     if event.by == "model" and run._rounds:
         places = (place for place, record in enumerate(run._rounds[-1].records) if record.call.id == event.call_id)
         run._todos_before.append((next(places, 0), run._todos))
@@ -209,7 +207,7 @@ def _todos_changed(run: Run, event: e.TodosChanged) -> None:
     run._todos_begun |= {todo.identity for todo in event.todos if todo.status == "in-progress"}
 
 
-def _model_changed_todos(run: Run, event: e.TodosChanged) -> None:
+def _model_changed_todos(run: RunState, event: e.TodosChanged) -> None:
     """Note what it completed, for the first time: to reopen a todo and complete it again brings nothing forward."""
     completed = newly_completed(run._todos, event.todos)
     done = [todo for todo in completed if todo.identity not in run._todos_done]
@@ -225,7 +223,7 @@ def _model_changed_todos(run: Run, event: e.TodosChanged) -> None:
             _violated(run, TodoViolation(UNTRACKED_COMPLETION, event.call_id, todo.id))
 
 
-def _round_finished(run: Run, event: e.RoundFinished) -> None:
+def _round_finished(run: RunState, event: e.RoundFinished) -> None:
     current = run._rounds[-1]
     records, said_before = current.records, None
     run._counters.spent_inside += event.spent_inside
@@ -249,15 +247,15 @@ def _round_finished(run: Run, event: e.RoundFinished) -> None:
     run._batch = batch
 
 
-def _loop_detected(run: Run, event: e.LoopDetected) -> None:
+def _loop_detected(run: RunState, event: e.LoopDetected) -> None:
     run._loops.append(event)
 
 
-def _limit_reached(run: Run, event: e.LimitReached) -> None:
+def _limit_reached(run: RunState, event: e.LimitReached) -> None:
     run._limit = event
 
 
-def _command_received(run: Run, event: e.CommandReceived) -> None:
+def _command_received(run: RunState, event: e.CommandReceived) -> None:
     if event.command == "say":
         run._pending.append(user(event.text))
         run._counters.person_spoke()
@@ -269,21 +267,21 @@ def _command_received(run: Run, event: e.CommandReceived) -> None:
         _set_status(run)
 
 
-def _question_asked(run: Run, event: e.QuestionAsked) -> None:
+def _question_asked(run: RunState, event: e.QuestionAsked) -> None:
     run._waiting = (*run._waiting, event.question)
     _set_status(run)
 
 
-def _question_answered(run: Run, event: e.QuestionAnswered) -> None:
+def _question_answered(run: RunState, event: e.QuestionAnswered) -> None:
     run._waiting = tuple([question for question in run._waiting if question.id != event.question_id])
     _set_status(run)
 
 
-def _set_status(run: Run) -> None:
+def _set_status(run: RunState) -> None:
     run._status = "waiting_on_user" if run._paused or run._waiting else "running"
 
 
-def _run_recovered(run: Run, event: e.RunRecovered) -> None:
+def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
     current = run._rounds[-1] if run._rounds else None
     if current is not None and current.status == "running":
         run._rounds[-1] = replace(current, recovered=True, compactions=_whole(current.compactions))
@@ -295,15 +293,15 @@ def _run_recovered(run: Run, event: e.RunRecovered) -> None:
     _set_status(run)
 
 
-def _warned(run: Run, event: e.Warned) -> None:
+def _warned(run: RunState, event: e.Warned) -> None:
     run._warnings.append(event.message)
 
 
-def _error_raised(run: Run, event: e.ErrorRaised) -> None:
+def _error_raised(run: RunState, event: e.ErrorRaised) -> None:
     run._error = event.error
 
 
-def _run_finished(run: Run, event: e.RunFinished) -> None:
+def _run_finished(run: RunState, event: e.RunFinished) -> None:
     run._messages.extend(run._pending)
     run._pending.clear()
     run._status = event.status
@@ -316,7 +314,7 @@ def _run_finished(run: Run, event: e.RunFinished) -> None:
         run._rounds[-1] = replace(run._rounds[-1], status=STATUS_OF_END[event.stop_reason])
 
 
-HANDLERS: dict[type[e.Event], Callable[[Run, Any], None]] = {
+HANDLERS: dict[type[e.Event], Callable[[RunState, Any], None]] = {
     e.RunStarted: _run_started,
     e.RoundStarted: _round_started,
     e.GuidanceGiven: _guidance_given,

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from agentnb.core.messages import Message
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.view import View
 
 T = TypeVar("T")
@@ -60,6 +59,16 @@ class Sent(View[Message]):
         if found is None or found[0] != of:
             found = self._kept[form] = of, make()
         return found[1]
+
+
+class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Name, description and JSON Schema (an object) of a tool's arguments, as the model sees them."""
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any] = {}
+    effects: tuple[str, ...] = ()
+    """What the tool does to the world, as far as that is known; no model is sent it."""
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from agentnb.core import events as e
 from agentnb.core.call_window import CallWindow
@@ -17,116 +17,19 @@ from agentnb.core.counters import Counters
 from agentnb.core.fold import HANDLERS
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import WorkflowRound
-from agentnb.core.similarity import Answers
+from agentnb.core.run_state import RunState
 from agentnb.core.todos import Todo
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.core.view import View
 from agentnb.errors import TraceError
 
 
-class _Views(NamedTuple):
-    """The read-only faces of a run's lists: made once, for the loop looks at them all the time."""
+class Run(RunState):
+    """One run of an agent, as far as it has come."""
 
-    events: View[e.AnyEvent]
-    messages: View[Message]
-    pending: View[Message]
-    rounds: View[WorkflowRound]
-
-
-class Run:
-    """One run of an agent, as far as it has come. All state of a run is here and nowhere else."""
-
-    __slots__ = (
-        "_agent",
-        "_answers",
-        "_batch",
-        "_calls",
-        "_carried_todos",
-        "_compacted",
-        "_continued_from",
-        "_counters",
-        "_ended_at",
-        "_error",
-        "_events",
-        "_id",
-        "_inherited",
-        "_limit",
-        "_loops",
-        "_messages",
-        "_model",
-        "_parent_id",
-        "_paused",
-        "_pending",
-        "_prompt",
-        "_recovered",
-        "_results",
-        "_rounds",
-        "_seconds",
-        "_settings",
-        "_started_at",
-        "_status",
-        "_stop_reason",
-        "_system",
-        "_text",
-        "_todos",
-        "_todos_before",
-        "_todos_begun",
-        "_todos_done",
-        "_todos_unseen",
-        "_tools",
-        "_usage",
-        "_views",
-        "_waiting",
-        "_warnings",
-    )
-
-    def __init__(self) -> None:
-        self._id = ""
-        self._parent_id: str | None = None
-        self._agent = ""
-        self._model = ""
-        self._system = ""
-        self._prompt = ""
-        self._tools: tuple[ToolSpec, ...] = ()
-        self._settings: dict[str, Any] = {}
-        self._continued_from: str | None = None
-        self._inherited = 0
-        self._events: list[e.AnyEvent] = []
-        self._messages: list[Message] = []
-        self._pending: list[Message] = []
-        self._rounds: list[WorkflowRound] = []
-        self._views = _Views(View(self._events), View(self._messages), View(self._pending), View(self._rounds))
-        self._results: dict[str, ToolResult | None] = {}
-        """The answer to each call of the conversation, None while there is none."""
-        self._compacted: Compacted | None = None
-        self._recovered = False
-        """Another process goes on with it, and has not begun a round yet."""
-        self._todos: tuple[Todo, ...] = ()
-        self._carried_todos: tuple[Todo, ...] = ()
-        self._todos_begun: set[tuple[int, str]] = set()
-        self._todos_done: set[tuple[int, str]] = set()
-        self._todos_unseen = False
-        self._todos_before: list[tuple[int, tuple[Todo, ...]]] = []
-        """For each change of the open round the place of its call in the reply, and the list before it."""
-        self._counters = Counters()
-        self._calls = CallWindow()
-        self._batch: list[tuple[str, bytes]] = []
-        self._answers = Answers()
-        self._loops: list[e.LoopDetected] = []
-        self._usage: Usage | None = None
-        self._status: e.Status = "running"
-        self._paused = False
-        self._waiting: tuple[WaitingOnUser, ...] = ()
-        self._stop_reason: str | None = None
-        self._error: e.RunError | None = None
-        self._limit: e.LimitReached | None = None
-        self._warnings: list[str] = []
-        self._text = ""
-        self._started_at: datetime | None = None
-        self._ended_at: datetime | None = None
-        self._seconds = 0.0
+    __slots__ = ()
 
     @classmethod
     def from_events(cls, events: Iterable[e.AnyEvent]) -> Run:
@@ -407,7 +310,7 @@ class Run:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Run):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__ if name != "_views")
+        return all(getattr(self, name) == getattr(other, name) for name in RunState.__slots__ if name != "_views")
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 

@@ -12,7 +12,7 @@ import msgspec
 
 from agentnb.context.request_history import LeftOut, SentRequest
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import ToolSpec
 from agentnb.display.labels import clean, counted, first_line, thousands
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 

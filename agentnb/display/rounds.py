@@ -10,8 +10,8 @@ from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import Thinking
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import CallRecord, WorkflowRound
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.display.labels import counted
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from agentnb.core.events import Delta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
-from agentnb.core.request import Request
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import Request, ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.models.connections import http_settings, is_at, text_of
 from agentnb.models.failure import OUT_OF_CREDIT, words_of

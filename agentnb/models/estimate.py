@@ -8,8 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Image, Message, Thinking, ToolResult, encodable_data
-from agentnb.core.request import Request, Sent
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.usage import Usage
 
 CHARACTERS_A_TOKEN = 3.5

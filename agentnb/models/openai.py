@@ -8,8 +8,7 @@ from typing import Any
 
 from agentnb.core.events import Delta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
-from agentnb.core.request import Request
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import Request, ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.models.connections import http_settings, is_at, text_of
 from agentnb.models.failure import words_of

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, encodable_data
 from agentnb.core.nesting import bounded, bounded_metadata, is_too_deep
-from agentnb.core.request import Sent
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import Sent, ToolSpec
 from agentnb.models.model import Reply
 
 T = TypeVar("T")

@@ -7,17 +7,30 @@ from dataclasses import replace
 from typing import Any
 
 from agentnb.core.run import Run
+from agentnb.display.html import answer_html
+from agentnb.display.labels import clean
+from agentnb.display.style import kept
 from agentnb.errors import RunFailed, RunLimited
-from agentnb.notebook.answer import Answer
-from agentnb.notebook.can_ask import can_ask
 from agentnb.notebook.card.widget import LeftOpen
-from agentnb.notebook.view_for import view_for
+from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.runtime.foreground import Foreground, RunInterrupted
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
 _CELL_RUNS = "_agentnb_cell_runs"
+
+
+class Answer(str):
+    """A string (equal to ``run.text``) that shows itself as words and not as a Python literal."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(clean(str(self)))
+
+    def _repr_html_(self) -> str:
+        return kept(answer_html(self))
 
 
 class CellRuns:

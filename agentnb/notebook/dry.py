@@ -9,9 +9,8 @@ import msgspec
 from agentnb import settings
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
-from agentnb.core.request import Request
+from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import TODO_TOOL
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.display.labels import clean
 from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
 from agentnb.policies.limits import LIMITS

@@ -17,8 +17,7 @@ from agentnb.errors import SettingsError
 from agentnb.guidance import GuidanceSet
 from agentnb.models.registry import wire_form
 from agentnb.notebook.agent_options import AgentOptions, make_agent
-from agentnb.notebook.answer import Answer
-from agentnb.notebook.cell_runs import cell_runs
+from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands import command
 from agentnb.notebook.commands.guidance import written
 from agentnb.notebook.dry import dry_text, limits_line

@@ -31,7 +31,7 @@ from agentnb.display.labels import chip, clean, ending, meta
 from agentnb.display.markup import Html
 from agentnb.display.round_notes import RECOVERED, compaction_line, retry_line
 from agentnb.display.text import round_lines, run_text
-from agentnb.notebook.card.widget import view_bundle
+from agentnb.notebook.widgets import view_bundle
 from agentnb.runtime.live import LiveRun
 
 INTERVAL = 1 / 15

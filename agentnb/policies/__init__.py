@@ -1,5 +1,7 @@
 """What to do when a round is over: pure functions of the run so far, asked in order; the first verdict wins."""
 
+from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.continuation import Complete, GoOn, WorkflowMode, stuck
 from agentnb.policies.ending import (
     call_in_words,
     empty_answer,
@@ -12,15 +14,11 @@ from agentnb.policies.ending import (
     reply_cut,
     two_empty_answers,
 )
+from agentnb.policies.interventions import OpenTodos, TodoNudges
 from agentnb.policies.limits import MaxRounds
-from agentnb.policies.loops import OnlyBlockedCalls, SaidTooOften
-from agentnb.policies.markers import Complete, GoOn, stuck
+from agentnb.policies.loops import OnlyBlockedCalls, PlanningLoop, SaidTooOften
 from agentnb.policies.named import NAMED, Matrix, Minimal, PolicySet, find_policy, in_workflow_mode, settings_of
-from agentnb.policies.planning import PlanningLoop
-from agentnb.policies.rules import PolicyBundle
-from agentnb.policies.todos import OpenTodos, TodoNudges
 from agentnb.policies.verdict import Continue, LoopFinding, Policy, Stop, Verdict, decide
-from agentnb.policies.workflow import WorkflowMode
 
 __all__ = [
     "NAMED",

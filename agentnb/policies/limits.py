@@ -15,8 +15,8 @@ from agentnb import settings
 from agentnb.core.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
 from agentnb.core.run import Run
 from agentnb.errors import SettingsError
+from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates.calls import CallCount
-from agentnb.policies.rules import PolicyBundle
 from agentnb.policies.verdict import Policy, Stop
 
 OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]

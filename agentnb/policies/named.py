@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Protocol
 from agentnb.errors import SettingsError, near
 from agentnb.guidance.guides import AlreadySaid, FailedTools, FourCells, TodoNews, where_it_stands
 from agentnb.guidance.sets import GuidanceSet
+from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.continuation import Complete, GoOn, WorkflowMode, stuck
 from agentnb.policies.ending import (
     call_in_words,
     empty_answer,
@@ -23,13 +25,9 @@ from agentnb.policies.ending import (
     two_empty_answers,
 )
 from agentnb.policies.gates import BatchGuard, DuplicateGuard
-from agentnb.policies.loops import OnlyBlockedCalls, SaidTooOften
-from agentnb.policies.markers import Complete, GoOn, stuck
-from agentnb.policies.planning import PlanningLoop
-from agentnb.policies.rules import PolicyBundle
-from agentnb.policies.todos import OpenTodos, TodoNudges
+from agentnb.policies.interventions import OpenTodos, TodoNudges
+from agentnb.policies.loops import OnlyBlockedCalls, PlanningLoop, SaidTooOften
 from agentnb.policies.verdict import OnTextOnly, Policy
-from agentnb.policies.workflow import WorkflowMode
 
 USUAL_GUARD = DuplicateGuard()
 BROKEN_REPLIES = OnTextOnly((refused, no_room, reply_cut, paused, no_call_came))

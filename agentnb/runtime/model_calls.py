@@ -15,8 +15,8 @@ from agentnb.core.usage import UNKNOWN, checked
 from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.capabilities import used_until_cut
 from agentnb.models.model import Model, Reply, Retry, StreamItem
+from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.marker_text import without_markers
-from agentnb.policies.rules import PolicyBundle
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.normalize_reply import normalize_reply
 from agentnb.runtime.stream_buffer import StreamBuffer

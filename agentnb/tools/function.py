@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import ToolSpec
 from agentnb.errors import InvalidTool
 from agentnb.tools.rendering import success
 from agentnb.tools.signature import ArgumentsRefused, no_object, problems, read_signature

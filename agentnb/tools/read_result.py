@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from agentnb.core.messages import Text, ToolResult
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import ToolSpec
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 READ_TOOL = "read_tool_result"

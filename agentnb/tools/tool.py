@@ -11,7 +11,7 @@ import msgspec
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolResult, encodable
 from agentnb.core.questions import QuestionKind
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import ToolSpec
 from agentnb.errors import NobodyToAsk
 
 Effect: TypeAlias = Literal["read", "write", "execute", "network"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agentnb.core.nesting import MAX_DEPTH, is_too_deep
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import ToolSpec
 from agentnb.errors import InvalidTool, UnknownTool, near
 from agentnb.tools.function import as_tool
 from agentnb.tools.tool import Tool, ToolOutcome, failure

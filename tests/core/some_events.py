@@ -14,8 +14,8 @@ from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.questions import KINDS as QUESTION_KINDS
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.request import ToolSpec
 from agentnb.core.todos import Todo
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
 
 words = st.text(max_size=20)

@@ -11,10 +11,10 @@ from stories import Story
 
 from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, ToolCall, user
+from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import FINAL_ANSWER, Retry, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import TraceError
 

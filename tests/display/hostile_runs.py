@@ -18,9 +18,9 @@ from agentnb.core.guidance import Guidance
 from agentnb.core.inbox import Inbox
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult, encodable, user
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.request import ToolSpec
 from agentnb.core.run import Run
 from agentnb.core.todos import Todo
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.runtime.live import LiveRun
 

@@ -13,7 +13,7 @@ import pytest
 from agentnb import Agent, History, Matrix, Run
 from agentnb.context.request_history import LeftOut, SentRequest, sent_request, sent_requests
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.display.labels import clean
 from agentnb.display.markup import Html

@@ -10,9 +10,8 @@ import pytest
 
 from agentnb import Agent, Run
 from agentnb.core.messages import Message, Text
-from agentnb.core.request import Request
+from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import TODO_TOOL
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.models import Reply, SimulatedModel
 
 PROMPT = "1. One `add(1)`\n2. Two `add(2)`\n3. Three `add(3)`"

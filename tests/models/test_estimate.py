@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from agentnb.core.messages import Image, Message, Text, ToolResult, user
-from agentnb.core.request import Request
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import Request, ToolSpec
 from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
 
 

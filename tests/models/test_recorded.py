@@ -11,7 +11,7 @@ import pytest
 from wire_by_hand import ANTHROPIC, COMPATIBLE, OPENAI, RESPONSES, assistant, joined, read, results, sent, user
 
 from agentnb.core.messages import Text, Thinking, ToolCall, ToolResult
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 
 RECORDED = Path(__file__).parent / "recorded"

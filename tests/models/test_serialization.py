@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wire_by_hand import ADD, NO_COUNTS, NO_DATA, ODD, PNG, TIFF, URL
 
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.models import Reply
 from agentnb.models.serialization import (

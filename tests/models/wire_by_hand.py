@@ -9,8 +9,7 @@ from typing import Any
 from agentnb import Agent
 from agentnb.core.events import Delta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, ToolResult
-from agentnb.core.request import Request
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import Request, ToolSpec
 from agentnb.models import Reply, ScriptedModel
 from agentnb.models.anthropic import PROVIDER as ANTHROPIC
 from agentnb.models.compatible import COMPATIBLE, OLLAMA

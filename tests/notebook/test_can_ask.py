@@ -10,7 +10,7 @@ import pytest
 from nbclient import NotebookClient
 
 from agentnb.notebook import can_ask as module
-from agentnb.notebook.can_ask import can_ask
+from agentnb.notebook.frontend import can_ask
 
 ASKS = """
 from agentnb import ToolCall, ask_person

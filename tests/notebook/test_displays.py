@@ -14,7 +14,7 @@ from agentnb.display.html import run_html
 from agentnb.display.text import run_text
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
-from agentnb.notebook.answer import Answer
+from agentnb.notebook.cell_runs import Answer
 from agentnb.notebook.views import DisplayView, TerminalView
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from run_builder import a_round, called, run_of, said
 
+from agentnb.core.request import ToolSpec
 from agentnb.core.run import Run
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.policies import (
     Continue,
     MaxRounds,

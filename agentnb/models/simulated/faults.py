@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agentnb.core.messages import ToolCall
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import ToolSpec
 from agentnb.models.simulated.observation import Observation
 from agentnb.models.simulated.plan_parser import short_title
 from agentnb.models.simulated.planner import READ, Move, last_words, step_move, todo_call

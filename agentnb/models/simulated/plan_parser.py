@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from agentnb.core.messages import ToolCall
+from agentnb.core.request import ToolSpec
 from agentnb.core.todos import normal_status
-from agentnb.core.tool_spec import ToolSpec
 
 LONGEST_TITLE = 60
 """Characters of an item that become the title of its todo."""

@@ -17,9 +17,9 @@ from agentnb.core.run import Run
 from agentnb.display.markup import NOTHING, Html
 from agentnb.display.request_view import request_view_html
 from agentnb.display.tool_card import tool_body_html
-from agentnb.notebook.commands.todos import changeable
-from agentnb.notebook.panel.worker import Worker
+from agentnb.notebook.worker import Worker
 from agentnb.runtime.live import LiveRun
+from agentnb.tools.todos.board import changeable
 
 Message = dict[str, Any]
 

@@ -19,8 +19,9 @@ from agentnb.display.markup import Html, tag
 from agentnb.display.text import run_text
 from agentnb.errors import AgentnbError
 from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
-from agentnb.notebook.card.widget import HEARS_WHILE_BUSY, LeftOpen, close, make_widget
+from agentnb.notebook.card.widget import LeftOpen, make_widget
 from agentnb.notebook.views import Cell, DisplayView, running_loop
+from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
 from agentnb.runtime.live import LiveRun
 
 FRAME = 1 / 30

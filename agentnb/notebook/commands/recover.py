@@ -15,8 +15,7 @@ from agentnb.agent.from_log import agent_of, missing_tools
 from agentnb.core.run import Run
 from agentnb.errors import UnknownTool
 from agentnb.guidance import GuidanceSet
-from agentnb.notebook.answer import Answer
-from agentnb.notebook.cell_runs import cell_runs
+from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.names import check_variable, find_model, find_tools, tools_again, unquoted, words_of

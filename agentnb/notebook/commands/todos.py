@@ -9,7 +9,7 @@ from agentnb.core.redaction import redact
 from agentnb.core.todos import counted, listed
 from agentnb.display.labels import clean
 from agentnb.errors import SettingsError, near
-from agentnb.tools.todos.board import Board, TodoBoard
+from agentnb.tools.todos.board import Board, TodoBoard, changeable
 
 CHANGES: dict[str, Callable[[TodoBoard, int, str], Any]] = {
     "start": lambda board, todo_id, rest: board.start(todo_id),
@@ -18,13 +18,6 @@ CHANGES: dict[str, Callable[[TodoBoard, int, str], Any]] = {
     "block": lambda board, todo_id, rest: board.block(todo_id, rest),
     "remove": lambda board, todo_id, rest: board.remove(todo_id),
 }
-
-
-def changeable(board: Board | None) -> TodoBoard:
-    """The board, if it is one of ours; `SettingsError` if the person keeps the list on one of their own."""
-    if not isinstance(board, TodoBoard):
-        raise SettingsError("This list is on a board of its own", "Change it there")
-    return board
 
 
 def change_todos(board: Board, words: str) -> None:

@@ -22,16 +22,17 @@ from agentnb.display.markup import tag
 from agentnb.display.run_list import run_list_html
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
-from agentnb.notebook.can_ask import can_ask
 from agentnb.notebook.card.view import CardView
-from agentnb.notebook.card.widget import LeftOpen, view_bundle
+from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.choices import offers
 from agentnb.notebook.commands.history import as_known_here
 from agentnb.notebook.extension import session_of
+from agentnb.notebook.frontend import can_ask
 from agentnb.notebook.interpolation import interpolate
 from agentnb.notebook.panel.area import Area, RunPlace
 from agentnb.notebook.panel.widgets import PanelWidgets
-from agentnb.notebook.panel.worker import Worker
+from agentnb.notebook.widgets import view_bundle
+from agentnb.notebook.worker import Worker
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session

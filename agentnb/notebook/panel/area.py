@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from agentnb.notebook.card.widget import close
+from agentnb.notebook.widgets import close
 
 
 class Area:

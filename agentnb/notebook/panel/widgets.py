@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from traitlets import Dict, Unicode
 
 from agentnb.display.style import style_sheet
-from agentnb.notebook.card.widget import close, heard_while_busy
-
-_STATIC = Path(__file__).parents[1] / "static"
+from agentnb.notebook.widgets import STATIC, close, heard_while_busy
 
 
 @cache
@@ -24,8 +21,8 @@ def _part_class() -> Any:
         (Fields of ipywidgets send their values by themselves, and hold them back while the one before is on its way.)
         """
 
-        _esm = (_STATIC / "panel.js").read_text("utf-8")
-        _css = style_sheet() + (_STATIC / "panel.css").read_text("utf-8")
+        _esm = (STATIC / "panel.js").read_text("utf-8")
+        _css = style_sheet() + (STATIC / "panel.css").read_text("utf-8")
         part = Unicode().tag(sync=True)
         offers = Dict().tag(sync=True)
         chosen = Dict().tag(sync=True)

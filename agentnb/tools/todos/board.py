@@ -238,3 +238,10 @@ def _no_longer_waiting(todo: Todo, number: int) -> Todo:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def changeable(board: Board | None) -> TodoBoard:
+    """The board, if it is one of ours; `SettingsError` if the person keeps the list on one of their own."""
+    if not isinstance(board, TodoBoard):
+        raise SettingsError("This list is on a board of its own", "Change it there")
+    return board

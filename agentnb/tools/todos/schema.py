@@ -6,8 +6,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from agentnb.core.request import ToolSpec
 from agentnb.core.todos import TODO_TOOL
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.tools.todos.items import PRIORITIES, STATUSES
 
 PARAMETERS = {"write": "todoList", "update": "todoUpdates", "add": "newTodos"}

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb.core.messages import ToolCall
+from agentnb.core.request import ToolSpec
 from agentnb.core.todos import Todo, listed
-from agentnb.core.tool_spec import ToolSpec
 from agentnb.models.simulated.plan_parser import Entry, PlanItem, calls_of, read_listing, read_plan, short_title
 
 TOOLS = (

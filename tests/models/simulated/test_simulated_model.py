@@ -11,8 +11,7 @@ import pytest
 from agentnb import Agent, Run, ToolCall
 from agentnb.core.events import RoundStarted
 from agentnb.core.messages import Message, Text, ToolResult, user
-from agentnb.core.request import Request
-from agentnb.core.tool_spec import ToolSpec
+from agentnb.core.request import Request, ToolSpec
 from agentnb.errors import UnknownModel
 from agentnb.models import Reply, SimulatedModel
 from agentnb.models.prices import Price

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pretend_browser import LEFT, Browser
 
-from agentnb.notebook.card.widget import HEARS_WHILE_BUSY
+from agentnb.notebook.widgets import HEARS_WHILE_BUSY
 
 pytestmark = pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="ipykernel 6 hears no widget while a cell runs")
 STORY = """

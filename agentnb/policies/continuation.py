@@ -1,4 +1,4 @@
-"""What the model's own markers decide: it is done, it wants to go on, it is stuck."""
+"""Whether a run goes on where the model stopped: its own markers, and workflow mode."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agentnb.core.run import Run
 from agentnb.core.todos import all_open_are_blocked, has_open
-from agentnb.guidance.guides import intervention
+from agentnb.guidance.guides import intervention, workflow_reminder
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.policies.verdict import Continue, Stop, Verdict
 
@@ -59,3 +59,19 @@ class GoOn:
         if "continue" not in last.signals or last.records or run.counters.continuations >= self.cap:
             return None
         return Continue("continue_marker")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowMode:
+    """Words alone bring another round, until the model says ``[WORKFLOW_COMPLETE]``; ``cap`` times in a row at most."""
+
+    words: GuidanceSet
+    cap: int = 5
+
+    def __call__(self, run: Run) -> Verdict | None:
+        """Go on, or give up."""
+        if run.last_round.records:
+            return None
+        if run.counters.continuations >= self.cap:
+            return Stop("workflow_mode_exhausted", "stopped")
+        return Continue("workflow_mode", guidance=workflow_reminder(self.words, run))

@@ -1,0 +1,122 @@
+"""The state of a run: what the fold changes, and nothing else may touch."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from agentnb.core import events as e
+from agentnb.core.call_window import CallWindow
+from agentnb.core.compaction import Compacted
+from agentnb.core.counters import Counters
+from agentnb.core.messages import Message, ToolResult
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.request import ToolSpec
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.similarity import Answers
+from agentnb.core.todos import Todo
+from agentnb.core.usage import Usage
+from agentnb.core.view import View
+
+
+class Views(NamedTuple):
+    """The read-only faces of a run's lists, made once: the loop looks at them all the time."""
+
+    events: View[e.AnyEvent]
+    messages: View[Message]
+    pending: View[Message]
+    rounds: View[WorkflowRound]
+
+
+class RunState:
+    """All state of a run; `Run` is its read-only face."""
+
+    __slots__ = (
+        "_agent",
+        "_answers",
+        "_batch",
+        "_calls",
+        "_carried_todos",
+        "_compacted",
+        "_continued_from",
+        "_counters",
+        "_ended_at",
+        "_error",
+        "_events",
+        "_id",
+        "_inherited",
+        "_limit",
+        "_loops",
+        "_messages",
+        "_model",
+        "_parent_id",
+        "_paused",
+        "_pending",
+        "_prompt",
+        "_recovered",
+        "_results",
+        "_rounds",
+        "_seconds",
+        "_settings",
+        "_started_at",
+        "_status",
+        "_stop_reason",
+        "_system",
+        "_text",
+        "_todos",
+        "_todos_before",
+        "_todos_begun",
+        "_todos_done",
+        "_todos_unseen",
+        "_tools",
+        "_usage",
+        "_views",
+        "_waiting",
+        "_warnings",
+    )
+
+    def __init__(self) -> None:
+        self._id = ""
+        self._parent_id: str | None = None
+        self._agent = ""
+        self._model = ""
+        self._system = ""
+        self._prompt = ""
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._settings: dict[str, Any] = {}
+        self._continued_from: str | None = None
+        self._inherited = 0
+        self._events: list[e.AnyEvent] = []
+        self._messages: list[Message] = []
+        self._pending: list[Message] = []
+        self._rounds: list[WorkflowRound] = []
+        self._views = Views(View(self._events), View(self._messages), View(self._pending), View(self._rounds))
+        self._results: dict[str, ToolResult | None] = {}
+        """The answer to each call of the conversation, None while there is none."""
+        self._compacted: Compacted | None = None
+        self._recovered = False
+        """Another process goes on with it, and has not begun a round yet."""
+        self._todos: tuple[Todo, ...] = ()
+        self._carried_todos: tuple[Todo, ...] = ()
+        self._todos_begun: set[tuple[int, str]] = set()
+        self._todos_done: set[tuple[int, str]] = set()
+        self._todos_unseen = False
+        self._todos_before: list[tuple[int, tuple[Todo, ...]]] = []
+        """For each change of the open round the place of its call in the reply, and the list before it."""
+        self._counters = Counters()
+        self._calls = CallWindow()
+        self._batch: list[tuple[str, bytes]] = []
+        self._answers = Answers()
+        self._loops: list[e.LoopDetected] = []
+        self._usage: Usage | None = None
+        self._status: e.Status = "running"
+        self._paused = False
+        self._waiting: tuple[WaitingOnUser, ...] = ()
+        self._stop_reason: str | None = None
+        self._error: e.RunError | None = None
+        self._limit: e.LimitReached | None = None
+        self._warnings: list[str] = []
+        self._text = ""
+        self._started_at: datetime | None = None
+        self._ended_at: datetime | None = None
+        self._seconds = 0.0
