@@ -99,8 +99,8 @@ def test_a_log_that_was_torn_at_any_byte_is_gone_on_with_after_its_last_whole_ev
     whole = run_in(tmp_path / "whole")
     data, dice = b"".join(map(encode, whole.events)), random.Random(6)
     first, most = len(encode(whole.events[0])), len(data) - len(encode(whole.events[-1]))
-    for number in range(CUTS):
-        at = dice.randrange(first, most)
+    before_a_line_end = len(b"".join(map(encode, whole.events[:9]))) - 1
+    for number, at in enumerate([before_a_line_end, *(dice.randrange(first, most) for _ in range(CUTS))]):
         folder = tmp_path / str(number)
         folder.mkdir()
         path = folder / f"{whole.id}.jsonl"
