@@ -332,6 +332,7 @@ def test_space_ticks_enter_opens_and_the_focus_stays(lab: Any) -> None:
 
 LISTEN = """() => {
     const said = window.__said = [];
+    for (const one of document.querySelectorAll('[role=status].agentnb-unseen')) one.remove();  // of runs before
     const hear = () => {
         for (const one of document.querySelectorAll('[role=status].agentnb-unseen')) {
             const text = one.textContent.trim();
