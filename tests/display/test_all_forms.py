@@ -20,6 +20,7 @@ ENDS = {"failed": None, "completed": 3, "limited": 3}
 """How a run ends, and how many rounds it has before: these are the same whatever the end."""
 
 
+@pytest.mark.slow("megabytes of HTML are made and checked")
 def test_the_saved_form_is_harmless(subtests: pytest.Subtests) -> None:
     for end, rounds in ENDS.items():
         for part in PARTS:
@@ -46,6 +47,7 @@ def test_the_page_is_harmless(subtests: pytest.Subtests) -> None:
                 check_is_harmless(page_html(hostile_run(part, end, rounds)), document=True)
 
 
+@pytest.mark.slow("a card is drawn and checked at every step of 130 hostile rounds")
 def test_all_that_a_live_card_is_sent_is_harmless(subtests: pytest.Subtests) -> None:
     """Without controls its pieces are those of the saved form, so that few rounds of each part will do."""
     for controls, rounds in {True: None, False: 5}.items():

@@ -30,6 +30,7 @@ def inside(text: str) -> str:
     return fragment(text).replace("\n", "")
 
 
+@pytest.mark.slow("240 texts, two dozen of them huge")
 def test_nothing_hostile_becomes_markup_and_html_grows_with_the_text_only(subtests: pytest.Subtests) -> None:
     for one in CORPUS:
         with subtests.test(one.name):

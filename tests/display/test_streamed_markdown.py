@@ -78,6 +78,7 @@ def test_odd_text_is_the_same_streamed_and_whole(text: str, size: int) -> None:
     assert streamed(text, size)[1] == markdown_html(text)
 
 
+@pytest.mark.slow("240 texts, two dozen of them huge, in hundreds of pieces each")
 def test_nothing_hostile_becomes_markup_bit_by_bit(subtests: pytest.Subtests) -> None:
     for one in CORPUS:
         with subtests.test(one.name):

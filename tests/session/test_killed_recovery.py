@@ -179,6 +179,7 @@ def begun_again(whole: Run, folder: Path, count: int) -> Path:
     return path
 
 
+@pytest.mark.slow("dozens of processes that die, and as many runs recovered")
 def test_who_goes_on_may_die_in_any_event_too(whole: Run, server: ForkServer, tmp_path: Path) -> None:
     template = begun_again(whole, tmp_path / "template", DIED_AT)
     ((told, ended_by, said),) = recoveries(server, [(template, Fault("never"))])

@@ -54,6 +54,7 @@ def as_bytes(request: Request) -> bytes:
 
 
 @pytest.mark.req("R0.29")
+@pytest.mark.slow("29 runs, each recovered after each of its events")
 def test_a_run_that_was_cut_off_after_any_event_does_all_that_it_would_have_done(
     subtests: pytest.Subtests, played: Played, tmp_path: Path
 ) -> None:
