@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from certificates import certificates_read_once  # noqa: F401  # fixtures, used by all tests below
+from run_fixtures import own_limiters, skipped  # noqa: F401
 
 from agentnb import settings
 

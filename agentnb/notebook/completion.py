@@ -9,7 +9,6 @@ from typing import Any
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.interactiveshell import InteractiveShell
 
-from agentnb.agent.limits import ON_LIMIT
 from agentnb.context.history import NAMED as HISTORIES
 from agentnb.context.history import History
 from agentnb.guidance import BUILT_IN, GuidanceSet
@@ -22,6 +21,7 @@ from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
 from agentnb.notebook.commands.recover import RECOVER_OPTIONS
 from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.names import tool_names
+from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED
 from agentnb.session.defaults import CHOICES
 from agentnb.session.session import Session

@@ -21,6 +21,7 @@ from agentnb.core.run import Run
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import natural_stop
+from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
 from agentnb.traces.store import Store
 
@@ -134,7 +135,7 @@ class Deaf:
 @pytest.mark.req("R0.13")
 def test_a_model_that_answers_after_the_run_has_ended_adds_nothing_to_it(tmp_path: Path) -> None:
     model, store, thread = Deaf(), Store(tmp_path / "runs"), LoopThread()
-    live = Agent(model).start("go", store=store, thread=thread)
+    live = Agent(model).start("go", RunOptions(store=store, thread=thread, can_ask=True))
     assert model.asked.wait(LONG)
     live.stop()
     try:

@@ -19,6 +19,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.run import Run
 from agentnb.errors import AgentnbError, StoreError
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
 from agentnb.tools.function import tool
 from agentnb.traces.store import Store
@@ -202,7 +203,9 @@ def test_a_tool_beside_others_that_answers_after_the_stop_gets_no_second_result(
     store, thread = Store(tmp_path / "runs"), LoopThread()
     beside_others = tool(name="stubborn", parallel_safe=True)(stubborn)
     calls = [ToolCall("stubborn"), ToolCall("stubborn")]
-    live = Agent(ScriptedModel([calls]), tools=[beside_others]).start("go", store=store, thread=thread)
+    live = Agent(ScriptedModel([calls]), tools=[beside_others]).start(
+        "go", RunOptions(store=store, thread=thread, can_ask=True)
+    )
     assert stubborn.entered.wait(LONG)
     live.stop()
     run = live.result(5)
@@ -221,7 +224,9 @@ def test_a_tool_beside_others_that_answers_after_the_stop_gets_no_second_result(
 def test_a_single_tool_that_will_not_be_cancelled_does_not_hold_the_run(stubborn: Stubborn, safe: bool, tmp_path: Path) -> None:
     store, thread = Store(tmp_path / "runs"), LoopThread()
     alone = tool(name="stubborn", parallel_safe=safe)(stubborn)
-    live = Agent(ScriptedModel([ToolCall("stubborn"), "never"]), tools=[alone]).start("go", store=store, thread=thread)
+    live = Agent(ScriptedModel([ToolCall("stubborn"), "never"]), tools=[alone]).start(
+        "go", RunOptions(store=store, thread=thread, can_ask=True)
+    )
     assert stubborn.entered.wait(LONG)
     live.stop()
     run = live.result(5)
@@ -245,7 +250,7 @@ def test_a_plain_tool_in_a_thread_that_ends_after_the_stop_gets_no_second_result
         left.set()
         return "late"
 
-    live = Agent(ScriptedModel([ToolCall("slow")]), tools=[slow]).start("go", thread=thread)
+    live = Agent(ScriptedModel([ToolCall("slow")]), tools=[slow]).start("go", RunOptions(thread=thread, can_ask=True))
     assert entered.wait(LONG)
     live.stop()
     run = live.result(LONG)

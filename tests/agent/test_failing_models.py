@@ -20,6 +20,7 @@ from agentnb.models.retry import RetryPolicy
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
 from agentnb.testing import ErrorInStream, LoopbackServer
 from agentnb.traces.store import Store
 
@@ -166,7 +167,7 @@ def test_a_reply_that_is_stopped_in_the_middle_is_paid_for_as_its_model_reckons(
             runs[0].stop("enough")
 
     agent = Agent("simulated:disciplined?delay=0.02&price=1000/2000")
-    runs.append(agent.start("Count the words, one by one.", watch=stop, budget=budget))
+    runs.append(agent.start("Count the words, one by one.", RunOptions(watch=stop, budget=budget), can_ask=True))
     begun.set()
     run = runs[0].result(20)
     assert (run.status, run.rounds[0].stop_reason) == ("cancelled", "broken_off")

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from certificates import certificates_read_once  # noqa: F401  # a fixture, used by all tests below
 from fake_time import SkippedSilence
 
 from agentnb.models import connections

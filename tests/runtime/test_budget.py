@@ -25,6 +25,7 @@ from agentnb.errors import SettingsError
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.budget import Budget, current_budget
+from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.function import tool
 
 
@@ -153,10 +154,10 @@ def test_what_is_known_of_the_price_counts_even_where_not_all_is() -> None:
 @pytest.mark.req("KX.2")
 def test_what_a_run_is_paid_from_ends_it_by_its_own_name() -> None:
     budget = Budget(1.0, name="session_budget")
-    run = bare(ScriptedModel(calls(9, 0.3)), [work]).start("go", budget=budget).result(20)
+    run = bare(ScriptedModel(calls(9, 0.3)), [work]).start("go", RunOptions(budget=budget).result(20, can_ask=True))
     assert ended(run) == ("limited", "session_budget") and budget.spent == pytest.approx(1.2)
     with pytest.raises(SettingsError, match="Nothing is left of the session budget"):
-        bare(ScriptedModel(["Done."]), [work]).start("go", budget=budget)
+        bare(ScriptedModel(["Done."]), [work]).start("go", RunOptions(budget=budget, can_ask=True))
 
 
 def nested(how: str, inner: Agent, runs: list[Run]) -> Any:

@@ -23,6 +23,7 @@ from agentnb.core.wire import encode
 from agentnb.errors import ModelError
 from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.run_options import RunOptions
 
 LONG = 20
 SMALL = History(compact_above=5, keep_recent=2)
@@ -131,7 +132,9 @@ def test_a_summary_that_is_stopped_is_paid_for_in_the_run_its_table_its_log_and_
             async for item in super().stream(request):
                 yield item
 
-    live = bare(Endless([do(1), do(2), do(3), "Done."]), [work], history=SMALL).start("go", store=store, budget=budget)
+    live = bare(Endless([do(1), do(2), do(3), "Done."]), [work], history=SMALL).start(
+        "go", RunOptions(store=store, budget=budget, can_ask=True)
+    )
     assert begun.wait(LONG)
     live.stop("enough")
     run = live.result(LONG)

@@ -20,7 +20,7 @@ from agentnb.core.events import CommandReceived, ToolStarted
 from agentnb.core.messages import ToolCall
 from agentnb.core.run import Run
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime import threads
+from agentnb.runtime import foreground as foreground_module
 from agentnb.runtime.foreground import Foreground, RunInterrupted
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
@@ -129,21 +129,21 @@ def test_a_stop_interrupts_a_plain_tool_and_who_waits_gets_the_cancelled_run() -
 
 
 def test_a_signal_that_comes_a_moment_before_a_call_that_blocks_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    really, sent = threads._interrupt_main_thread, list[int]()
+    really, sent = foreground_module._interrupt_main_thread, list[int]()
 
     def late() -> None:
         sent.append(1)
         if len(sent) == 3:
             really()
 
-    monkeypatch.setattr(threads, "_interrupt_main_thread", late)
+    monkeypatch.setattr(foreground_module, "_interrupt_main_thread", late)
     sleeper = Nap()
     run = stopped_in(agent(sleeper.nap), sleeper.begun)
     assert (run.status, sleeper.interrupts, len(sent)) == ("cancelled", 1, 3)
 
 
 def test_signals_that_were_sent_again_and_come_one_by_one_are_all_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    really, sent, swallowed = threads._interrupt_main_thread, list[int](), threading.Event()
+    really, sent, swallowed = foreground_module._interrupt_main_thread, list[int](), threading.Event()
     sleeper = Nap()
 
     def slow() -> None:
@@ -158,13 +158,13 @@ def test_signals_that_were_sent_again_and_come_one_by_one_are_all_of_the_stop(mo
         swallowed.set()
         return sleeper.nap()
 
-    monkeypatch.setattr(threads, "_interrupt_main_thread", slow)
+    monkeypatch.setattr(foreground_module, "_interrupt_main_thread", slow)
     assert stopped_in(agent(stubborn), sleeper.begun).status == "cancelled"
     assert sleeper.interrupts == 2
 
 
 def test_a_signal_that_comes_when_its_tool_has_ended_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    really, stopping, ended = threads._interrupt_main_thread, threading.Event(), threading.Event()
+    really, stopping, ended = foreground_module._interrupt_main_thread, threading.Event(), threading.Event()
     senders: list[threading.Thread] = []
 
     def send() -> None:
@@ -183,7 +183,7 @@ def test_a_signal_that_comes_when_its_tool_has_ended_is_waited_for(monkeypatch: 
         ended.set()
         return "worked"
 
-    monkeypatch.setattr(threads, "_interrupt_main_thread", late)
+    monkeypatch.setattr(foreground_module, "_interrupt_main_thread", late)
     begun = threading.Event()
     assert stopped_in(agent(works), begun).status == "cancelled"
     senders[0].join(LONG)

@@ -15,6 +15,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread, call_in_thread
 from agentnb.tools.function import tool
 
@@ -92,7 +93,7 @@ def test_two_runs_of_one_thread_each_see_their_own_context() -> None:
     for name in ("one", "two"):
         token = CELL.set(name)
         model = ScriptedModel([[ToolCall("cell"), ToolCall("cell_async")], "Done."])
-        lives.append(Agent(model, tools=[cell, cell_async]).start("go", thread=thread))
+        lives.append(Agent(model, tools=[cell, cell_async]).start("go", RunOptions(thread=thread), can_ask=True))
         CELL.reset(token)
     assert [[r.text for r in results(live.result(LONG))] for live in lives] == [["one", "one"], ["two", "two"]]
     thread.close()
@@ -148,9 +149,13 @@ def test_runs_that_share_a_thread_survive_a_background_task_of_a_tool_that_quits
         entered.set()
         return str(go.wait(LONG))
 
-    other = Agent(ScriptedModel([ToolCall("waits"), "Done."]), tools=[waits]).start("go", thread=thread)
+    other = Agent(ScriptedModel([ToolCall("waits"), "Done."]), tools=[waits]).start(
+        "go", RunOptions(thread=thread, can_ask=True)
+    )
     assert entered.wait(LONG)
-    run = Agent(ScriptedModel([ToolCall("starts_one"), "Done."]), tools=[starts_one]).start("go", thread=thread).result(LONG)
+    run = Agent(ScriptedModel([ToolCall("starts_one"), "Done."]), tools=[starts_one]).start(
+        "go", RunOptions(thread=thread).result(LONG, can_ask=True)
+    )
     go.set()
     assert (run.status, other.result(LONG).status) == ("completed", "completed")
     for task in tasks:

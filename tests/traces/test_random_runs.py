@@ -97,8 +97,8 @@ def check_tables(runs: list[Run], store: Store) -> None:
     assert len(tables.guidance(runs)) == sum(len(one.guidance) for run in runs for one in run.rounds)
     changes = sum(isinstance(event, e.TodosChanged) for run in runs for event in run.events)
     todos = tables.todos(runs)
-    assert todos.violation.sum() == sum(len(one.todo_violations) for run in runs for one in run.rounds)
-    assert len(todos[~todos.violation]) >= changes
+    assert todos.breach.sum() == sum(len(one.todo_violations) for run in runs for one in run.rounds)
+    assert len(todos[~todos.breach]) >= changes
     check_sums(runs)
     assert all(not waited or waited > 0 for waited in tables.usage(runs).waited)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from runs_by_hand import bare
+from scripted_runs import bare
 from summarising import Summarising, do, work
 
 from agentnb import History, Store, load_trace, tables
@@ -16,6 +16,7 @@ from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.run_options import RunOptions
 from agentnb.testing import NOT_COUNTED, LoopbackServer, Miscount
 
 WIRES = ("anthropic", "openai", "openai-responses", "compatible")
@@ -40,7 +41,7 @@ def run_against(wire: str, stream: str = "yes", price: str | None = "3/15", budg
     with LoopbackServer(line) as server:
         options = {"stream": stream} | ({"price": price} if price else {})
         agent = bare(server.model(wire, **options), [work], max_rounds=ROUNDS, **limits)
-        run = agent.start("Go.", budget=budget).result(60)
+        run = agent.start("Go.", RunOptions(budget=budget).result(60, can_ask=True))
         assert len(server.requests) == len(run.rounds)
     assert Run.from_events(run.events) == run
     return run

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from runs_by_hand import bare, checked, codes, reply, results
+from made_histories import results
+from run_checks import checked, codes
+from scripted_runs import bare, reply
 from summarising import Summarising
 
 from agentnb import Agent, Store, load_trace, tables

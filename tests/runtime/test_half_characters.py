@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from runs_by_hand import bare
+from scripted_runs import bare
 from summarising import Summarising, do, work
 
 from agentnb import History
