@@ -187,10 +187,10 @@ def test_each_status_is_the_error_it_is_said_to_be() -> None:
             seen.add(status)
             found = meant(status)
             assert quoted(error) == {type(found.error).__name__}, status
-            assert found.passing == (again == "yes"), status
+            assert found.transient == (again == "yes"), status
     assert seen >= {400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 504, 529}
     overflow = meant(400, "This model's maximum context length is 128000 tokens.")
-    assert isinstance(overflow.error, errors.ContextOverflow) and not overflow.passing
+    assert isinstance(overflow.error, errors.ContextOverflow) and not overflow.transient
 
 
 def meant(status: int, message: str = "") -> Failure:
@@ -222,10 +222,10 @@ def test_silence_is_tried_as_often_as_it_says() -> None:
 
 def test_what_is_never_tried_again_is_not() -> None:
     elsewhere = failure(Refusal("anthropic", "NAME", 307, "", "", {"location": "https://elsewhere.example/v1?token=1"}))
-    assert isinstance(elsewhere.error, errors.RequestRefused) and not elsewhere.passing
+    assert isinstance(elsewhere.error, errors.RequestRefused) and not elsewhere.transient
     assert "https://elsewhere.example/v1" in elsewhere.error.hint and "token" not in str(elsewhere.error)
-    assert not failure(Refusal("anthropic", "NAME", 429, "", "", {"x-should-retry": "false"})).passing
-    assert not broken_connection("anthropic", OSError("certificate verify failed")).passing
+    assert not failure(Refusal("anthropic", "NAME", 429, "", "", {"x-should-retry": "false"})).transient
+    assert not broken_connection("anthropic", OSError("certificate verify failed")).transient
 
 
 def test_the_end_of_a_url_that_is_told_to_be_taken_off_is(subtests: pytest.Subtests) -> None:

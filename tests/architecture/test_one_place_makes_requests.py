@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2] / "agentnb"
 ITS_OWN = ROOT / "core" / "request.py"
 ALLOWED = {
     "context/compaction.py": ["summary_request"],
-    "context/request_builder.py": ["Conversation.request"],
+    "context/request_builder.py": ["RequestBuilder.request"],
     "core/request.py": ["Request.and_then"],
     "models/anthropic.py": ["body"],
 }

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from some_events import NOON, any_event, json_values
+from run_builder import START
+from some_events import json_values, of_kind
 
 from agentnb import settings
 from agentnb.core import events as e
@@ -85,7 +86,7 @@ def test_structures_are_redacted_in_all_their_texts_and_names(subtests: pytest.S
 
 def test_what_agentnb_itself_fills_in_stays_whatever_the_keys_are() -> None:
     silly = ("completed", "assistant", "run-0001", "run_finished")
-    event = e.RunFinished(seq=3, at=NOON, run_id="run-0001", status="completed", stop_reason="natural")
+    event = e.RunFinished(seq=3, at=START, run_id="run-0001", status="completed", stop_reason="natural")
     assert redact(event, silly) is event
     assert redact(Message("assistant", (Text("completed"),)), silly) == Message("assistant", (Text(MASK),))
 
@@ -132,6 +133,9 @@ def _masked(value: Any) -> Any:
 
 def _is_free(path: tuple[Any, ...]) -> bool:
     return not IDS.intersection(path) and path[:1] != ("kind",) and None not in path[:2]
+
+
+any_event = st.one_of(*of_kind.values())
 
 
 @given(any_event, st.data())

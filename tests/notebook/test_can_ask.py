@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from agentnb.notebook import can_ask as module
+from agentnb.notebook import frontend as module
 from agentnb.notebook.frontend import can_ask
 
 ASKS = """

@@ -15,7 +15,7 @@ from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.limit_options import OPTIONS, given
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.magics import AgentMagics
-from agentnb.session.defaults import LIMITS, OTHERS
+from agentnb.session.defaults import LIMIT_KEYS, OTHERS, SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
 
 PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
@@ -61,7 +61,7 @@ def test_what_is_not_given_says_nothing_and_what_is_has_the_agents_names() -> No
 
 
 def test_cells_and_defaults_have_the_same_names() -> None:
-    assert {name.removeprefix("--").removeprefix("no-") for name in OPTIONS} == set(LIMITS) | set(OTHERS)
+    assert {name.removeprefix("--").removeprefix("no-") for name in OPTIONS} == {*LIMIT_KEYS, *OTHERS} - {SESSION_BUDGET}
 
 
 def test_a_cell_comes_before_the_defaults_and_none_takes_their_limit_back() -> None:
@@ -108,7 +108,7 @@ def clean(kernel: Any) -> Iterator[Any]:
     """The kernel, and afterwards its defaults as they were."""
     kernel.run(PRICED)
     yield kernel
-    limits = " ".join(f"{key}=" for key in LIMITS)
+    limits = " ".join(f"{key}=" for key in filter(may_be_empty, LIMIT_KEYS))
     switches = "on-limit=stop history=auto instructions=yes unpriced=no session-budget="
     done = kernel.run(f"%agent defaults max-rounds=50 {switches} {limits}")
     assert done.status == "ok", done.error

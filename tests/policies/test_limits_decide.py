@@ -11,8 +11,8 @@ from agentnb.core.messages import ToolResult
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.policies import Continue, Stop, decide
-from agentnb.policies.limits import MaxRounds, MaxTokens, MaxToolCalls, WithinBudget
-from agentnb.runtime.budget import Budget
+from agentnb.policies.limits import MaxRounds, MaxTokens, MaxToolCalls
+from agentnb.runtime.budget import Budget, WithinBudget
 
 
 def rounds(count: int, usage: Usage | None = None) -> list[Fact]:

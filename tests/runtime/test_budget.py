@@ -154,7 +154,7 @@ def test_what_is_known_of_the_price_counts_even_where_not_all_is() -> None:
 @pytest.mark.req("KX.2")
 def test_what_a_run_is_paid_from_ends_it_by_its_own_name() -> None:
     budget = Budget(1.0, name="session_budget")
-    run = bare(ScriptedModel(calls(9, 0.3)), [work]).start("go", RunOptions(budget=budget).result(20, can_ask=True))
+    run = bare(ScriptedModel(calls(9, 0.3)), [work]).start("go", RunOptions(budget=budget, can_ask=True)).result(20)
     assert ended(run) == ("limited", "session_budget") and budget.spent == pytest.approx(1.2)
     with pytest.raises(SettingsError, match="Nothing is left of the session budget"):
         bare(ScriptedModel(["Done."]), [work]).start("go", RunOptions(budget=budget, can_ask=True))

@@ -142,10 +142,10 @@ def test_open_todos_stand_in_the_reminder_of_each_request_that_is_truncated() ->
         last = seen.request.messages[-1].parts[-1]
         if seen.truncated and due:
             with_list += 1
-            assert due in seen.passing and last.text == seen.passing  # type: ignore[union-attr]
+            assert due in seen.ephemeral and last.text == seen.ephemeral  # type: ignore[union-attr]
         else:
             without += 1
-            assert "Todos (" not in seen.passing
+            assert "Todos (" not in seen.ephemeral
     assert with_list >= 8 and without >= 6
     assert not any("<system-reminder>" in message.text for message in run.messages)
 
@@ -157,7 +157,7 @@ def test_what_is_said_in_passing_follows_the_list_of_a_truncated_request() -> No
     assert_made_again(run, model.requests)
     seen = [one for _, one in sent_requests(run)][-1]
     assert seen.truncated and run.rounds[-1].note
-    assert seen.passing.index("Todos (") < seen.passing.index(run.rounds[-1].note)
+    assert seen.ephemeral.index("Todos (") < seen.ephemeral.index(run.rounds[-1].note)
     assert len(seen.request.messages) <= 9
 
 

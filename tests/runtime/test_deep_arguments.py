@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from made_histories import results
-from run_checks import checked, codes
+from run_checks import checked, codes, results
 from scripted_runs import bare, reply
 from summarising import Summarising
 

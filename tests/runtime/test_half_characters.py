@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from scripted_runs import bare
-from summarising import Summarising, do, work
+from scripted_runs import bare, do, work
+from summarising import Summarising
 
 from agentnb import History
 from agentnb.core.events import TextDelta

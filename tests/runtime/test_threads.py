@@ -93,7 +93,7 @@ def test_two_runs_of_one_thread_each_see_their_own_context() -> None:
     for name in ("one", "two"):
         token = CELL.set(name)
         model = ScriptedModel([[ToolCall("cell"), ToolCall("cell_async")], "Done."])
-        lives.append(Agent(model, tools=[cell, cell_async]).start("go", RunOptions(thread=thread), can_ask=True))
+        lives.append(Agent(model, tools=[cell, cell_async]).start("go", RunOptions(thread=thread, can_ask=True)))
         CELL.reset(token)
     assert [[r.text for r in results(live.result(LONG))] for live in lives] == [["one", "one"], ["two", "two"]]
     thread.close()
@@ -153,8 +153,10 @@ def test_runs_that_share_a_thread_survive_a_background_task_of_a_tool_that_quits
         "go", RunOptions(thread=thread, can_ask=True)
     )
     assert entered.wait(LONG)
-    run = Agent(ScriptedModel([ToolCall("starts_one"), "Done."]), tools=[starts_one]).start(
-        "go", RunOptions(thread=thread).result(LONG, can_ask=True)
+    run = (
+        Agent(ScriptedModel([ToolCall("starts_one"), "Done."]), tools=[starts_one])
+        .start("go", RunOptions(thread=thread, can_ask=True))
+        .result(LONG)
     )
     go.set()
     assert (run.status, other.result(LONG).status) == ("completed", "completed")

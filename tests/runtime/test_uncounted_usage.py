@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scripted_runs import bare
-from summarising import Summarising, do, work
+from scripted_runs import bare, do, work
+from summarising import Summarising
 
 from agentnb import History, Store, load_trace, tables
 from agentnb.core.messages import Message, Text, ToolCall
@@ -31,7 +31,9 @@ WORDS = "word " * 400
 ROUNDS = 30
 
 
-def run_against(wire: str, stream: str = "yes", price: str | None = "3/15", budget: Budget | None = None, **how: Any) -> Run:
+def run_against(
+    wire: str, stream: str = "yes", price: str | None = "3/15", session_budget: Budget | None = None, **how: Any
+) -> Run:
     """A run of which every reply is miscounted like this and calls a tool; it would go on for 30 rounds."""
     limits = {name: how.pop(name) for name in ("budget", "max_tokens", "unpriced") if name in how}
 
@@ -41,7 +43,7 @@ def run_against(wire: str, stream: str = "yes", price: str | None = "3/15", budg
     with LoopbackServer(line) as server:
         options = {"stream": stream} | ({"price": price} if price else {})
         agent = bare(server.model(wire, **options), [work], max_rounds=ROUNDS, **limits)
-        run = agent.start("Go.", RunOptions(budget=budget).result(60, can_ask=True))
+        run = agent.start("Go.", RunOptions(budget=session_budget, can_ask=True)).result(60)
         assert len(server.requests) == len(run.rounds)
     assert Run.from_events(run.events) == run
     return run
@@ -95,7 +97,7 @@ def test_what_the_server_did_count_is_kept(wire: str) -> None:
 @pytest.mark.req("KX.2")
 def test_the_budget_of_a_session_holds_too(wire: str) -> None:
     budget = Budget(0.02, name="session_budget")
-    run = run_against(wire, budget=budget, input=None)
+    run = run_against(wire, session_budget=budget, input=None)
     assert (run.stop_reason, len(estimate_warnings(run))) == ("session_budget", 1)
     assert run.cost == pytest.approx(budget.spent)
 

@@ -9,7 +9,7 @@ import pytest
 from agentnb.agent.agent import Agent
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.session.defaults import CHOICES, LIMITS, OTHERS, agent_settings, at_first
+from agentnb.session.defaults import CHOICES, LIMIT_KEYS, OTHERS, agent_settings, at_first, may_be_empty
 from agentnb.session.session import Session
 from agentnb.traces.store import Store
 
@@ -39,7 +39,7 @@ def test_each_limit_has_its_own_name_and_agents_get_its_value(session: Session) 
         "instructions": ("No", False),
         "unpriced": ("yes", True),
     }
-    assert set(said) == set(LIMITS) | set(OTHERS) and set(CHOICES) <= set(said)
+    assert {*said, "session-budget"} == {*LIMIT_KEYS, *OTHERS} and set(CHOICES) <= set(said)
     for key, (text, _) in said.items():
         session.set_default(key, text)
     wanted = {key.replace("-", "_"): value for key, (_, value) in said.items()}
@@ -50,7 +50,7 @@ def test_each_limit_has_its_own_name_and_agents_get_its_value(session: Session) 
 
 @pytest.mark.parametrize("nothing", ["", "none", "None"])
 def test_a_limit_is_taken_back_by_an_empty_value_or_none(session: Session, nothing: str) -> None:
-    for key in LIMITS:
+    for key in filter(may_be_empty, LIMIT_KEYS):
         session.set_default(key, "3")
         session.set_default(key, nothing)
     assert session.defaults == at_first() and session.agent_settings()["max_tokens"] is None

@@ -20,6 +20,7 @@ from agentnb.core.usage import Usage
 from agentnb.errors import AgentnbError, SettingsError, StoreError, TraceError, UnknownTool
 from agentnb.models import ScriptedModel
 from agentnb.models.model import Reply
+from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 from agentnb.traces.run_file import RunFile
 
@@ -81,7 +82,7 @@ def test_who_watches_is_told_all_of_it_in_order_on_the_runs_own_thread(session: 
         if isinstance(item, Event):
             told.append((item.seq, threading.current_thread().name))
 
-    run = session.recover(interrupted(session.store), partial(again, replies=script()[1:]), watch=watch).result(30)
+    run = session.recover(interrupted(session.store), partial(again, replies=script()[1:]), RunOptions(watch=watch)).result(30)
     assert [seq for seq, _ in told] == list(range(len(run.events)))
     assert {name for _, name in told} == {"agentnb"}
 

@@ -248,7 +248,7 @@ def test_what_is_clicked_after_the_end_is_heard_and_refused_kindly(browser: Brow
 LATE = """
 import threading
 from agentnb import Agent, ask_person
-from agentnb.notebook import card_actions, card_view
+from agentnb.notebook.card import actions as card_actions, view as card_view
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import LeftOpen
 

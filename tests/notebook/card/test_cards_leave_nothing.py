@@ -18,7 +18,7 @@ from agentnb.core.events import TextDelta
 from agentnb.core.messages import Message, Text
 from agentnb.models import Reply
 from agentnb.models import ScriptedModel
-from agentnb.notebook import card_view
+from agentnb.notebook.card import view as card_view
 
 async def doze(seconds: float) -> str:
     "Sleep on the event loop."

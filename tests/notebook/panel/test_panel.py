@@ -338,7 +338,9 @@ def test_a_run_is_started_and_ends_while_a_cell_keeps_the_kernel_busy(fresh: tup
 
 def test_there_is_one_panel_a_kernel_and_nothing_leaks(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
-    kernel.run("from agentnb.notebook import card_view\ncard_view.UNSEEN = 0.3")  # no page shows the cards: soon given up
+    kernel.run(
+        "from agentnb.notebook.card import view as card_view\ncard_view.UNSEEN = 0.3"
+    )  # no page shows the cards: soon given up
     bundle = page.show(kernel)
     before = kernel.run(COUNT).printed
     assert page.show(kernel)[VIEW] == bundle[VIEW]
