@@ -170,7 +170,7 @@ class Crowd:
     def __init__(self, refused: int = 0, seconds: float = 0.02) -> None:
         self.now = self.most = self.count = 0
         self._refused, self._seconds = refused, seconds
-        self._lock = threading.Lock()
+        self._lock, self._two_at_once = threading.Lock(), threading.Event()
 
     def __call__(self, body: Any) -> Any:
         with self._lock:
@@ -178,6 +178,9 @@ class Crowd:
             self.count += 1
             self.most = max(self.most, self.now)
             refused = self.count <= self._refused
+            if self.now > 1:
+                self._two_at_once.set()
+        self._two_at_once.wait(PATIENCE)  # on a busy machine the second may be long in coming
         time.sleep(self._seconds)
         with self._lock:
             self.now -= 1
