@@ -62,7 +62,7 @@ SHORTEST_SECRET = 8
 """A shorter key is not redacted: its characters might stand in a text by chance."""
 
 MAX_ITERATIONS = 1_000
-MOST = 1_000_000
+MAX_NUMBER = 1_000_000
 """What a variable may say of tokens or messages."""
 
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
@@ -112,7 +112,7 @@ class _Held:
     """What the keyring answered; blank for no key. It is not asked again: it may ask the person each time."""
     asked_for: dict[str, None] = field(default_factory=dict)
     """Names of keys that somebody wanted, in order."""
-    asking: threading.RLock = field(default_factory=threading.RLock)
+    keyring_lock: threading.RLock = field(default_factory=threading.RLock)
     known: tuple[str, ...] = ()
     """The texts of all keys met so far, the longest first. It only grows: a model may still use a key that was forgotten."""
     learning: threading.Lock = field(default_factory=threading.Lock)
@@ -206,7 +206,7 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
         raise SettingsError(f"That is no key for {variable}: {problem}", "Nothing was kept. Copy it again, whole")
     if in_keyring:
         check_keyring()
-    with _held.asking:
+    with _held.keyring_lock:
         _held.asked_for[variable] = None
         _held.kept[variable] = text
         _learn(text)  # before the keyring is asked, whose error may repeat it
@@ -219,7 +219,7 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
 def forget_key(name: str) -> tuple[str, ...]:
     """Forget a key, in this kernel and in the keyring. Says where it was; what stands in the environment stays there."""
     variable = key_variable(name)
-    with _held.asking:
+    with _held.keyring_lock:
         places = () if _held.kept.pop(variable, None) is None else (KERNEL,)
         _held.in_keyring.pop(variable, None)
         return (*places, KEYRING) if _take_from_keyring(variable) else places
@@ -257,10 +257,10 @@ def secrets() -> tuple[str, ...]:
 def base_url(provider: str) -> str | None:
     """Where the environment says that the models of this provider are; None if it does not. `SettingsError` if it is no URL."""
     variable = URL_VARIABLES.get(provider, "")
-    said = _environment(variable) if variable else ""
-    if not said:
+    text = _environment(variable) if variable else ""
+    if not text:
         return None
-    whole = f"http://{said}" if provider == "ollama" and "://" not in said else said
+    whole = f"http://{text}" if provider == "ollama" and "://" not in text else text
     if problem := url_problem(whole):
         raise SettingsError(
             f"{variable} {problem}", "Set it to a URL such as http://localhost:8000/v1. A key is typed in: %agent key NAME"
@@ -268,7 +268,7 @@ def base_url(provider: str) -> str | None:
     url = _parsed(whole)
     if url is None or url.scheme not in ("http", "https") or not (url.hostname or provider == "ollama"):
         raise SettingsError(f"{variable} is no URL", "Set it to one, such as http://localhost:8000/v1")
-    return _ollama_url(url, has_scheme="://" in said) if provider == "ollama" else said.rstrip("/")
+    return _ollama_url(url, has_scheme="://" in text) if provider == "ollama" else text.rstrip("/")
 
 
 def url_problem(url: str) -> str:
@@ -303,10 +303,10 @@ def _environment(variable: str) -> str:
     return os.environ.get(variable, "").strip()
 
 
-def _number(variable: str, usual: Usual, least: int, most: int = MOST) -> int | Usual:
+def _number(variable: str, usual: Usual, least: int, most: int = MAX_NUMBER) -> int | Usual:
     """What the variable says; the usual unless that is a whole number in this range, in plain digits."""
-    said = _environment(variable)
-    number = int(said) if re.fullmatch("[0-9]{1,9}", said) else least - 1
+    text = _environment(variable)
+    number = int(text) if re.fullmatch("[0-9]{1,9}", text) else least - 1
     return number if least <= number <= most else usual
 
 
@@ -344,7 +344,7 @@ def _keyring() -> Any:
 
 def _in_keyring(variable: str) -> str:
     """What the keyring has under this name, asked once; blank if it has nothing or cannot be asked."""
-    with _held.asking:
+    with _held.keyring_lock:
         if variable not in _held.in_keyring:
             _held.in_keyring[variable] = _asked_keyring(variable)
             _learn(_held.in_keyring[variable])

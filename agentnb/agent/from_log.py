@@ -66,12 +66,12 @@ def _check_tools(run: Run, given: tuple[Any, ...]) -> None:
 
 
 def _policy(run: Run) -> PolicySet:
-    said = run.settings.get("policy", NO_POLICY_YET)
-    if said.get("name") not in NAMED:
+    logged = run.settings.get("policy", NO_POLICY_YET)
+    if logged.get("name") not in NAMED:
         raise SettingsError(
-            f"Run {run.id} had a policy of its own, {said.get('name')}", "Give it: recover(run, agent=Agent(...))"
+            f"Run {run.id} had a policy of its own, {logged.get('name')}", "Give it: recover(run, agent=Agent(...))"
         )
-    return policy_as_logged(said)
+    return policy_as_logged(logged)
 
 
 def _guidance(run: Run) -> str:

@@ -17,7 +17,7 @@ from agentnb.models.estimate import tokens_of_message
 
 RESULT, WORDS = 500, 4_000
 """Characters of a tool's result, and of other words, that whoever writes the summary is shown."""
-MOST = 400_000
+MAX_RECORD = 400_000
 """Characters of the whole record; of a longer one the middle is left out."""
 WORTH_SHARE = 0.25
 """So much of a request, prompt and tools included, has to be replaced for another summary soon after the last."""
@@ -77,9 +77,9 @@ def summary_request(messages: Sequence[Message], earlier: str = "") -> Request:
 def record_of(messages: Iterable[Message], earlier: str = "") -> str:
     """The messages as text, with long results and words cut, but for the ``earlier`` summary among them."""
     text = "\n\n".join(line for message in messages for line in _lines(message, earlier))
-    if len(text) > MOST:
-        half = MOST // 2
-        text = f"{text[:half]}\n\n[… {len(text) - MOST:,} characters left out …]\n\n{text[-half:]}"
+    if len(text) > MAX_RECORD:
+        half = MAX_RECORD // 2
+        text = f"{text[:half]}\n\n[… {len(text) - MAX_RECORD:,} characters left out …]\n\n{text[-half:]}"
     return f"<record>\n{text}\n</record>"
 
 

@@ -8,7 +8,7 @@ ALIKE = 90.0
 """Per cent."""
 REMEMBERED = 5
 """Answers that are compared with."""
-MOST = 1_000
+MAX_COMPARED = 1_000
 """Characters that are compared, half of them at the end; more would cost more than all the rest of a round."""
 
 
@@ -26,7 +26,7 @@ class Answers:
         text = text.strip()
         if len(text) < SHORTEST:
             return None
-        part = text if len(text) <= MOST else text[: MOST // 2] + text[-MOST // 2 :]
+        part = text if len(text) <= MAX_COMPARED else text[: MAX_COMPARED // 2] + text[-MAX_COMPARED // 2 :]
         found = self._like(len(text), part)
         self._last = (*self._last[1 - REMEMBERED :], (index, len(text), part))
         return found
@@ -42,7 +42,7 @@ class Answers:
 
         for index, length_before, before in reversed(self._last):
             longer, shorter = max(length, length_before), min(length, length_before)
-            as_long = longer <= MOST or 100 * shorter >= ALIKE * longer
+            as_long = longer <= MAX_COMPARED or 100 * shorter >= ALIKE * longer
             if as_long and fuzz.ratio(text, before, score_cutoff=ALIKE):
                 return index
         return None

@@ -55,7 +55,7 @@ def checked(found: object) -> Usage:
     """What somebody's own code says was used, as a log can hold it: what is no number of tokens, or of dollars, is unknown."""
     if not isinstance(found, Usage):
         return UNKNOWN
-    said = {name: getattr(found, name) for name in _TOKENS}
-    tokens = {name: value if type(value) is int and value >= 0 else None for name, value in said.items()}
+    reported = {name: getattr(found, name) for name in _TOKENS}
+    tokens = {name: value if type(value) is int and value >= 0 else None for name, value in reported.items()}
     cost = found.cost if isinstance(found.cost, int | float) and math.isfinite(found.cost) and found.cost >= 0 else None
     return Usage(**tokens, cost=None if cost is None else float(cost), estimated=found.estimated is True)

@@ -71,10 +71,10 @@ def _rounds(run: Run) -> Html:
 
 def _round_line(one: WorkflowRound, settings: Mapping[str, Any]) -> str:
     """``  3  I look first.  load ✓, describe ✗ failed``."""
-    said = [first_line(clean(one.text), 60)] if one.text.strip() else []
+    answer = [first_line(clean(one.text), 60)] if one.text.strip() else []
     calls = ", ".join(_call(record) for record in one.records)
     told = [line.text for line in round_notes(one, settings) if line.at_once]
-    line = "  ".join([*said, calls] if calls else said or told or [one.status])
+    line = "  ".join([*answer, calls] if calls else answer or told or [one.status])
     return f"{one.index + 1:>3}  {line if len(line) <= LINE else line[: LINE - 1] + '…'}"
 
 

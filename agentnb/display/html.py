@@ -134,20 +134,20 @@ def _rounds(run: Run, form: Form) -> list[Html]:
     hidden = run.rounds[-1].index if shown_answer(run) else -1  # the last round is the answer, and shown as such
     all_rounds = as_left(run)
     pictured = pictured_rounds(all_rounds, None if form.whole else MAX_OF_PICTURES)
-    said, saw = UserMessages(run.events), _seen(run, form)
+    user_messages, saw = UserMessages(run.events), _seen(run, form)
     rounds = []
     for place, one in enumerate(all_rounds):
         if not form.whole and FIRST <= place < len(all_rounds) - MAX_ROUNDS:
             if place == FIRST:
                 rounds.append(_left_out(run))
             continue
-        if one.index == hidden and not (_is_remarkable(one) or said.during(one.index) or len(all_rounds) > 1):
+        if one.index == hidden and not (_is_remarkable(one) or user_messages.during(one.index) or len(all_rounds) > 1):
             continue
         pieces = round_pieces(
             one,
             form._replace(pictures=one.index in pictured),
             saw=saw.get(one.index, NOTHING),
-            said=said.during(one.index),
+            user_messages=user_messages.during(one.index),
             questions=run.waiting if one is all_rounds[-1] else (),
             with_text=one.index != hidden,
         )

@@ -167,7 +167,7 @@ def meta(run: Run) -> list[str]:
     """What it took, a few words each."""
     calls = sum(len(one.records) for one in run.rounds)
     parts = [counted(count, noun) for count, noun in ((len(run.rounds), "round"), (calls, "tool call")) if count]
-    if failed := failures(run):
+    if failed := failed_calls(run):
         parts.append(f"{failed:,} failed")
     if run.todos:
         done = len(run.todos) - len(open_todos(run.todos))
@@ -177,7 +177,7 @@ def meta(run: Run) -> list[str]:
     return [*parts, *used(run), clean(run.model)]
 
 
-def failures(run: Run) -> int:
+def failed_calls(run: Run) -> int:
     """How many calls failed; those that the person's stop ended, or that were blocked, did not."""
     return sum(state(record) == "failed" for one in run.rounds for record in one.records)
 
@@ -389,5 +389,5 @@ def _why_stopped(run: Run) -> str:
     why = ENDS.get(run.stop_reason or "") or str(run.stop_reason)
     details = run.last_round.metadata.get("stop_details") if run.stop_reason == "refusal" and run.rounds else None
     told = [details.get(key) for key in ("category", "explanation")] if isinstance(details, dict) else []
-    said = ": ".join(first_line(one, MAX_EXPLAINED).rstrip(".") for one in told if isinstance(one, str) and one.strip())
-    return f"{why} ({said})" if said else why
+    details_told = ": ".join(first_line(one, MAX_EXPLAINED).rstrip(".") for one in told if isinstance(one, str) and one.strip())
+    return f"{why} ({details_told})" if details_told else why

@@ -70,7 +70,7 @@ class LiveCard:
         self._controls = controls
         self._form = Form(live=controls)
         self._totals = Totals()
-        self._said = UserMessages()
+        self._user_messages = UserMessages()
         self._elapsed = Elapsed()
         self._asked: list[tuple[str, str]] = []
         self._rounds: dict[int, Pieces] = {}
@@ -118,7 +118,7 @@ class LiveCard:
             self._was_read(event)
         elif isinstance(event, RunFinished):
             self._asked.clear()
-        self._said.take(event)
+        self._user_messages.take(event)
         self._elapsed.take(event)
         self._stale.add(len(self.run.rounds) - 1)
 
@@ -204,8 +204,8 @@ class LiveCard:
     def _asked_html(self) -> Html:
         """What the person said and the model has not read yet."""
         later = tag("span", "aside", " (read in the next round)")
-        said = [words(text, MAX_ASKED) for name, text in self._asked if name == "say"]
-        lines = [tag("div", "said", tag("b", "", "You: "), text, later) for text in said]
+        user_messages = [words(text, MAX_ASKED) for name, text in self._asked if name == "say"]
+        lines = [tag("div", "said", tag("b", "", "You: "), text, later) for text in user_messages]
         return tag("div", "round", tag("div", "number"), tag("div", "pieces", *lines)) if lines else NOTHING
 
     def _new_rounds(self) -> list[dict[str, Any]]:
@@ -222,13 +222,13 @@ class LiveCard:
 
     def _pieces(self, one: WorkflowRound) -> Pieces:
         waiting = self.run.waiting if one.index == len(self.run.rounds) - 1 else ()
-        said = self._said.during(one.index)
+        user_messages = self._user_messages.during(one.index)
         if one.status != "running":
-            return round_pieces(one, self._form, said=said, questions=waiting)
+            return round_pieces(one, self._form, user_messages=user_messages, questions=waiting)
         calls = {record.call.id for record in one.records}
         others = [question for question in waiting if question.call_id not in calls]
         bare = replace(one, reply=None, records=(), compactions=(), retries=())
-        rest = round_pieces(bare, self._form, said=said, questions=others)
+        rest = round_pieces(bare, self._form, user_messages=user_messages, questions=others)
         first = {key: rest.pop(key) for key in ("saw", "recovered") if key in rest}
         return first | self._kept_pieces(one, {question.call_id: question for question in waiting}) | rest
 

@@ -13,7 +13,7 @@ from agentnb.display.markup import NOTHING, PREFIX, Html, joined, tag
 if TYPE_CHECKING:
     import nh3
 
-MOST = 100_000
+MAX_CHARACTERS = 100_000
 """Characters of one text that are shown."""
 GROWTH = 30
 """How many times as long as the text its HTML may be; ordinary text doubles, only tricks go beyond this."""
@@ -24,7 +24,7 @@ ATTRIBUTES: dict[str, set[str]] = {"a": {"href"}, "ol": {"start"}, "th": {"align
 """What may stand in it; links get ``rel`` and ``target`` besides."""
 
 
-def markdown_html(text: str, most: int = MOST) -> Html:
+def markdown_html(text: str, most: int = MAX_CHARACTERS) -> Html:
     """The text as HTML in a box of its own; of a long one the beginning, with the count of what is left out.
 
     HTML in the text is shown as it is written, LaTeX too. What the library cannot take, or what nests too deep, stands as it

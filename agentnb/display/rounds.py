@@ -62,7 +62,7 @@ def round_pieces(
     form: Form,
     *,
     saw: Html = NOTHING,
-    said: Iterable[str] = (),
+    user_messages: Iterable[str] = (),
     questions: Iterable[WaitingOnUser] = (),
     with_text: bool = True,
 ) -> Pieces:
@@ -85,7 +85,7 @@ def round_pieces(
         pieces[f"question:{question.id}"] = question_html(question, live=form.live, over=form.over)
     if one.status != "running" and (found := round_warnings(one)):
         pieces["found"] = joined(*[tag("div", "aside warn", f"▲ {sentence}") for sentence in found])
-    if told := list(said):
+    if told := list(user_messages):
         pieces["said"] = joined(*[tag("div", "said", tag("b", "", "You: "), text) for text in told])
     return {key: piece for key, piece in pieces.items() if piece}
 

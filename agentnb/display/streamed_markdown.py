@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Literal
 
 from agentnb.display.labels import clean
-from agentnb.display.markdown import MOST, fragment, left_out
+from agentnb.display.markdown import MAX_CHARACTERS, fragment, left_out
 from agentnb.display.markdown_parser import top_blocks
 from agentnb.display.markup import Html
 
@@ -28,7 +28,7 @@ class Blocks:
     makes of the whole text; reference links are the exception, where the address comes in a later block.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_CHARACTERS) -> None:
         self._most = most
         self._fed: list[str] = []
         self._held = ""

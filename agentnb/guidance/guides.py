@@ -61,7 +61,7 @@ class FourCells:
         level = min(1 + run.counters.ignored // IGNORED_A_LEVEL, len(LEVELS))
         if level > 1:
             text = f"{self.words.parts[STRONGER[level - 2]]}\n\n{text}".strip()
-        return _said(self.words, cell, text, level, current.reason, run)
+        return _guidance_for(self.words, cell, text, level, current.reason, run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class TodoNews:
         if not run.has_unseen_todos or not self.words.parts[TODO_LIST]:
             return None
         trigger = "changed by others" if run.last_round.index else "there at the start"
-        return _said(self.words, TODO_LIST, self.words.parts[TODO_LIST], 1, trigger, run)
+        return _guidance_for(self.words, TODO_LIST, self.words.parts[TODO_LIST], 1, trigger, run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,9 @@ class AlreadySaid:
         last = run.last_finished_round
         if last is None or last.said_before is None or not self.words.parts[ALREADY_SAID]:
             return None
-        return _said(self.words, ALREADY_SAID, self.words.parts[ALREADY_SAID], 1, f"repeats rounds[{last.said_before}]", run)
+        return _guidance_for(
+            self.words, ALREADY_SAID, self.words.parts[ALREADY_SAID], 1, f"repeats rounds[{last.said_before}]", run
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +114,20 @@ class FailedTools:
 
     def _words(self, cell: str, part: str, level: int, how: str, run: Run) -> Guidance | None:
         text = self.words.parts[part]
-        return _said(self.words, cell, text, level, f"{failed_tools(run)} failed {how}", run) if text else None
+        return _guidance_for(self.words, cell, text, level, f"{failed_tools(run)} failed {how}", run) if text else None
 
 
 def intervention(words: GuidanceSet, run: Run, trigger: str, level: int) -> tuple[Guidance, ...]:
     """What an intervention of this level says; nothing if the set has no words for it."""
     level = min(level, len(LEVELS))
     text = words.parts[LEVELS[level - 1] if has_open(run.todos) else PLANNING]
-    return (_said(words, INTERVENTION, text, level, trigger, run),) if text else ()
+    return (_guidance_for(words, INTERVENTION, text, level, trigger, run),) if text else ()
 
 
 def workflow_reminder(words: GuidanceSet, run: Run) -> tuple[Guidance, ...]:
     """What workflow mode says to go on; nothing if the set has no words for it."""
     text = words.parts[WORKFLOW]
-    return (_said(words, WORKFLOW, text, 1, "workflow_mode", run),) if text else ()
+    return (_guidance_for(words, WORKFLOW, text, 1, "workflow_mode", run),) if text else ()
 
 
 def where_it_stands(words: GuidanceSet, run: Run) -> str:
@@ -133,5 +135,5 @@ def where_it_stands(words: GuidanceSet, run: Run) -> str:
     return rendered(words.parts[NOTE], run)
 
 
-def _said(words: GuidanceSet, cell: str, text: str, level: int, trigger: str, run: Run) -> Guidance:
+def _guidance_for(words: GuidanceSet, cell: str, text: str, level: int, trigger: str, run: Run) -> Guidance:
     return Guidance(words.name, cell, rendered(text, run), level, trigger, words.version)

@@ -316,16 +316,16 @@ def _known(fields: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None} if isinstance(fields, dict) else {}
 
 
-def _read_usage(said: Mapping[str, Any]) -> Usage:
+def _read_usage(reported: Mapping[str, Any]) -> Usage:
     """The API counts what came from its cache, and what went there, apart from the rest of the input."""
-    read, written = count(said.get("cache_read_input_tokens")), count(said.get("cache_creation_input_tokens"))
-    fresh = count(said.get("input_tokens"))
+    read, written = count(reported.get("cache_read_input_tokens")), count(reported.get("cache_creation_input_tokens"))
+    fresh = count(reported.get("input_tokens"))
     return Usage(
         input=None if fresh is None else fresh + (read or 0) + (written or 0),
-        output=count(said.get("output_tokens")),
+        output=count(reported.get("output_tokens")),
         cache_read=read,
         cache_write=written,
-        reasoning=count(object_of(said.get("output_tokens_details")).get("thinking_tokens")),
+        reasoning=count(object_of(reported.get("output_tokens_details")).get("thinking_tokens")),
     )
 
 
@@ -366,7 +366,7 @@ class AnthropicSdk:
 
         return anthropic.AsyncStream[object]
 
-    def said(self, error: BaseException) -> ProviderError | None:
+    def error_details(self, error: BaseException) -> ProviderError | None:
         """What an error of it says."""
         import anthropic
 

@@ -138,12 +138,12 @@ class Refusal(msgspec.Struct, frozen=True):
     """Of the server, if it is not the provider's own."""
 
 
-def failure(said: Refusal) -> Failure:
+def failure(refusal: Refusal) -> Failure:
     """What it means."""
-    status = said.status if said.status is not None and said.status >= 300 else _status_of(said.name)
-    meaning = _meaning(said, status)
-    transient = meaning in TRANSIENT and said.headers.get("x-should-retry") != "false"
-    return Failure(_error(said, status, meaning), transient, status, retry_after(said.headers))
+    status = refusal.status if refusal.status is not None and refusal.status >= 300 else _status_of(refusal.name)
+    meaning = _meaning(refusal, status)
+    transient = meaning in TRANSIENT and refusal.headers.get("x-should-retry") != "false"
+    return Failure(_error(refusal, status, meaning), transient, status, retry_after(refusal.headers))
 
 
 def _status_of(name: str) -> int | None:
@@ -217,36 +217,36 @@ def _seconds_until(date: str, now: datetime) -> float | None:
         return None
 
 
-def _error(said: Refusal, status: int | None, meaning: str) -> ModelError:
+def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
     kind, what, hint = MEANINGS[meaning]
-    told = ", ".join(readable(str(one)) for one in (status, said.name) if one and one != str(status))
-    own = said.key_name == KEY_VARIABLES.get(said.provider)
-    words = {"who": said.provider, "model": said.model, "key": said.provider if own else said.key_name or "NAME"}
-    code, message = f" ({told})" if told else "", readable(said.message)
+    told = ", ".join(readable(str(one)) for one in (status, refusal.name) if one and one != str(status))
+    own = refusal.key_name == KEY_VARIABLES.get(refusal.provider)
+    words = {"who": refusal.provider, "model": refusal.model, "key": refusal.provider if own else refusal.key_name or "NAME"}
+    code, message = f" ({told})" if told else "", readable(refusal.message)
     if meaning == "redirect":
         message = ""  # the page that comes along says nothing
-        if place := _place(said.headers.get("location", ""), said.url):
+        if place := _place(refusal.headers.get("location", ""), refusal.url):
             what, hint = (
                 "the server sends us to {place}, and we do not follow with key and conversation",
                 "If that is right, name it: url={place}",
             )
             words["place"] = place
-    if meaning == "not found" and said.url is not None:
+    if meaning == "not found" and refusal.url is not None:
         what, hint = "there is no {model} at {url}", "See that the URL is right, and the name: %agent models {who}?url={url}"
-    wait = retry_after(said.headers)
+    wait = retry_after(refusal.headers)
     if meaning == "rate limit" and wait:
         hint = f"It asks to wait {wait:,.0f} s. Then go on with %%agent --continue"
-    hint = next((better for pattern, better in HINTS if status == 400 and pattern.search(said.message)), hint)
-    words["url"] = str(said.url)
-    return kind(f"{said.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), hint.format(**words))
+    hint = next((better for pattern, better in HINTS if status == 400 and pattern.search(refusal.message)), hint)
+    words["url"] = str(refusal.url)
+    return kind(f"{refusal.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), hint.format(**words))
 
 
-def _meaning(said: Refusal, status: int | None) -> str:
-    if said.name in OUT_OF_CREDIT or status == 402:
+def _meaning(refusal: Refusal, status: int | None) -> str:
+    if refusal.name in OUT_OF_CREDIT or status == 402:
         return "no credit"
-    if said.name in OVERFLOW_NAMES or (status in (None, 400, 413, 500) and OVERFLOW.search(said.message)):
+    if refusal.name in OVERFLOW_NAMES or (status in (None, 400, 413, 500) and OVERFLOW.search(refusal.message)):
         return "overflow"
-    if status == 401 and not said.key_name:
+    if status == 401 and not refusal.key_name:
         return "no key"
     if status is None or status in (408, 529) or status >= 500:
         return "trouble"

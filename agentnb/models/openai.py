@@ -113,10 +113,10 @@ def _fragment(message: Message, *, own: str, sees: bool, echo: bool) -> bytes:
     made: list[Any] = [
         {"role": "tool", "tool_call_id": safe_id(result.call_id), "content": _result_text(result, sees)} for result in results
     ]
-    said: list[AnyPart] = [part for part in message.parts if not isinstance(part, ToolResult)]
+    parts: list[AnyPart] = [part for part in message.parts if not isinstance(part, ToolResult)]
     if sees:
-        said = [*_pictures(results), *said]
-    if content := [one for one in (_content(part, sees) for part in said) if one is not None]:
+        parts = [*_pictures(results), *parts]
+    if content := [one for one in (_content(part, sees) for part in parts) if one is not None]:
         only_text = all(one["type"] == "text" for one in content)
         made.append({"role": "user", "content": "\n\n".join(one["text"] for one in content) if only_text else content})
     return b",".join(map(encode, made))
@@ -186,7 +186,7 @@ class OpenAIReading:
     def take(self, chunk: Any) -> Iterable[Delta]:
         """Take in a chunk of the stream."""
         if chunk.get("error"):
-            raise Refused(_said(chunk["error"]))
+            raise Refused(_provider_error(chunk["error"]))
         if chunk.get("usage"):
             self._usage = chunk["usage"]
         if not self._metadata:
@@ -285,7 +285,7 @@ def _plain(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _said(error: Any) -> ProviderError:
+def _provider_error(error: Any) -> ProviderError:
     """What a server that has nothing else to give says in the place of a reply."""
     told = error if isinstance(error, dict) else {"message": error}
     return ProviderError(None, str(told.get("code") or told.get("type") or ""), str(told.get("message") or ""), {})
@@ -326,14 +326,14 @@ def as_stream(whole: Any) -> list[Any]:
     return [{**whole, "choices": choices}]
 
 
-def read_usage(said: Any) -> Usage:
+def read_usage(reported: Any) -> Usage:
     """The counts of both APIs; what a server does not count is unknown."""
-    said = object_of(said)
-    of_input = object_of(said.get("prompt_tokens_details") or said.get("input_tokens_details"))
-    of_output = object_of(said.get("completion_tokens_details") or said.get("output_tokens_details"))
+    reported = object_of(reported)
+    of_input = object_of(reported.get("prompt_tokens_details") or reported.get("input_tokens_details"))
+    of_output = object_of(reported.get("completion_tokens_details") or reported.get("output_tokens_details"))
     return Usage(
-        input=count(said.get("prompt_tokens", said.get("input_tokens"))),
-        output=count(said.get("completion_tokens", said.get("output_tokens"))),
+        input=count(reported.get("prompt_tokens", reported.get("input_tokens"))),
+        output=count(reported.get("completion_tokens", reported.get("output_tokens"))),
         cache_read=count(of_input.get("cached_tokens")),
         cache_write=count(of_input.get("cache_write_tokens")),
         reasoning=count(of_output.get("reasoning_tokens")),
@@ -370,7 +370,7 @@ class OpenAISdk:
 
         return openai.AsyncStream[object]
 
-    def said(self, error: BaseException) -> ProviderError | None:
+    def error_details(self, error: BaseException) -> ProviderError | None:
         """What an error of it says."""
         import openai
 

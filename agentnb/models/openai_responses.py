@@ -113,8 +113,8 @@ def _fragment(message: Message, *, sees: bool) -> bytes:
         for part in message.parts
         if isinstance(part, ToolResult)
     ]
-    said = [part for part in message.parts if not isinstance(part, ToolResult)]
-    if content := [one for one in (_content(part, sees) for part in said) if one is not None]:
+    parts = [part for part in message.parts if not isinstance(part, ToolResult)]
+    if content := [one for one in (_content(part, sees) for part in parts) if one is not None]:
         answers.append({"type": "message", "role": "user", "content": content})
     return b",".join(map(encode, answers))
 

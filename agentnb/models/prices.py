@@ -73,12 +73,12 @@ class Price(msgspec.Struct, frozen=True):
             return None
         read, written = usage.cache_read or 0, usage.cache_write or 0
         thought = (usage.reasoning or 0) if self.reasoning is not None else 0
-        plain, said = usage.input - read - written, usage.output - thought
-        if min(read, written, thought, plain, said) < 0:
+        plain, answered = usage.input - read - written, usage.output - thought
+        if min(read, written, thought, plain, answered) < 0:
             return None
         tokens = (
             plain * self.input
-            + said * self.output
+            + answered * self.output
             + read * (self.input if self.cache_read is None else self.cache_read)
             + written * (self.input if self.cache_write is None else self.cache_write)
             + thought * (self.reasoning or 0)
@@ -197,10 +197,10 @@ def _price(table: ModelPrice, above: int, long_cache: bool) -> Price | None:
         reached = [tier.price for tier in price.tiers if tier.start <= above]
         return reached[-1] if reached else price.base
 
-    sent, said = of("input"), of("output")
-    if sent is None or said is None:
+    sent, answered = of("input"), of("output")
+    if sent is None or answered is None:
         return None
     written = (of("cache_write_1h") if long_cache else None) or of("cache_write")
     thousand_calls = table.requests_kcount
     call = thousand_calls / 1_000 if isinstance(thousand_calls, Decimal) else Decimal(0)
-    return Price(sent, said, of("cache_read"), written, of("output_reasoning"), call)
+    return Price(sent, answered, of("cache_read"), written, of("output_reasoning"), call)

@@ -41,9 +41,9 @@ class ProviderError(NamedTuple):
 class Refused(Exception):
     """Inside the stream, the provider said this instead of a reply."""
 
-    def __init__(self, said: ProviderError) -> None:
-        super().__init__(said.message)
-        self.said = said
+    def __init__(self, details: ProviderError) -> None:
+        super().__init__(details.message)
+        self.details = details
 
 
 class Sdk(Protocol):
@@ -55,7 +55,7 @@ class Sdk(Protocol):
     def stream_class(self) -> Any:
         """Its class of streams."""
 
-    def said(self, error: BaseException) -> ProviderError | None:
+    def error_details(self, error: BaseException) -> ProviderError | None:
         """What the error says, if it is one of the provider; None for one of the connection, or of nobody."""
 
 

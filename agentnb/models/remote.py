@@ -242,16 +242,16 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
 def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
     import httpx2
 
-    said = error.said if isinstance(error, Refused) else provider.sdk.said(error)
-    if said is not None:
+    details = error.details if isinstance(error, Refused) else provider.sdk.error_details(error)
+    if details is not None:
         return failure(
             Refusal(
                 provider.name,
                 model,
-                said.status,
-                redact(said.name),
-                redact(said.message),  # before it is cut off
-                said.headers,
+                details.status,
+                redact(details.name),
+                redact(details.message),  # before it is cut off
+                details.headers,
                 endpoint.key_name,
                 endpoint.url,
             )

@@ -19,7 +19,7 @@ MAX_USED = 5
 """Models that were used last and are offered first."""
 
 
-def offers(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
+def available_choices(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
     """Names to choose from, and what each field stands for when it is left as it is; ``used``: models of the last runs."""
     known = dict(variables)  # a cell that runs meanwhile may add some
     return {

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-MOST = 100_000
+MAX_CHARACTERS = 100_000
 """Characters of a reply that are looked at."""
 MAX_TAGS = 20
 """Places in a reply that look as if a call began there, of which each is looked at."""
@@ -40,8 +40,8 @@ def claimed_call(text: str, tool_names: Collection[str]) -> str | None:
     text = text.strip()
     if not tool_names or not text:
         return None
-    whole = _whole(text, tool_names) if len(text) <= MOST else None
-    return whole or next((name for name in _tagged(text[:MOST]) if name in tool_names), None)
+    whole = _whole(text, tool_names) if len(text) <= MAX_CHARACTERS else None
+    return whole or next((name for name in _tagged(text[:MAX_CHARACTERS]) if name in tool_names), None)
 
 
 def _tagged(text: str) -> Iterator[str]:

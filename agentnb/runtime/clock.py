@@ -15,12 +15,12 @@ PATIENCE = 0.15
 
 def seconds_taken(events: Iterable[AnyEvent]) -> float:
     """What a run has taken until its last event, as a clock would have counted it, in all the processes that made it."""
-    taken, waits, before = 0.0, WaitState(), None
+    taken, wait_state, before = 0.0, WaitState(), None
     for event in events:
-        if before is not None and not waits and not isinstance(event, RunRecovered):
+        if before is not None and not wait_state and not isinstance(event, RunRecovered):
             taken += (event.at - before).total_seconds()
         before = event.at
-        waits.take(event)
+        wait_state.take(event)
     return taken
 
 

@@ -37,9 +37,9 @@ CUT_OFF = "\n\n[The summary was cut off here.]"
 class Compactor:
     """The compaction of one run's conversation."""
 
-    def __init__(self, calls: ModelCalls, conversation: RequestBuilder, history: History, log: EventLog) -> None:
+    def __init__(self, calls: ModelCalls, request_builder: RequestBuilder, history: History, log: EventLog) -> None:
         self._calls = calls
-        self._request_builder = conversation
+        self._request_builder = request_builder
         self._history = history
         self._log = log
 
@@ -63,18 +63,18 @@ class Compactor:
 
     async def compact(self, why: WhyCompacted) -> bool:
         """Have a summary written and sent from now on. False if there is nothing to replace."""
-        conversation, run = self._request_builder, self._log.run
-        messages = conversation.messages
+        request_builder, run = self._request_builder, self._log.run
+        messages = request_builder.messages
         start = start_of_recent(messages, self._history.keep_recent, recent_tokens(messages) if why != "messages" else None)
         before = run.compacted
         if start is not None and before is not None:  # what is summed up already stays so
-            start = max(start, conversation.prepared_of(before.kept))
-        if start is None or start >= len(messages) or start - 1 <= conversation.is_summary(messages[1]):
+            start = max(start, request_builder.prepared_of(before.kept))
+        if start is None or start >= len(messages) or start - 1 <= request_builder.is_summary(messages[1]):
             return False
-        if why == "share" and self._was_just_done() and not is_worth_it(messages, start, conversation.tokens(run)):
+        if why == "share" and self._was_just_done() and not is_worth_it(messages, start, request_builder.tokens(run)):
             return False
-        kept = conversation.place_of(start)
-        first = conversation.place_of(1)
+        kept = request_builder.place_of(start)
+        first = request_builder.place_of(1)
         if before is not None:  # before the summary may stand more than the first message, which other settings had left out
             first = min(first, before.first)
         count = kept - first
@@ -107,7 +107,7 @@ class Compactor:
         heard: list[str] = []
         reply: Reply | None = None
         try:
-            async for item in self._calls.besides(request):
+            async for item in self._calls.side_request(request):
                 if isinstance(item, Reply):
                     reply = item
                 elif isinstance(item, Retry):

@@ -68,7 +68,7 @@ class ModelCalls:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
         stream_buffer.end()
-        reply = self._usage_check.complete(request, self._settled(reply))
+        reply = self._usage_check.complete(request, self._normalized(reply))
         message, signals = self._without_markers(reply.message)
         replied = self._log.emit(
             e.ModelReplied,
@@ -87,7 +87,7 @@ class ModelCalls:
         log, attempt = self._log, retry.attempt
         log.emit(e.RetryScheduled, attempt=attempt, seconds=retry.seconds, reason=reason, status=retry.status, heard=heard)
 
-    def _settled(self, reply: Reply) -> Reply:
+    def _normalized(self, reply: Reply) -> Reply:
         message: object = reply.message
         if not isinstance(message, Message):
             example = 'Write Reply(Message("assistant", (Text("..."),)))'
@@ -113,7 +113,7 @@ class ModelCalls:
         elif usage != UNKNOWN:
             self._log.emit(e.ExtraUsage, usage=usage)
 
-    async def besides(self, request: Request) -> AsyncGenerator[StreamItem]:
+    async def side_request(self, request: Request) -> AsyncGenerator[StreamItem]:
         """What comes for a request besides the conversation. Its retries are written down, nothing else is."""
         async for item in _items(self.model, request):
             if isinstance(item, Retry):
@@ -121,7 +121,7 @@ class ModelCalls:
             if not isinstance(item, Reply):
                 yield item
                 continue
-            reply = self._usage_check.complete(request, self._settled(item))
+            reply = self._usage_check.complete(request, self._normalized(item))
             self._usage_check.warn(reply)
             yield reply
 

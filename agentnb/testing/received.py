@@ -32,8 +32,8 @@ class Received:
 
     def __repr__(self) -> str:
         """On one line, without what was said: a body may hold megabytes."""
-        said = self.body.get("messages", self.body.get("input", ()))
-        count = len(said) if isinstance(said, list) else 1 if said else 0
+        messages = self.body.get("messages", self.body.get("input", ()))
+        count = len(messages) if isinstance(messages, list) else 1 if messages else 0
         status = "no answer" if self.answered is None else f"answered {self.answered}"
         told = [f"{self.wire} to {_short(self.body.get('model', '?'))}", f"{count} message{'s' * (count != 1)}", status]
         told += [f"problems: {_short('; '.join(self.problems))}"] if self.problems else []

@@ -43,7 +43,7 @@ def problems(body: dict[str, Any], minimal: bool) -> list[str]:
     roles = ROLES if minimal else ROLES | DEVELOPER
     for index, message in enumerate(body["messages"]):
         found += _message(f"messages[{index}]", message, roles)
-    return found or list(_pairs(body["messages"]))
+    return found or list(_tool_pairing(body["messages"]))
 
 
 def _top_level(body: dict[str, Any], minimal: bool) -> Iterator[str]:
@@ -178,7 +178,7 @@ def _assistant(at: str, message: dict[str, Any]) -> Iterator[str]:
         yield f"Duplicate value for 'tool_call_id' of '{name}' in {at}."
 
 
-def _pairs(messages: list[dict[str, Any]]) -> Iterator[str]:
+def _tool_pairing(messages: list[dict[str, Any]]) -> Iterator[str]:
     """Every call is answered once, directly after the message that makes it."""
     asked: set[str] = set()
     given: list[str] = []

@@ -42,7 +42,7 @@ def problems(body: dict[str, Any], memory: Memory, version: str | None) -> list[
     if found:
         return found
     turns = _turns(body["messages"])
-    return [*_order(turns, memory), *_pairs(turns), *_marks(body)]
+    return [*_order(turns, memory), *_tool_pairing(turns), *_marks(body)]
 
 
 def _top_level(body: dict[str, Any], version: str) -> Iterator[str]:
@@ -169,7 +169,7 @@ def _order(turns: list[Turn], memory: Memory) -> Iterator[str]:
         yield "This model does not support assistant message prefill. The conversation must end with a user message."
 
 
-def _pairs(turns: list[Turn]) -> Iterator[str]:
+def _tool_pairing(turns: list[Turn]) -> Iterator[str]:
     """Every call is answered once, in the next turn, and before anything else is said there."""
     calls = [block["id"] for _, blocks in turns for _, block in blocks if block["type"] == "tool_use"]
     for _ in repeated(calls):

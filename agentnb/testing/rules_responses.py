@@ -56,7 +56,7 @@ def problems(body: dict[str, Any], memory: Memory) -> list[str]:
     assert isinstance(items, list)
     for index, item in enumerate(items):
         found += [] if memory.knows(item) else _item(f"input[{index}]", item)
-    return found or [*_pairs(items), *_thoughts(items, memory)]
+    return found or [*_tool_pairing(items), *_thoughts(items, memory)]
 
 
 def _top_level(body: dict[str, Any]) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _parts(at: str, parts: Any, kinds: tuple[str, ...]) -> Iterator[str]:
             yield f"Invalid '{here}': empty string. Expected a string with minimum length 1."
 
 
-def _pairs(items: list[dict[str, Any]]) -> Iterator[str]:
+def _tool_pairing(items: list[dict[str, Any]]) -> Iterator[str]:
     """Every call is answered once, after it and before anybody says something else."""
     open_calls: list[str] = []
     made: list[str] = []

@@ -48,7 +48,7 @@ class Script:
             return self._lines[self._next - 1]
 
 
-def said(error: Exception) -> str:
+def script_error(error: Exception) -> str:
     """What a client is told of a script that cannot answer."""
     if isinstance(error, ScriptOver):
         return str(error)

@@ -18,7 +18,7 @@ from agentnb.testing.listing import models_body
 from agentnb.testing.memory import Memory
 from agentnb.testing.received import Received, without_keys
 from agentnb.testing.rules import key_problem, problems
-from agentnb.testing.script import Line, Script, said
+from agentnb.testing.script import Line, Script, script_error
 from agentnb.testing.wire import Asked, Delivery, Wire
 from agentnb.testing.wires import CHAT, MESSAGES, WIRES
 
@@ -122,7 +122,7 @@ class LoopbackServer:
                 self._cache.keep(count)
             return delivery
         except Exception as error:  # of the script: whoever reads the refusal should learn of it
-            return wire.refuse(400, said(error))
+            return wire.refuse(400, script_error(error))
 
     def _get(self, path: str, headers: dict[str, str]) -> Delivery:
         wire = MESSAGES if "anthropic-version" in headers else CHAT

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from made_histories import asks, orphans, results, rounds, whole_histories, words
 
 from agentnb.context.compaction import (
-    MOST,
+    MAX_RECORD,
     RESULT,
     WORDS,
     plain_summary,
@@ -139,7 +139,7 @@ def test_long_words_and_arguments_are_cut_and_so_is_the_middle_of_a_record_that_
     assert "y" * (WORDS + 1) not in record_of([words("assistant", "y" * 10_000)])
     assert "z" * 600 not in record_of([Message("assistant", (ToolCall("write", {"text": "z" * 5_000}, "a"),))])
     huge = record_of([words("user", "a" * WORDS)] * 200)
-    assert MOST < len(huge) < MOST + 200 and "characters left out" in huge
+    assert MAX_RECORD < len(huge) < MAX_RECORD + 200 and "characters left out" in huge
 
 
 @pytest.mark.req("R2.35")

@@ -255,5 +255,5 @@ def test_a_recovered_run_shows_in_which_round_another_process_went_on(died: Run)
 
 def test_an_interrupted_call_is_not_one_that_failed(died: Run) -> None:
     record = labels.as_left(died)[0].records[0]
-    assert labels.state(record) == "interrupted" and labels.failures(died) == 0
+    assert labels.state(record) == "interrupted" and labels.failed_calls(died) == 0
     assert died.rounds[0].records[0].result is None

@@ -39,7 +39,7 @@ def test_nothing_hostile_becomes_markup_and_html_grows_with_the_text_only(subtes
             check_is_harmless(inlined(html))
             assert [found for found in one.never if found in html] == []
             # What the browser's form adds to a link is not the text's doing, and at most as much again for each.
-            assert len(html) <= 3 * GROWTH * min(len(one.text), markdown.MOST) + 2_000
+            assert len(html) <= 3 * GROWTH * min(len(one.text), markdown.MAX_CHARACTERS) + 2_000
 
 
 @examples(300)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb.display import streamed_markdown
-from agentnb.display.markdown import MOST, markdown_box, markdown_html
+from agentnb.display.markdown import MAX_CHARACTERS, markdown_box, markdown_html
 from agentnb.display.streamed_markdown import Blocks
 
 ORDINARY = [
@@ -50,7 +50,7 @@ ORDINARY = [
 SMALL = [*"$`*_-+>|#=~1.) \n\ta", "\n", "\n\n", "```", "\n```", "\n\n- ", "\n\n    ", "\n> ", "\n|-|-|\n", "\r\n"]
 
 
-def streamed(text: str, size: int, *, settled_every: int = 1, most: int = MOST) -> tuple[list[str], str]:
+def streamed(text: str, size: int, *, settled_every: int = 1, most: int = MAX_CHARACTERS) -> tuple[list[str], str]:
     """The blocks that were settled before the end, and what `markdown_box` makes of all."""
     blocks = Blocks(most)
     settled = []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentnb.policies.claimed_calls import MOST, claimed_call
+from agentnb.policies.claimed_calls import MAX_CHARACTERS, claimed_call
 
 TOOLS = ("add", "load_table", "todo_operations")
 CALL = '{"name": "add", "arguments": {"a": 1, "b": 2}}'
@@ -188,12 +188,12 @@ def test_hostile_text_is_looked_through_once(subtests: pytest.Subtests) -> None:
     """A search that goes back for every character would not come to an end here."""
     for kind in HOSTILE:
         with subtests.test(kind=kind):
-            for size in (MOST - 4, 10 * MOST):
+            for size in (MAX_CHARACTERS - 4, 10 * MAX_CHARACTERS):
                 text = (HOSTILE[kind] * (size // len(HOSTILE[kind]) + 1))[:size]
                 assert claimed_call(text, TOOLS) is None
                 assert claimed_call(f"add({text}", TOOLS) is None
 
 
 def test_what_stands_far_behind_is_not_looked_at() -> None:
-    assert claimed_call("x\n" * (MOST // 2) + f"<tool_call>{CALL}", TOOLS) is None
-    assert claimed_call(f"add({'1, ' * MOST})", TOOLS) is None
+    assert claimed_call("x\n" * (MAX_CHARACTERS // 2) + f"<tool_call>{CALL}", TOOLS) is None
+    assert claimed_call(f"add({'1, ' * MAX_CHARACTERS})", TOOLS) is None

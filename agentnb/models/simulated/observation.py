@@ -128,14 +128,14 @@ class Observation:
     @cached_property
     def titles_done(self) -> set[str]:
         """The titles of all steps it has made in this conversation, of earlier plans too."""
-        said = (_STEP.match(message.text) for message in self.messages if message.calls)
-        return {short_title(found[2]) for found in said if found}
+        matches = (_STEP.match(message.text) for message in self.messages if message.calls)
+        return {short_title(found[2]) for found in matches if found}
 
     @cached_property
     def todos_worked_on(self) -> set[int]:
         """Todos of others whose calls it made since it last said something without a call."""
-        said = (_TODO.match(message.text) for message in self.since_words if message.calls)
-        return {int(found[1]) for found in said if found}
+        matches = (_TODO.match(message.text) for message in self.since_words if message.calls)
+        return {int(found[1]) for found in matches if found}
 
     def has_asked(self, call: ToolCall) -> bool:
         """Whether it made this very call since it last said something without one."""

@@ -94,7 +94,7 @@ def _list(observation: Observation) -> Move:
 
 
 def _close(observation: Observation) -> Move | None:
-    calls = _closing(observation.unmarked)
+    calls = _close_finished(observation.unmarked)
     if not calls or observation.has_asked(calls[-1]):
         return None
     return Move("close", "Every step is done, and I mark what is not marked yet.", calls)
@@ -111,7 +111,7 @@ def _review(observation: Observation) -> Move:
     able = [entry for entry in others if calls_of(entry.as_item(), observation.tools)]
     more = [(entry, "blocked") for entry in others if entry not in able]
     begun = [(entry, "in-progress") for entry in able[:1] if entry.status != "in-progress"]
-    marks = _closing(finished, [*more, *begun])
+    marks = _close_finished(finished, [*more, *begun])
     work = [call for entry in able[:1] for call in calls_of(entry.as_item(), observation.tools)]
     if work or (marks and not observation.has_asked(marks[-1])):
         text = f"Todo {able[0].id}: {short_title(able[0].words)}" if able else "I close what is still open on the list."
@@ -137,7 +137,7 @@ def _after_review(observation: Observation, left: Sequence[Entry]) -> str:
     return f"Done, but for {'todo' if len(left) == 1 else 'todos'} {numbers}: what is blocked is not mine to do."
 
 
-def _closing(finished: Sequence[Entry], more: Iterable[tuple[Entry, str]] = ()) -> tuple[ToolCall, ...]:
+def _close_finished(finished: Sequence[Entry], more: Iterable[tuple[Entry, str]] = ()) -> tuple[ToolCall, ...]:
     """Mark what is finished completed, in progress first where it was not, and the others as they say."""
     started = [(entry, "in-progress") for entry in finished if entry.status != "in-progress"]
     closed = [*((entry, "completed") for entry in finished), *more]

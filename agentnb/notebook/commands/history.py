@@ -17,7 +17,7 @@ from agentnb.session.session import Session
 from agentnb.traces.summaries import RunSummary
 
 SHOWN = 20
-MOST = 200
+MAX_LISTED = 200
 """Runs in one list, however many are asked for."""
 KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted", "running"]
 """Words that tab completion offers."""
@@ -27,9 +27,9 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
     """The newest runs in which all of the ``wanted`` words occur; a number that stands first says how many."""
     most = SHOWN
     if wanted and wanted[0].isdecimal():
-        most, wanted = min(int(wanted[0]), MOST), wanted[1:]
+        most, wanted = min(int(wanted[0]), MAX_LISTED), wanted[1:]
     if not most:
-        raise SettingsError("A list of no runs shows nothing", f"Write a number from 1 to {MOST}: %agent history 50")
+        raise SettingsError("A list of no runs shows nothing", f"Write a number from 1 to {MAX_LISTED}: %agent history 50")
     found = list(islice((one for one in as_known_here(session) if matches(one, wanted)), most))
     told = _told(session, found, wanted, most)
     text = history_text(found, told)

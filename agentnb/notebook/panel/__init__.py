@@ -24,7 +24,7 @@ from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import LeftOpen
-from agentnb.notebook.choices import offers
+from agentnb.notebook.choices import available_choices
 from agentnb.notebook.commands.history import as_known_here
 from agentnb.notebook.extension import session_of
 from agentnb.notebook.frontend import can_ask
@@ -196,7 +196,7 @@ class Panel:
         """What can be chosen now; and the list, if other runs have begun or ended since it was made."""
         if self._state() != self._seen:
             self._list_runs()
-        self._widgets.form.offers = offers(self._session, self._shell.user_ns, self._used)
+        self._widgets.form.offers = available_choices(self._session, self._shell.user_ns, self._used)
 
     def _refresh(self, message: Message) -> None:
         self._list_runs()

@@ -49,7 +49,7 @@ class Call(NamedTuple):
     seconds: float
     stop_reason: str
     metadata: dict[str, Any]
-    spared: float
+    not_waited: float
     """Seconds of the last wait that did not pass, because the person stopped the run in it; else 0."""
     problem: str = ""
     """Why it came to nothing, where that did not end the run."""
@@ -57,12 +57,12 @@ class Call(NamedTuple):
     @property
     def attempts(self) -> int:
         """How often it was tried."""
-        return sum(retry.attempt > 0 for retry in self.retries) + (not self.spared)
+        return sum(retry.attempt > 0 for retry in self.retries) + (not self.not_waited)
 
     @property
     def waited(self) -> float:
         """Seconds between the attempts."""
-        return sum(retry.seconds for retry in self.retries) - self.spared
+        return sum(retry.seconds for retry in self.retries) - self.not_waited
 
     @property
     def error(self) -> str | None:
@@ -110,17 +110,17 @@ def usage(source: RunSource) -> pd.DataFrame:
 
 def _calls(run: Run) -> Iterator[Call]:
     """All calls of models that a run made: the one place that knows of them."""
-    besides = _Besides(run)
+    side_calls = _SideCalls(run)
     for one in run.rounds:
-        yield from besides.calls.get(one.index, ())
-        theirs = besides.retries.get(one.index, ())
+        yield from side_calls.calls.get(one.index, ())
+        theirs = side_calls.retries.get(one.index, ())
         own = tuple([retry for place, retry in enumerate(one.retries) if place not in theirs])
-        used = one.usage or besides.replies.get(one.index)
+        used = one.usage or side_calls.replies.get(one.index)
         call = _of_round(run, replace(one, retries=own, usage=used))
-        yield call._replace(started_at=besides.ended.get(one.index, one.started_at))
+        yield call._replace(started_at=side_calls.ended.get(one.index, one.started_at))
 
 
-class _Besides:
+class _SideCalls:
     """The calls for summaries of a run's conversation, by the rounds before which they were made; and what else was spent of
     which nothing is kept.
     """
@@ -185,7 +185,7 @@ class _Besides:
             seconds=0.0 if done is None else done.seconds,
             stop_reason="",
             metadata={},
-            spared=0.0,
+            not_waited=0.0,
             problem=problem,
         )
         self.calls.setdefault(self._round, []).append(call)
@@ -204,11 +204,11 @@ def _of_round(run: Run, one: WorkflowRound) -> Call:
         seconds=one.seconds if one.reply is None else one.model_seconds,
         stop_reason=one.stop_reason,
         metadata=one.metadata,
-        spared=_spared(run, one),
+        not_waited=_not_waited(run, one),
     )
 
 
-def _spared(run: Run, one: WorkflowRound) -> float:
+def _not_waited(run: Run, one: WorkflowRound) -> float:
     """Of the last wait of a stopped call, the seconds that did not pass."""
     if one.reply is not None or one.status != "cancelled" or not one.retries or one.ended_at is None:
         return 0.0

@@ -1,0 +1,135 @@
+"""Names are the field's: no definition bears one of the private names that the code once had."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2] / "agentnb"
+MODULES = {
+    "purse": "budget",
+    "hearing": "stream_buffer",
+    "asking": "elicitation",
+    "taking_up": "resume",
+    "closing": "run_end",
+    "shortening": "result_truncation",
+    "pairs": "tool_pairing",
+    "reply": "normalize_reply",
+    "todo_check": "todo_sync",
+    "conversation": "request_builder",
+    "past_requests": "request_history",
+    "failures": "tool_errors",
+    "moves": "planner",
+    "sight": "observation, request_view",
+    "plan_text": "plan_parser",
+    "faults": "a part of simulated",
+    "personas": "a part of simulated",
+    "traits": "capabilities",
+    "stall": "idle_timeout",
+    "wire_parts": "serialization",
+    "waits": "wait_state",
+    "tallies": "counters",
+    "asides": "round_notes",
+    "findings": "round_warnings",
+    "said": "user_messages",
+    "wording": "labels",
+    "one_line": "magic_errors",
+    "chosen": "agent_options",
+    "offers": "choices",
+}
+"""Files are not called so; and what to call them."""
+CLASSES = {
+    "Purse": "Budget",
+    "Hearing": "StreamBuffer",
+    "Asking": "Elicitation",
+    "TodoCheck": "TodoSync",
+    "Conversation": "RequestBuilder",
+    "Seen": "SentRequest",
+    "Sight": "Observation",
+    "Traits": "Capabilities",
+    "Waits": "WaitState",
+    "Tallies": "Counters",
+    "Conduct": "RoundFacts",
+    "Breach": "TodoViolation",
+    "Rules": "PolicyBundle",
+    "SpentBesides": "ExtraUsage",
+    "Said": "UserMessages",
+    "Chosen": "AgentOptions",
+    "Task": "RunOptions",
+}
+ANYTHING = {
+    "purse": "budget",
+    "hearing": "stream_buffer",
+    "asking": "elicitation",
+    "taking_up": "resume",
+    "said_in_passing": "ephemeral_text",
+    "in_passing": "ephemeral",
+    "passing": "transient, ephemeral",
+    "said": "user_messages, or what it is: reported, details",
+    "besides": "extra, side",
+    "spared": "redact",
+    "without_secrets": "redact",
+    "without_key": "redact",
+    "sight": "observation, request_view",
+    "traits": "capabilities",
+    "stall": "idle_timeout",
+    "tallies": "counters",
+    "conduct": "facts",
+    "breach": "violation",
+    "breaches": "todo_violations",
+    "resting_todos": "carried_todos",
+    "resting_board": "carried_board",
+    "asides": "round_notes",
+    "findings": "round_warnings",
+    "wording": "labels",
+    "offers": "choices",
+}
+"""Functions, parameters, variables and attributes are not called so."""
+ALLOWED = {
+    "models/simulated/faults.py": "in this folder the name says what it is: what the simulated model does wrong",
+    "models/simulated/personas.py": "the personas that people type: simulated:PERSONA",
+    "models/options.py:stall": "an option that people type: ?stall=30",
+    "notebook/panel/__init__.py:offers": "as in widgets.py",
+    "notebook/panel/widgets.py:offers": "a trait that the panel's script reads",
+}
+"""Old names that stay, and why."""
+TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def defined(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
+    """The kind, name and line of each class, and of each function, parameter, variable and attribute."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield "class", node.name, node.lineno
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield "function", node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield "parameter", node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield "variable", node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield "attribute", node.attr, node.lineno
+
+
+def old_names() -> Iterator[tuple[str, str]]:
+    """Where an old name is defined, as ``file`` or ``file:name``, and what to write instead."""
+    for path, tree in TREES.items():
+        stem = Path(path).stem
+        if stem in MODULES:
+            yield path, MODULES[stem]
+        for kind, name, _ in defined(tree):
+            known = CLASSES if kind == "class" else ANYTHING
+            if (bare := name.strip("_")) in known:
+                yield f"{path}:{name}", known[bare]
+            elif re.match(r"_?MOST(_|$)", name):
+                yield f"{path}:{name}", "MAX_..."
+
+
+def test_no_definition_bears_a_private_name_of_old() -> None:
+    assert {place: better for place, better in old_names() if place not in ALLOWED} == {}
+
+
+def test_each_old_name_that_stays_is_still_there() -> None:
+    assert set(ALLOWED) - {place for place, _ in old_names()} == set()
