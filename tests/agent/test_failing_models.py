@@ -167,7 +167,7 @@ def test_a_reply_that_is_stopped_in_the_middle_is_paid_for_as_its_model_reckons(
             runs[0].stop("enough")
 
     agent = Agent("simulated:disciplined?delay=0.02&price=1000/2000")
-    runs.append(agent.start("Count the words, one by one.", RunOptions(watch=stop, budget=budget), can_ask=True))
+    runs.append(agent.start("Count the words, one by one.", RunOptions(watch=stop, budget=budget, can_ask=True)))
     begun.set()
     run = runs[0].result(20)
     assert (run.status, run.rounds[0].stop_reason) == ("cancelled", "broken_off")

@@ -284,7 +284,7 @@ def test_what_is_kept_is_what_would_be_drawn_anew(story: list[AnyEvent | Delta])
         form = Form(live=True, effects=effects_of(card.run.tools))
         shown = {one["index"]: (one["keys"], one["html"]) for one in card.whole()["rounds"]}
         for one in card.run.rounds:
-            anew = round_pieces(one, form, said=UserMessages(events).during(one.index))
+            anew = round_pieces(one, form, user_messages=UserMessages(events).during(one.index))
             assert shown[one.index] == (list(anew), anew)
     keys = {key for one in card.whole()["rounds"] for key in one["keys"]}
     assert ("found" in keys) == (story is AGAIN)

@@ -277,7 +277,7 @@ def test_an_error_in_the_place_of_a_reply_is_a_refusal_in_its_words(subtests: py
         with subtests.test(error=error, name=name, message=message):
             with pytest.raises(Refused) as refused:
                 read(OPENAI, as_stream({"error": error}))
-            assert (refused.value.said.name, refused.value.said.message) == (name, message)
+            assert (refused.value.details.name, refused.value.details.message) == (name, message)
 
 
 COUNTS = [

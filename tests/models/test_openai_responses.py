@@ -319,7 +319,7 @@ def test_a_failure_inside_the_stream_is_a_refusal_in_its_words(subtests: pytest.
         with subtests.test(chunk=chunk, name=name, words=words):
             with pytest.raises(Refused) as refused:
                 read(RESPONSES, [{"type": "response.output_text.delta", "delta": "So"}, chunk])
-            assert refused.value.said[:3] == (None, name, words)
+            assert refused.value.details[:3] == (None, name, words)
 
 
 def test_a_whole_reply_that_failed_is_a_refusal_too() -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import suppress
 from functools import cache
 from typing import Any, TextIO
 
@@ -41,7 +42,8 @@ class Forked:
         return 0
 
     def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+        with suppress(ProcessLookupError):  # it has ended
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
