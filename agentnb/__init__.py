@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agentnb.policies.gates.duplicate import DuplicateGuard as DuplicateGuard
     from agentnb.policies.named import Matrix as Matrix
     from agentnb.policies.named import Minimal as Minimal
+    from agentnb.runtime.run_options import RunOptions as RunOptions
     from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
     from agentnb.tools.function import tool as tool
@@ -45,6 +46,7 @@ _NAMES = {
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
     "Run": "agentnb.core.run",
+    "RunOptions": "agentnb.runtime.run_options",
     "Store": "agentnb.traces.store",
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",

@@ -22,6 +22,7 @@ NAMES = {
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
     "Run": "agentnb.core.run",
+    "RunOptions": "agentnb.runtime.run_options",
     "Store": "agentnb.traces.store",
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
