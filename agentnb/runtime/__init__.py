@@ -1,1 +1,1 @@
-"""What any orchestrator needs to run something."""
+"""What an orchestrator (an agent's loop, a workflow) needs to run: lifecycle, model calls, tool calls, budgets, threads."""

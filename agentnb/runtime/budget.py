@@ -1,4 +1,4 @@
-"""Money that runs may spend: their own budget, and what is left of that of whoever began them."""
+"""Budgets in US dollars: a run's own, within that of its parent run or session."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from agentnb.core.run import Run
 from agentnb.policies.verdict import Stop
 
 OWN = "budget"
-"""The name of a run's own limit; also of the stop reason."""
+"""Name of a run's own limit, and of the stop reason."""
 
 
 class Budget:
-    """What may be spent, in US dollars, and has been. A budget inside another spends that one's money too. From any thread."""
+    """A spending limit and the amount spent, in US dollars. Spending also counts against the outer budget. Thread-safe."""
 
     def __init__(
         self,
@@ -26,26 +26,26 @@ class Budget:
         spent: float = 0.0,
         inside: float = 0.0,
     ) -> None:
-        """``limit``: None for none of its own; ``name``: the name of this limit; ``spent``: what the run has paid already, and
-        ``inside``: runs that it began.
+        """``limit``: None for no limit of its own; ``within``: the outer budget; ``spent``: already spent by the run itself;
+        ``inside``: already spent by its nested runs.
         """
         self.limit = limit
         self.name = name
         self.spent = spent + inside
         self.run_id: str | None = None
-        """Of the run whose budget it is."""
+        """Id of the run that owns this budget."""
         self.detached = False
-        """Nobody waits for that run: it goes on when the one that began it has ended."""
+        """The run is not awaited: it continues after its parent run has ended."""
         self.closed = False
-        """That run is over: a run that a tool of it began, and still waits for, is waited for by nobody."""
+        """The run has ended; nobody awaits its nested runs."""
         self.on_paid_inside: Callable[[], None] = lambda: None
-        """Called, from whatever thread, when a run that its run began has paid for something."""
+        """Called, from any thread, when a nested run has spent something."""
         self._settled = spent
         self._within = within
         self._lock = threading.Lock()
 
     def settle(self, spent: float) -> None:
-        """A run that is paid from this budget has spent so much by now, in all."""
+        """Update the total that this budget's own run has spent so far."""
         if spent == self._settled:
             return
         with self._lock:
@@ -61,34 +61,34 @@ class Budget:
             self._within.on_paid_inside()
 
     def left(self) -> float | None:
-        """What may still be spent; None if nothing limits it."""
+        """Return what may still be spent; None if there is no limit."""
         lefts = [budget.limit - budget.spent for budget in self._chain() if budget.limit is not None]
         return min(lefts, default=None)
 
     def exhausted(self) -> Budget | None:
-        """The budget that is empty: this one, or one that it is in; None while there is money in all."""
+        """Return the first exhausted budget: this one or an outer one; None while all have money left."""
         for budget in self._chain():
             if budget.limit is not None and budget.spent >= budget.limit:
                 return budget
         return None
 
     def has_limit(self) -> bool:
-        """Whether anything limits it now."""
+        """Return whether this budget or an outer one has a limit now."""
         return any(budget.limit is not None for budget in self._chain())
 
     def by_others(self) -> float:
-        """What was spent of it by runs that its run began."""
+        """Return what nested runs have spent."""
         return self.spent - self._settled
 
     def is_over(self) -> bool:
-        """Whether the run it belongs to has ended, or one whose tool waits for it."""
+        """Return whether its run has ended, or a parent run whose tool awaits it."""
         for budget in self._chain():
             if budget.closed or budget.detached:
                 return budget.closed
         return False
 
     def may_run_out(self) -> bool:
-        """Whether anything limits it, or may do so later: a session can be given a budget at any time."""
+        """Return whether it has a limit or may get one later: a session can be given a budget at any time."""
         return self.limit is not None or self._within is not None
 
     def _chain(self) -> Iterator[Budget]:
@@ -99,16 +99,16 @@ class Budget:
 
 
 current_budget: ContextVar[Budget | None] = ContextVar("current_budget", default=None)
-"""The budget of the run whose tool is running: runs that it begins are paid from it."""
+"""Budget of the run whose tool is running; the runs that this tool starts spend from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WithinBudget:
-    """No more money than there is in the budget; the last round, with a summary before it, may go over it."""
+    """Policy that stops a run when its budget is exhausted; its last round, with a summary before it, may exceed it."""
 
     budget: Budget
 
     def __call__(self, run: Run) -> Stop | None:
-        """Stop when it is spent."""
+        """Return a stop when the budget is exhausted."""
         spent = self.budget.exhausted()
         return None if spent is None else Stop(spent.name, "limited", limit=spent.limit)

@@ -1,4 +1,4 @@
-"""The time a run has taken, and the end of the time it may take. It stands still while the person is waited for."""
+"""The time a run has taken, and its time limit. The clock is held while the run waits for the person."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE = 0.15
 
 
 def seconds_taken(events: Iterable[AnyEvent]) -> float:
-    """What a run has taken until its last event, as a clock would have counted it, in all the processes that made it."""
+    """Return the seconds a run has taken up to its last event, as a `Clock` counts them, over all its processes."""
     taken, wait_state, before = 0.0, WaitState(), None
     for event in events:
         if before is not None and not wait_state and not isinstance(event, RunRecovered):
@@ -25,10 +25,10 @@ def seconds_taken(events: Iterable[AnyEvent]) -> float:
 
 
 class Clock:
-    """Counts seconds from `start` on. Used on the run's event loop."""
+    """A stopwatch with an optional time limit. Used on the run's event loop."""
 
     def __init__(self, limit: float | None = None, *, before: float = 0.0) -> None:
-        """``limit``: seconds after which the time is up, None for never; ``before``: seconds that were taken already."""
+        """``limit``: seconds until the time is up, None for no limit; ``before``: seconds already taken."""
         self.limit = limit
         self._taken = before
         self._since: float | None = None
@@ -37,31 +37,31 @@ class Clock:
         self._up: Callable[[], None] = lambda: None
 
     def start(self, up: Callable[[], None]) -> None:
-        """Begin; ``up`` is called, once, when the time is up."""
+        """Start counting; ``up`` is called once, when the time is up."""
         self._up = up
         self._go()
 
     def stop(self) -> None:
-        """The time does not matter any more."""
+        """Stop counting and drop the limit."""
         self._halt()
         self._up = lambda: None
         self.limit = None
 
     def hold(self) -> None:
-        """Stand still, until it was released as often as it was held."""
+        """Pause the clock until every `hold` has had its `release`."""
         self._holds += 1
         if self._holds == 1:
             self._halt()
 
     def release(self) -> None:
-        """Go on, if nobody else holds it."""
+        """Undo one `hold`; continue if it was the last."""
         self._holds -= 1
         if not self._holds:
             self._go()
 
     @property
     def seconds(self) -> float:
-        """What has been taken so far."""
+        """Seconds taken so far."""
         return self._taken + (0.0 if self._since is None else perf_counter() - self._since)
 
     def _go(self) -> None:

@@ -1,4 +1,4 @@
-"""Has a conversation compacted: asks for the summary, and writes down what stands in its place from now on."""
+"""Compacts a conversation: requests a summary and logs which messages it replaces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from agentnb.policies.ending import CUT
 from agentnb.runtime.model_calls import ModelCalls
 
 ROUNDS_BETWEEN = 6
-"""For so many rounds the length of a conversation alone does not have it compacted again, unless there is much to replace."""
+"""Rounds in which the size of the context alone triggers no second compaction, unless there is much to replace."""
 NO_WORDS = "the model gave no summary"
 CUT_OFF = "\n\n[The summary was cut off here.]"
 
@@ -44,7 +44,7 @@ class Compactor:
         self._log = log
 
     def why_due(self) -> WhyCompacted | None:
-        """Why the conversation has to be compacted before the request of the open round is made, if it has to be."""
+        """Return why the conversation must be compacted before the open round's request; None if it need not be."""
         history, run = self._history, self._log.run
         if not history.compacts:
             return None
@@ -56,18 +56,18 @@ class Compactor:
         return why_due(history, len(self._request_builder.messages), tokens, window)
 
     async def after_overflow(self) -> bool:
-        """The provider refused the request as too long: compact what there is. False if that cannot make it shorter."""
+        """Compact after the provider refused the request as too long. Return False if that cannot make it shorter."""
         if not self._history.compacts or any(one.why == "overflow" for one in self._log.run.last_round.compactions):
             return False
         return await self.compact("overflow")
 
     async def compact(self, why: WhyCompacted) -> bool:
-        """Have a summary written and sent from now on. False if there is nothing to replace."""
+        """Replace older messages with a summary in all later requests. Return False if there is nothing to replace."""
         request_builder, run = self._request_builder, self._log.run
         messages = request_builder.messages
         start = start_of_recent(messages, self._history.keep_recent, recent_tokens(messages) if why != "messages" else None)
         before = run.compacted
-        if start is not None and before is not None:  # what is summed up already stays so
+        if start is not None and before is not None:  # what is already summarized stays so
             start = max(start, request_builder.prepared_of(before.kept))
         if start is None or start >= len(messages) or start - 1 <= request_builder.is_summary(messages[1]):
             return False
@@ -75,15 +75,15 @@ class Compactor:
             return False
         kept = request_builder.place_of(start)
         first = request_builder.place_of(1)
-        if before is not None:  # before the summary may stand more than the first message, which other settings had left out
+        if before is not None:  # more than one message may precede the summary: those that other settings left out
             first = min(first, before.first)
         count = kept - first
-        replaced = messages[0 if before is not None else 1 : start]  # an earlier summary may have joined the first message
+        replaced = messages[0 if before is not None else 1 : start]  # an earlier summary may be merged into the first message
         self._log.emit(e.CompactionStarted, why=why, messages=count)
         started = perf_counter()
         summary, usage, problem = await self._summary(replaced, before.text if before is not None else "")
         warning = f"{count} messages were left out without a summary of them: {problem}"
-        if problem and warning not in run.warnings:  # as a process has done that died right after it
+        if problem and warning not in run.warnings:  # a process that died right after this may have logged it
             self._log.emit(e.Warned, message=warning)
         self._log.emit(
             e.ContextCompacted,
@@ -96,11 +96,11 @@ class Compactor:
         return True
 
     def _was_just_done(self) -> bool:
-        """Whether one of the last rounds has compacted it: then what does not get shorter is the prompt, or what is kept."""
+        """Return whether one of the last rounds compacted: then it is the prompt, or what is kept, that is too long."""
         return any(one.compacted is not None for past in self._log.run.rounds[-ROUNDS_BETWEEN:] for one in past.compactions)
 
     async def _summary(self, messages: Sequence[Message], earlier: str) -> tuple[str, Usage, str]:
-        """The summary, what it used, and if there is none, why."""
+        """Return the summary, its usage and, if there is no summary, the reason."""
         if not capabilities_of(self._calls.model).language_model:
             return plain_summary(messages, self._log.run.prompt), NOTHING_USED, ""
         request = summary_request(messages, earlier)
@@ -116,7 +116,7 @@ class Compactor:
                     heard.append(item.text)
         except StoreError:
             raise
-        except BaseException as error:  # whatever it is: the conversation goes on without a summary
+        except BaseException as error:  # of any kind: the conversation continues without a summary
             used = reply.usage if reply is not None else self._used_until_cut(request, heard)
             if isinstance(error, KeyboardInterrupt | GeneratorExit) or self._calls.is_cancelled(error):
                 if used != NOTHING_USED:
@@ -129,5 +129,5 @@ class Compactor:
 
     def _used_until_cut(self, request: Request, heard: Sequence[str]) -> Usage:
         if not heard:
-            return NOTHING_USED  # it was refused, as far as anybody can say
+            return NOTHING_USED  # refused, as far as can be known
         return used_until_cut(self._calls.model, request, Message("assistant", (Text(encodable("".join(heard))),)))

@@ -1,4 +1,4 @@
-"""Runs the tool calls of one reply: each gets exactly one result, on every way out."""
+"""Runs the tool calls of a reply: each gets exactly one result, however the round ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.tools.toolbox import Toolbox
 
 
 class Dispatch:
-    """The tools of a run, and where they run."""
+    """Dispatcher of a run's tool calls: admits, runs and answers them."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Dispatch:
         todos: TodoSync | None = None,
         elicitation: Elicitation | None = None,
     ) -> None:
-        """``asking``: how tools ask the person."""
+        """``elicitation``: how tools ask the person."""
         self._toolbox = toolbox
         self._log = log
         self._work_dir = work_dir
@@ -49,7 +49,7 @@ class Dispatch:
         self._unanswered: set[str] = set()
 
     def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> Awaitable[None]:
-        """Admit all calls in order, then run them: those that wait for the person, then one by one, then side by side.
+        """Admit all calls in order, then run them: those that wait for the person, then the sequential, then the parallel ones.
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
@@ -72,10 +72,11 @@ class Dispatch:
             check_stop()
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
-        """Answer these calls of the open round, which another process has left open when it died.
+        """Answer the calls of the open round that were left open when another process died.
 
-        Those that were running are not run again, unless they may be: the model is told that they were cut off. Those that had
-        not begun, or waited for their turn, are run. What was admitted once is not asked of the gates, nor counted, again.
+        Calls that were running are not run again unless their tool is repeatable: the model is told that they were
+        interrupted. Calls that had not begun, or were queued, are run. Calls already admitted are neither checked by the gates
+        nor counted again.
         """
         begun, changed = self._begun()
         running = self._running([call for call in calls if call.id in begun])
@@ -85,7 +86,7 @@ class Dispatch:
                 admitted += [call] if self._admit(call) else []
                 continue
             self._unanswered.add(call.id)
-            # The list is the log's: where there is no change of it, the call that was to make it has done nothing.
+            # The todo list is restored from the log: a call without a logged change has had no effect.
             unchanged = call.name == TODO_TOOL and call.id not in changed
             if call.id in changed:
                 self._finish(call, ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),)))
@@ -96,8 +97,8 @@ class Dispatch:
         await self._run_admitted(admitted, check_stop)
 
     def _running(self, admitted: list[ToolCall]) -> set[str]:
-        """Which of these unanswered calls were running when the process died: the first of those that run one by one, or else
-        all of those that run side by side after them.
+        """Return which of these unanswered calls were running when the process died: the first sequential one, or else all
+        parallel ones, which run after those.
         """
         for call, tool in self._in_turn(admitted):
             if tool is not None and not _runs_beside_others(tool):
@@ -105,7 +106,7 @@ class Dispatch:
         return {call.id for call in admitted}
 
     def _begun(self) -> tuple[set[str], set[str]]:
-        """The calls of the open round that were let run, and those that changed the todo list."""
+        """Return the ids of the open round's admitted calls, and of those that changed the todo list."""
         begun: set[str] = set()
         changed: set[str] = set()
         for event in reversed(self._log.run.events):
@@ -118,9 +119,9 @@ class Dispatch:
         return begun, changed
 
     def _admit(self, call: ToolCall) -> bool:
-        """Ask the gates, and log what they say before the next call is judged. What is not admitted has its result at once."""
+        """Pass the call through the gates and log the verdict before the next call. A blocked call gets its result at once."""
         if call.name == TODO_TOOL:
-            self._todos.look()  # gates should know the list as it is
+            self._todos.look()  # the gates need the current list
         block = admitted(self._gates, call, self._log.run)
         if block is not None:
             self._log.emit(CallBlocked, call=call, result=block.result, rule=block.rule)
@@ -130,7 +131,7 @@ class Dispatch:
         return True
 
     def answer_open_calls(self) -> None:
-        """Give every call of the open round that has no result the result that it was cancelled."""
+        """Answer every call of the open round that has no result as cancelled."""
         current = self._log.run.open_round
         for record in current.records if current else ():
             if record.result is None:
@@ -146,7 +147,7 @@ class Dispatch:
     async def _run_together(self, together: list[tuple[ToolCall, Tool]]) -> None:
         tasks = [asyncio.ensure_future(self._run_one(call, tool)) for call, tool in together]
         try:
-            # Not gather: cancelled, it would wait for tools that do not let themselves be.
+            # Not gather: when cancelled, it would wait for tools that ignore their cancellation.
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
                 task.result()
@@ -191,7 +192,7 @@ class Dispatch:
 
     def _finish(self, call: ToolCall, outcome: ToolOutcome, seconds: float = 0.0, traceback: str = "") -> None:
         if call.id not in self._unanswered:
-            return  # a tool that would not be cancelled, and came too late
+            return  # too late: the tool had ignored its cancellation
         self._unanswered.discard(call.id)
         result = outcome.as_result(call.id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
@@ -205,8 +206,8 @@ def _runs_beside_others(tool: Tool) -> bool:
 async def _within(seconds: float, tool: Tool, call: ToolCall, context: ToolContext, asker: CallElicitor) -> ToolOutcome:
     try:
         async with asyncio.timeout(seconds) as limit:
-            time_limit.set(limit)  # a plain tool that waits for its thread stops this clock
-            asker.limit = limit  # and so does one that waits for the person
+            time_limit.set(limit)  # held while a plain tool waits for its thread
+            asker.limit = limit  # and while it waits for the person
             return await tool.run(call.arguments, context)
     except TimeoutError:
         if not limit.expired():

@@ -1,4 +1,4 @@
-"""Asks the person in the middle of a tool call, and brings the answer to who waits for it."""
+"""Elicitation: asks the person during a tool call and returns the answer to the tool."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from agentnb.runtime.threads import TICK, running_loop
 
 
 class Elicitation:
-    """The questions of one run and the futures of their answers. Used on the run's event loop."""
+    """The questions of one run, and the futures of their answers. Used on the run's event loop."""
 
     def __init__(self, log: EventLog, *, can_ask: bool, clock: Clock | None = None) -> None:
-        """``can_ask``: whether somebody holds a handle with which the run's questions can be answered; ``clock``: of the run,
-        which stands still while a question is open.
+        """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, held while a
+        question is open.
         """
         self._log = log
         self._can_ask = can_ask
         self._clock = clock or Clock()
-        # A run that is gone on with has asked before.
+        # A resumed run may have asked before.
         self._count = sum(isinstance(event, QuestionAsked) for event in log.run.events)
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._failure: StoreError | None = None
 
     def asker(self, call_id: str) -> CallElicitor:
-        """What this call asks with."""
+        """Return the elicitor of this tool call."""
         return CallElicitor(self, call_id)
 
     def check(self) -> None:
-        """Raise the failure of the log, if a question could not be written: the tool that asked may have caught it."""
+        """Raise the `StoreError` of a question that could not be logged: the tool that asked may have caught it."""
         if self._failure is not None:
             raise self._failure
 
     def check_anybody(self) -> None:
-        """`NobodyToAsk` if there is nobody who could answer."""
+        """Raise `NobodyToAsk` if the run has no person to answer."""
         if not self._can_ask:
             what = "There is nobody to ask: this run goes on without a person who could answer"
             raise NobodyToAsk(what, "Decide yourself and say what you assumed, or end and say what you need to know")
 
     def open(self, kind: QuestionKind, message: str, schema: dict[str, Any], call_id: str) -> str:
-        """Ask, and give the question's id."""
+        """Log a new open question and return its id."""
         self._count += 1
         question = WaitingOnUser(kind, message, schema, f"q{self._count}", call_id)
         self._emit(QuestionAsked, question=question)
@@ -58,7 +58,7 @@ class Elicitation:
         return question.id
 
     async def answer(self, question_id: str) -> Any:
-        """What the person says; `Declined` if they will not."""
+        """Wait for the person's answer and return it; raises `Declined` if they decline."""
         answer = await self._open[question_id]
         self.check()
         if answer.declined:
@@ -66,18 +66,18 @@ class Elicitation:
         return answer.value
 
     def take(self, answer: Answer) -> None:
-        """Hand it to who waits for it. One that comes too late, or for the second time, is for nobody."""
+        """Log an answer and resolve its question; no-op if it is too late or the second one."""
         future = self._open.get(answer.question_id)
         if future is None or future.done():
             return
         del self._open[answer.question_id]
         self._clock.release()
-        with suppress(StoreError):  # kept for who waits, who is to stop
+        with suppress(StoreError):  # kept: `answer` raises it to the tool
             self._emit(QuestionAnswered, question_id=answer.question_id, answer=answer.value, declined=answer.declined)
         future.set_result(answer)
 
     def withdraw(self, question_id: str) -> None:
-        """Nobody waits for its answer any more; of one that was answered, nothing."""
+        """Withdraw an open question; no-op if it was answered."""
         future = self._open.pop(question_id, None)
         if future is not None:
             future.cancel()
@@ -93,20 +93,20 @@ class Elicitation:
 
 
 class CallElicitor:
-    """The questions of one tool call. While one is open, the call's time limit stands still."""
+    """The questions of one tool call. The call's time limit is suspended while one is open."""
 
-    # Values of the class stand for those of a call that asks nothing, as nearly all do: one is made for each call.
+    # Defaults on the class, as an instance is made for each call and nearly all ask nothing.
     _open: tuple[str, ...] = ()
     _asks = 0
-    """Questions that are being asked, the open ones among them."""
+    """Questions being asked, including the open ones."""
     _over = False
     _since = 0.0
     _left: float | None = None
-    """Seconds that are left of a time limit that stands still."""
+    """Seconds left of a suspended time limit."""
     limit: asyncio.Timeout | None = None
-    """The time limit of the call."""
+    """Time limit of the call."""
     waited = 0.0
-    """Seconds that it has waited for the person."""
+    """Seconds spent waiting for the person."""
 
     def __init__(self, elicitation: Elicitation, call_id: str) -> None:
         self._elicitation = elicitation
@@ -114,13 +114,13 @@ class CallElicitor:
         self._loop = asyncio.get_running_loop()
 
     async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
-        """Ask and wait, on any event loop."""
+        """Ask and await the answer, on any event loop."""
         if asyncio.get_running_loop() is not self._loop:
             return await asyncio.wrap_future(self._submit(message, schema, kind))
         return await self._ask(message, schema, kind)
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
-        """Ask and block this thread, which an interrupt or the end of the call frees."""
+        """Ask and block this thread until the answer, an interrupt or the end of the call."""
         if running_loop() is self._loop:
             raise SettingsError("ask_sync would hold up the event loop that brings the answer", "Write: await context.ask(...)")
         asked = self._submit(message, schema, kind)
@@ -129,12 +129,12 @@ class CallElicitor:
                 concurrent.futures.wait([asked], timeout=TICK)
             return asked.result(timeout=TICK)
         except (concurrent.futures.CancelledError, TimeoutError):
-            raise asyncio.CancelledError("The call has ended") from None  # no Exception, which the tool might catch
+            raise asyncio.CancelledError("The call has ended") from None  # not an Exception, which the tool might catch
         finally:
             asked.cancel()
 
     def close(self) -> None:
-        """The call has ended, whatever its tool still does: it waits for no answer, and asks nothing more."""
+        """Withdraw open questions and refuse new ones: the call has ended, even if its tool still runs."""
         self._over = True
         for question_id in self._open:
             self._elicitation.withdraw(question_id)
@@ -154,7 +154,7 @@ class CallElicitor:
         if kind not in KINDS:
             raise SettingsError(f"{kind!r} is no kind of question", near(str(kind), KINDS))
         with self._clock_stopped():
-            # Off the loop: the library behind it takes its time to load.
+            # Off the loop: its library is slow to load.
             plain = TEXT if schema is None else await asyncio.to_thread(checked_schema, schema)
             if self._over:
                 raise asyncio.CancelledError("The call has ended")
@@ -191,5 +191,5 @@ class CallElicitor:
 
     def _set_limit(self, when: float | None) -> None:
         if self.limit is not None:
-            with suppress(RuntimeError):  # it has run out, or the call has just ended
+            with suppress(RuntimeError):  # it has expired, or the call has just ended
                 self.limit.reschedule(when)

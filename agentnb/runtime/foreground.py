@@ -1,4 +1,4 @@
-"""The foreground: plain tools run on the thread that waits for their run, and interrupts end the run they are meant for."""
+"""The foreground: plain tools run on the thread that waits for their run, and an interrupt ends the run it is meant for."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from agentnb.runtime.threads import TICK, PendingOutcome, attempt, call_in_threa
 T = TypeVar("T")
 
 GRACE = 1.0
-"""Seconds that an interrupted run gets to close its log before the person gets the cell back anyhow."""
+"""Seconds that an interrupted run gets to close its log; after that the person gets the cell back anyway."""
 ATTEMPTS = 5
-"""How often a signal is sent again: one that comes a moment before a call that blocks does not end that call."""
+"""How often a signal is sent again: a signal that arrives just before a blocking call does not end it."""
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """The person interrupted a run that was waited for. ``closed``: whether its log has its end already."""
+    """The person interrupted an awaited run. ``closed``: whether its log is already closed."""
 
     def __init__(self, *, closed: bool) -> None:
         what = "its log is closed" if closed else "it ends when its tool lets go of the event loop"
@@ -43,11 +43,11 @@ class Foreground:
     While a thread waits, it is in one of these states:
 
     - waiting: no tool runs here. An interrupt is noted, and stops the run.
-    - in a tool (``_interruptible``): an interrupt is noted, stops the run, and is raised inside the tool too.
-    - stopped (``_stopped``): the handle has stopped the run. No other tool starts, and the outcome of the one that still runs
-      is dropped. If it runs on the main thread, `end_tool` sends it a signal of our own (``_signalled``), which counts as no
-      interrupt of the person's; one that is sent again meanwhile is an echo (``_echoes``).
-    - interrupted (``_interrupted``): the person has interrupted the run, or one inside it. `wait` stops the run and raises
+    - in a tool (``_interruptible``): an interrupt is noted, stops the run, and is also raised inside the tool.
+    - stopped (``_stopped``): the handle has stopped the run. No other tool starts, and the outcome of a tool that still runs
+      is dropped. If it runs on the main thread, `end_tool` sends it a signal of our own (``_signalled``), which does not count
+      as an interrupt by the person; signals sent again meanwhile are echoes (``_echoes``).
+    - interrupted (``_interrupted``): the person has interrupted the run or a nested run. `wait` stops the run and raises
       `RunInterrupted` when its log is closed, or when `GRACE` is over.
     """
 
@@ -57,24 +57,24 @@ class Foreground:
         self._stop: Callable[[], None] | None = None
         self._outer: Foreground | None = None
         self._waited = False
-        """A run was begun, and told of an interrupt."""
+        """`wait` was called; it handles any interrupt."""
         self._lock = threading.Lock()  # never taken by a signal handler
         self._stopped = False
-        """The run was stopped by its handle, and knows it: no other tool begins, and what this one makes of it is nothing."""
+        """The run was stopped by its handle: no other tool starts, and the outcome of the running tool is dropped."""
         self._interruptible = False
         """A tool is running on the main thread."""
         self._signalled = False
-        """A signal of ours is on its way to it."""
+        """A signal of our own is on its way to the tool."""
         self._echoes = 0
-        """Signals that were sent while one was on its way: they come with it, or after it."""
+        """Signals sent while another was on its way; they arrive with it or after it."""
 
     async def call(self, function: Callable[[], Any], parallel_safe: bool) -> Any:
-        """Run a plain function on the waiting thread, or in one of its own if it is safe beside others."""
+        """Run a plain function on the waiting thread, or in a thread of its own if it is parallel-safe."""
         if parallel_safe:
             return await call_in_thread(function)
         answer = PendingOutcome()
         start_clock = _stopped_clock(time_limit.get())
-        budget = current_budget.get()  # not the whole context: what a tool sets in that of the kernel stays, as in a cell
+        budget = current_budget.get()  # not the whole context: what a tool sets in the kernel's context stays, as in a cell
 
         def job() -> None:
             if not answer.future.done():
@@ -82,18 +82,18 @@ class Foreground:
                 with _paid_from(budget):
                     outcome = attempt(partial(self._in_tool, function))
                 if isinstance(outcome.error, KeyboardInterrupt) and not self._stopped:
-                    self._interrupted = True  # perhaps noted by a run inside the tool, and not here
-                if not self._interrupted:  # else the run is about to be stopped, and the call answered as cancelled
+                    self._interrupted = True  # perhaps noted only by a run nested in the tool
+                if not self._interrupted:  # else the run is being stopped, and the call answered as cancelled
                     answer.set(outcome)
 
         self._jobs.put(job)
         return (await answer.future).get()
 
     def wait(self, begin: Callable[[], tuple[Future[T], Callable[[], None]]]) -> T:
-        """Begin a run, wait for its end and do its tools. ``begin`` returns its future and what stops it.
+        """Begin a run, run its tools and wait for its end. ``begin`` returns its future and a function that stops it.
 
-        An interrupt at any moment, whatever a tool makes of it, stops the run; when its log is closed (or `GRACE` is
-        over), `RunInterrupted` is raised.
+        An interrupt at any moment stops the run, even if a tool catches it; `RunInterrupted` is raised when the run's log is
+        closed, or when `GRACE` is over.
         """
         with self.own_interrupts():
             self._waited = True
@@ -102,7 +102,7 @@ class Foreground:
             outer = current_budget.get()
             while not future.done() and not self._interrupted:
                 self._do_next()
-                if outer is not None and outer.is_over():  # the run whose tool waits here has ended without it
+                if outer is not None and outer.is_over():  # the parent run, whose tool waits here, has ended
                     self._stop_once()
             if self._interrupted:
                 self._stop_once()
@@ -110,9 +110,9 @@ class Foreground:
         return future.result()
 
     def end_tool(self) -> None:
-        """The run was stopped: begin no other tool, and interrupt the one that runs on the main thread. From any thread.
+        """Start no other tool of the stopped run, and interrupt the one on the main thread. Thread-safe.
 
-        To the tool it is an interrupt like the person's own; to who waits it is none, and they get their run.
+        The tool sees KeyboardInterrupt; the waiter still gets its run.
         """
         with self._lock:
             self._stopped = True
@@ -120,10 +120,10 @@ class Foreground:
             threading.Thread(target=self._signal_again, name="agentnb-stop", daemon=True).start()
 
     def _signal(self) -> bool:
-        """Interrupt the tool, if one runs; whether the signal is one that we see arrive."""
-        with self._lock:  # the tool cannot end meanwhile, so that no signal comes after it
+        """Interrupt the tool, if one runs. Return whether our own handler will see the signal."""
+        with self._lock:  # so that the tool cannot end meanwhile and no signal arrives after it
             handler = signal.getsignal(signal.SIGINT)
-            if not self._interruptible or not callable(handler):  # such a handler ends the process, or does nothing
+            if not self._interruptible or not callable(handler):  # SIG_DFL would end the process, SIG_IGN do nothing
                 return False
             self._echoes += self._signalled
             self._signalled = isinstance(getattr(handler, "__self__", None), Foreground)  # else the tool has set its own
@@ -153,22 +153,22 @@ class Foreground:
             return not self._stopped
 
     def _tool_ended(self) -> None:
-        """From here on nobody sends a signal; one that was sent is waited for, so that it hits nothing that comes later."""
+        """Refuse new signals and wait for those on their way, so that they hit no later code."""
         with self._lock:
             self._interruptible = False
         latest = time.monotonic() + GRACE
-        while self._signalled and time.monotonic() < latest:  # longer only if the tool has set another handler meanwhile
+        while self._signalled and time.monotonic() < latest:  # takes long only if the tool has set another handler
             time.sleep(0)
         self._signalled, self._echoes = False, 0
 
     def _in_tool(self, function: Callable[[], Any]) -> Any:
-        return function()  # a frame of its own: an interrupt is raised here and in what is called from here
+        return function()  # its own frame: an interrupt is raised only here and in calls made from here
 
     @contextmanager
     def own_interrupts(self) -> Iterator[None]:
-        """Note interrupts here, instead of having them raised anywhere; a tool that is running gets them as ever.
+        """Note interrupts instead of raising them at arbitrary points; a running tool still gets them raised.
 
-        What prepares a run may be done within it too: where Python is just tidying up, it throws an interrupt away.
+        Prepare a run within it too: Python discards an interrupt that is raised while it is cleaning up.
         """
         before = signal.getsignal(signal.SIGINT)
         around = getattr(before, "__self__", None)
@@ -185,9 +185,9 @@ class Foreground:
             signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        """An interrupt of the person's ends this run and those whose tool waits for it, whatever the tool makes of it.
+        """Stop this run and the parent runs whose tools await it, even if a tool catches the interrupt.
 
-        A signal of `end_tool` ends what runs inside the run it was meant for; that one has its stop already.
+        A signal of `end_tool` stops only the runs nested in its target, which is already stopped.
         """
         waiting = list(self._with_outer())
         meant = [place for place, one in enumerate(waiting) if one._hears()]
@@ -199,7 +199,7 @@ class Foreground:
             raise KeyboardInterrupt
 
     def _hears(self) -> bool:
-        """Whether this is a signal of ours for this run; it has come then."""
+        """Return whether this is our own signal for this run, and mark it as arrived."""
         if self._signalled:
             self._signalled = False
             return True
@@ -213,13 +213,13 @@ class Foreground:
             one = one._outer
 
     def _is_in_tool(self, frame: FrameType | None) -> bool:
-        """Whether this is a line of the tool or of what it calls, and not one of ours around it."""
+        """Return whether the frame belongs to the tool or to code it calls, not to our code around it."""
         ours = (Foreground._in_tool.__code__, Foreground.wait.__code__)
         while frame is not None:
             if frame.f_code in ours and frame.f_locals["self"] is self:
                 return frame.f_code is ours[0]
             frame = frame.f_back
-        return self._interruptible  # a greenlet of the tool: its frames lead nowhere
+        return self._interruptible  # a greenlet of the tool: its frames do not lead here
 
     def _stop_once(self) -> None:
         stop, self._stop = self._stop, None
@@ -229,7 +229,7 @@ class Foreground:
 
 @contextmanager
 def _paid_from(budget: Budget | None) -> Iterator[None]:
-    """Runs that are begun within it spend of this budget."""
+    """Let runs that start in this block spend from ``budget``."""
     before = current_budget.set(budget)
     try:
         yield
@@ -238,7 +238,7 @@ def _paid_from(budget: Budget | None) -> Iterator[None]:
 
 
 def _stopped_clock(limit: asyncio.Timeout | None) -> Callable[[], None]:
-    """Stop the clock of a call that has to wait for its thread; what is returned starts it again, from any thread."""
+    """Suspend the time limit of a call that waits for its thread; return a thread-safe function that restarts it."""
     when = limit.when() if limit is not None else None
     if limit is None or when is None:
         return lambda: None
@@ -260,7 +260,7 @@ def _stopped_clock(limit: asyncio.Timeout | None) -> Callable[[], None]:
 def _interrupt_main_thread() -> None:
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
-        signal.pthread_kill(main, signal.SIGINT)  # also ends a system call that blocks
+        signal.pthread_kill(main, signal.SIGINT)  # also ends a blocking system call
     else:
         _thread.interrupt_main()
 

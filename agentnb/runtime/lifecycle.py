@@ -1,4 +1,4 @@
-"""The life of one run, whatever orchestrates it: stop, pause, time, money, abandonment, failure, and the end of its log."""
+"""The life of one run under any orchestrator: stop, pause, time, money, abandonment, failure, and the end of its log."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from agentnb.runtime.threads import running_loop
 
 
 class Orchestrator(Protocol):
-    """What does the work of a run: the loop of an agent, the steps of a workflow."""
+    """Does the work of a run: an agent's loop, a workflow's steps."""
 
     async def work(self) -> Stop:
         """Work until a policy or a limit stops the run."""
 
     async def final_answer(self, limit: Stop) -> None:
-        """Give a last answer at a limit."""
+        """Give a final answer at a limit."""
 
     def close_open(self, status: e.RoundStatus) -> None:
-        """Close whatever is open, every call answered. Does nothing the second time."""
+        """Close whatever is open and answer every call. Does nothing the second time."""
 
 
 class Lifecycle:
@@ -63,17 +63,17 @@ class Lifecycle:
         self._orchestrator: Orchestrator | None = None
         self._task: asyncio.Task[Any] | None = None
         self._time_up: Stop | None = None
-        """The verdict when the time is up, until it is heeded."""
+        """Verdict when the time is up, until it is handled."""
         self._woken = asyncio.Event()
         self._abandoning: asyncio.TimerHandle | None = None
         self._abandoned = asyncio.Event()
         """Set when the run has ended although a tool ignores its cancellation."""
         self._own_cancellations = 0
-        self._log_failure: StoreError | None = None  # where it could not be raised
+        self._log_failure: StoreError | None = None  # kept where it could not be raised
         self._over = False
         self._started = perf_counter()
         self._seconds_before = sum(one.seconds for one in log.run.rounds)
-        """Seconds that the run took in processes that died."""
+        """Seconds that the run took in earlier processes, which died."""
 
     async def run_abandonable(
         self,
@@ -81,7 +81,7 @@ class Lifecycle:
         first: e.RunStarted | e.RunRecovered,
         open_log: Callable[[], Awaitable[Writer]] | None = None,
     ) -> Run:
-        """As `run`, but once the run is stopped or out of time, leave behind a tool that ignores its cancellation."""
+        """Like `run`, but leave behind a tool that ignores its cancellation once the run is stopped or out of time."""
         for event in self.log.run.events:
             self.log.tell(event)  # a watcher sees a recovered run from its beginning
         run = asyncio.ensure_future(self.run(orchestrator, first, open_log))
@@ -101,8 +101,8 @@ class Lifecycle:
     ) -> Run:
         """Run to completion, or resume a recovered run.
 
-        Returns the run, however it ended, except: a failure in the first round, a log that cannot be written, a limit that is
-        to raise, and a cancellation that is not the person's own stop are raised, after the log was closed.
+        Returns the run, however it ended. Four things are raised instead, after the log is closed: a failure in the first
+        round, a log that cannot be written, a limit with ``on_limit="raise"``, and a cancellation other than the person's stop.
         """
         self._orchestrator, self._started = orchestrator, perf_counter()
         self._listen()
@@ -118,7 +118,7 @@ class Lifecycle:
             self._fail(error, "agentnb")
             raise
         finally:
-            with suppress(ValueError):  # a run that nobody waited for is closed from another context
+            with suppress(ValueError):  # a run that was not awaited is closed from another context
                 current_budget.reset(outer_budget)
             self._leave()
         self._raise_limit()
@@ -130,7 +130,7 @@ class Lifecycle:
         first: e.RunStarted | e.RunRecovered,
         open_log: Callable[[], Awaitable[Writer]] | None,
     ) -> None:
-        """Run, and end the log in order when the run is cancelled or interrupted."""
+        """Run, and end the log properly when the run is cancelled or interrupted."""
         try:
             self.check_stop()
             if open_log is not None:
@@ -145,7 +145,7 @@ class Lifecycle:
                 raise
 
     async def _verdict(self, orchestrator: Orchestrator) -> Stop:
-        """Work until something stops the run: its policies, or the end of its time."""
+        """Work until a policy or the time limit stops the run, and return that verdict."""
         self.clock.start(self._note_time_up)
         try:
             return await orchestrator.work()
@@ -163,11 +163,11 @@ class Lifecycle:
             await orchestrator.final_answer(verdict)
         self._finish(verdict.status, verdict.stop_reason)
 
-    # What an orchestrator asks while it works
+    # For the orchestrator, while it works
 
     @property
     def has_news(self) -> bool:
-        """Whether the person has sent a command that was not read yet."""
+        """Whether the person has sent a command that is still unread."""
         return self._inbox.has_news
 
     async def read_inbox(self) -> None:
@@ -187,25 +187,25 @@ class Lifecycle:
                 self.clock.release()
 
     def check_stop(self) -> None:
-        """Raise if the run is to stop: a tool that swallowed its cancellation must not be followed by another."""
+        """Raise if the run is to stop: no other tool may follow one that swallowed its cancellation."""
         if self._log_failure is not None:
             raise self._log_failure
         if self._inbox.stop_requested or self._time_up is not None:
             raise asyncio.CancelledError
 
     def is_cancelled(self, error: BaseException) -> bool:
-        """Whether this is a cancellation of the run, and not one that a model raised on its own account."""
+        """Return whether the error cancels the run, rather than being raised by a model of its own accord."""
         task = asyncio.current_task()
         return isinstance(error, asyncio.CancelledError) and (
             self._inbox.stop_requested or task is None or task.cancelling() > 0
         )
 
     def settle(self) -> None:
-        """Charge the budget with what the log says was spent by now."""
+        """Charge the budget with what the log says was spent so far."""
         self.budget.settle(self.log.run.spent)
 
     def spent_inside(self) -> float:
-        """US dollars that nested runs have spent, and the log does not know yet."""
+        """Return the US dollars that nested runs have spent and that are not logged yet."""
         if not self.budget.spent:
             return 0.0
         return max(0.0, round(self.budget.by_others() - self.log.run.counters.spent_inside, 9))
@@ -254,7 +254,7 @@ class Lifecycle:
         return command
 
     def _cancelled_by_others(self, stopped: bool = False) -> bool:
-        """Whether the cancellation is more than the person's own stop or the end of the time, which end here."""
+        """Return whether others cancelled the task too; the person's stop and the time limit are handled here."""
         if self._abandoning is not None:
             self._abandoning.cancel()
         task = asyncio.current_task()
@@ -266,23 +266,23 @@ class Lifecycle:
         return not self._inbox.stop_requested or bool(task and task.cancelling())
 
     def _log_spent_inside(self) -> None:
-        """Log what nested runs have spent at once: it was spent also if the process dies in the middle of the round."""
+        """Log immediately what nested runs have spent, in case the process dies in the middle of the round."""
         inside = self.spent_inside()
         if inside and not self._over:
             try:
                 self.log.emit(e.ExtraUsage, inside=inside)
-            except StoreError as error:  # not the failure of the run that has just paid
+            except StoreError as error:  # not to be raised in the nested run that has just paid
                 self._log_failure = error
 
     # The end
 
     def _raise_limit(self) -> None:
-        """Raise `RunLimited` if the run has ended at a limit, and is to raise then."""
+        """Raise `RunLimited` if the run has ended at a limit and ``on_limit`` is ``raise``."""
         if self._on_limit == "raise":
             check_within_limits(self.log.run)
 
     def _fail(self, error: BaseException, where: str) -> None:
-        """Log the failure, as far as the log can still be written; the run in memory takes it in anyhow."""
+        """Log the failure if the log can still be written; the run in memory records it anyway."""
         if isinstance(error, AgentnbError):
             error.run = self.log.run
             redact_error(error)
@@ -298,7 +298,7 @@ class Lifecycle:
         self._close("failed", "error", "error")
 
     def _close(self, status: e.Status, stop_reason: str, round_status: e.RoundStatus = "cancelled") -> None:
-        """End the run from wherever it is. Does nothing the second time."""
+        """End the run at any point. Does nothing the second time."""
         run = self.log.run
         if not run.events or not run.should_continue:
             return
@@ -307,7 +307,7 @@ class Lifecycle:
         self._finish(status, stop_reason)
 
     def _abandon(self) -> None:
-        """End a stopped run whose tool ignores its cancellation; nobody awaits what that tool still does."""
+        """End a stopped run whose tool ignores its cancellation, without awaiting that tool."""
         if self._over:
             return
         try:
@@ -330,7 +330,7 @@ class Lifecycle:
 
     def _finish(self, status: e.Status, stop_reason: str) -> None:
         while self._take_command() is not None:
-            pass  # what was said too late for a round is kept all the same
+            pass  # commands too late for a round are logged all the same
         self.settle()
         seconds = perf_counter() - self._started + self._seconds_before
         self.log.emit(e.RunFinished, status=status, stop_reason=stop_reason, seconds=seconds)

@@ -1,4 +1,4 @@
-"""A handle on a run that is going on."""
+"""A handle on a live run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from agentnb.runtime.threads import AwakeForInterrupts
 
 
 class LiveRun:
-    """A run in the background: look at ``run`` while it grows, steer it, ``await`` it for its end.
+    """A run in the background: look at ``run`` while it grows, steer it, ``await`` its end.
 
-    All methods return at once and may be called from any thread and any cell.
+    All methods except `result` and `foreground` return at once, and may be called from any thread and any cell.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class LiveRun:
         self.run_id = run_id
         self.run = run
         self.board = board
-        """The todo list, which you may change too: `TodoBoard`, or the agent's own; None if there is none."""
+        """The todo list, which you may change too: a `TodoBoard` or the agent's own board; None if there is none."""
         self._inbox = inbox
         self._future = future
         self._foreground = foreground
@@ -39,53 +39,53 @@ class LiveRun:
         return self._future.done()
 
     def stop(self, why: str = "") -> None:
-        """End it now: open calls are answered as cancelled, what it has is kept. One that has ended stays as it is.
+        """End the run now: open calls are answered as cancelled, and its work so far is kept. No-op if it has ended.
 
-        A plain tool on the main thread, where somebody waits for the run, gets a KeyboardInterrupt; who waits gets the run.
+        A plain tool on the main thread, where a cell waits for the run, gets a KeyboardInterrupt; the cell gets the run.
         """
         if not self.done:
             self._inbox.put("stop", why)
-        if self._foreground is not None:  # also of a run that has ended: a tool that was given up may still hold the thread
+        if self._foreground is not None:  # also if the run has ended: an abandoned tool may still hold the thread
             self._foreground.end_tool()
 
     def pause(self) -> None:
-        """Hold it before the next round."""
+        """Pause the run before its next round."""
         self._put("pause")
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue a paused run."""
         self._put("resume")
 
     def say(self, text: str) -> None:
-        """Tell the model something; it reads it in the next round."""
+        """Send the model a message, which it reads in the next round. Raises `SettingsError` if it is blank."""
         if not text.strip():
             raise SettingsError("There is nothing to say", "Give some words: live.say(TEXT)")
         self._put("say", text)
 
     def answer(self, value: Any, question_id: str | None = None) -> None:
-        """Answer a question of the run, one of ``run.waiting``: by default the oldest that is open.
+        """Answer an open question of the run, one of ``run.waiting``; by default the oldest.
 
-        `SettingsError` if there is none, or if the value does not fit what was asked.
+        Raises `SettingsError` if there is none, or if the value does not fit the question's schema.
         """
         question = self._question(question_id)
         self._put_answer(Answer(question.id, checked_answer(question.schema, value)))
 
     def answer_in_words(self, text: str, question_id: str | None = None) -> None:
-        """As `answer`, with what a person typed: a text, one of the choices, yes or no, or JSON, as the question wants it."""
+        """Like `answer`, but take typed text: a text, one of the choices, yes or no, or JSON, as the question requires."""
         question = self._question(question_id)
         self._put_answer(Answer(question.id, answer_in_words(question.schema, text)))
 
     def decline(self, question_id: str | None = None) -> None:
-        """Leave a question without an answer; the tool that asked is told so."""
+        """Decline a question; the tool that asked gets `Declined`."""
         self._put_answer(Answer(self._question(question_id).id, declined=True))
 
     def result(self, timeout: float | None = None) -> Run:
-        """Block until it has ended and return the run; TimeoutError after ``timeout`` seconds."""
+        """Block until the run has ended and return it; raises TimeoutError after ``timeout`` seconds."""
         return self._future.result(timeout)
 
     @staticmethod
     def foreground(foreground: Foreground, start: Callable[[], LiveRun]) -> Run:
-        """Start a run and wait for it, while the calling thread runs the tools that are handed to ``foreground``.
+        """Start a run and wait for it, while the calling thread runs the plain tools handed to ``foreground``.
 
         An interrupt stops the run and, when its log is closed, raises `RunInterrupted`, a KeyboardInterrupt.
         """
@@ -112,7 +112,7 @@ class LiveRun:
         self._inbox.put(name, text)
 
     def _question(self, question_id: str | None) -> WaitingOnUser:
-        """The oldest open question, or this one, unless it has its answer already and the loop has not heard of it yet."""
+        """Return the oldest open question, or the one with this id. Questions answered but not yet logged do not count."""
         waiting = [question for question in self.run.waiting if question.id not in self._answered] if not self.done else []
         found = next((question for question in waiting if question_id in (None, question.id)), None)
         if found is None:

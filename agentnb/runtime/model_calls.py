@@ -1,4 +1,4 @@
-"""Calls of the model: what it streams, as events and as one reply."""
+"""Model calls: turns a model's stream into deltas, events and one reply."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentnb.runtime.usage_check import UsageCheck
 
 
 class ModelCalls:
-    """Asks the model of one run, and writes down what comes."""
+    """Calls the model of one run and logs its replies, retries and usage."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ModelCalls:
         *,
         is_cancelled: Callable[[BaseException], bool],
     ) -> None:
-        """``bundle`` and ``budget``: say whether marker lines are read, and what is limited; ``is_cancelled``: whether an
+        """``bundle`` and ``budget``: whether marker lines are read, and what is limited; ``is_cancelled``: whether an
         exception is a cancellation of the run.
         """
         self.model = model
@@ -45,7 +45,7 @@ class ModelCalls:
         self._usage_check = UsageCheck(log, budget, bundle.policies)
 
     async def reply(self, request: Request) -> Message:
-        """The model's reply, as the log has it. Of a stream that breaks off, what came is kept."""
+        """Return the model's reply as logged. If the stream breaks off, its partial reply is logged."""
         stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
         reply: Reply | None = None
         started = perf_counter()
@@ -102,7 +102,7 @@ class ModelCalls:
         return without_markers(message) if self._markers else (message, ())
 
     def _keep_broken_off(self, request: Request, stream_buffer: StreamBuffer, reply: Reply | None, seconds: float) -> None:
-        """Write down the words that came, and what they used: as the reply says, if there was one before the failure."""
+        """Log the partial text and its usage, which the reply reports if it came before the failure."""
         heard, text = stream_buffer.all_that_came(), stream_buffer.end()
         usage = checked(reply.usage) if reply is not None else UNKNOWN
         if usage == UNKNOWN and heard is not None:
@@ -114,7 +114,7 @@ class ModelCalls:
             self._log.emit(e.ExtraUsage, usage=usage)
 
     async def side_request(self, request: Request) -> AsyncGenerator[StreamItem]:
-        """What comes for a request besides the conversation. Its retries are written down, nothing else is."""
+        """Stream a side request, outside the conversation; only its retries and usage warnings are logged."""
         async for item in _items(self.model, request):
             if isinstance(item, Retry):
                 self._note_retry(item)
@@ -127,7 +127,7 @@ class ModelCalls:
 
 
 def _items(model: Model, request: Request) -> AsyncIterator[StreamItem]:
-    """What the model streams; `ModelError` if it is no stream."""
+    """Return the model's stream; raises `ModelError` if it is not an async iterator."""
     stream: Any = model.stream(request)
     if hasattr(stream, "__aiter__"):
         return stream  # type: ignore[no-any-return]  # just looked

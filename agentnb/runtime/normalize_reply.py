@@ -1,7 +1,7 @@
-"""Makes a provider's reply fit for the log: every call has an id of its own, and all of it is what JSON can hold.
+"""Makes a provider's reply fit for the log: each call has a unique id, and JSON can hold all of it.
 
-A reply goes through JSON and back before anybody sees it, so that the live run and the one loaded from its log are the same
-also where a model was careless: tuples, numbers that JSON has not, half characters.
+A reply goes through JSON and back before anything reads it, so that the live run and the run loaded from its log are the same
+even if a model was careless: tuples, numbers that JSON lacks, lone surrogates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agentnb.settings import known_secrets
 
 
 class _Kept(msgspec.Struct):
-    """The part of a reply that is kept."""
+    """The part of a reply that is logged."""
 
     message: Message
     usage: Usage
@@ -36,21 +36,24 @@ _encode = msgspec.json.Encoder().encode
 
 
 def normalize_reply(reply: Reply, run: Run) -> Reply:
-    """The reply with a fresh ``toolu_…`` id for each call that has none, or one that the conversation has used before."""
+    """Return the reply as its log can hold it, redacted.
+
+    Each call without an id, or with one that the conversation has used before, gets a fresh ``toolu_…`` id.
+    """
     if not _is_plain(reply):
         message, metadata = bounded(reply.message), bounded_metadata(reply.metadata)
         kept = _through_json(_Kept(message, reply.usage, reply.stop_reason, metadata))
         reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw, reply.seconds)
-    message = _with_ids(redact(reply.message, known_secrets()), run)  # ids that hold a key may be alike without it
+    message = _with_ids(redact(reply.message, known_secrets()), run)  # last: ids that held a secret may be equal once redacted
     return reply if message is reply.message else replace(reply, message=message)
 
 
 def _is_plain(reply: Reply) -> bool:
-    """Whether JSON would give it back as it is: words and nothing odd."""
+    """Return whether JSON would give the reply back unchanged: ASCII text and plain values only."""
     cost = reply.usage.cost
     if reply.metadata or not reply.stop_reason.isascii() or not (cost is None or math.isfinite(cost)):
         return False
-    for part in reply.message.parts:  # in plain steps: this is done in every round
+    for part in reply.message.parts:  # spelled out for speed: runs in every round
         if type(part) is Text:
             if part.provider_metadata is not None or not part.text.isascii():
                 return False
@@ -93,7 +96,7 @@ def _with_ids(message: Message, run: Run) -> Message:
 
 
 def _fresh_id(run: Run, used: set[str]) -> str:
-    # Derived, not drawn: the same run replayed has the same ids. The run's own id keeps conversations apart.
+    # Derived, not random: a replayed run has the same ids. The run's own id keeps conversations apart.
     stem = f"toolu_{run.id[-11:]}_{len(run.rounds)}_"
     number = len(used)
     while (fresh := f"{stem}{number}") in used or run.has_call_id(fresh):

@@ -1,4 +1,4 @@
-"""What the log says, and the person is told, when a run stops."""
+"""What is logged, and what the person is told, when a run stops."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from agentnb.errors import AgentnbError, RunLimited
 from agentnb.policies.verdict import Stop
 
 OF_THE_REPLY = "reply"
-"""Where an error lies that is a verdict on the reply: a resumed run reaches it again from the same rounds."""
+"""``where`` of an error that is a verdict on the reply: a resumed run reaches it again from the same rounds."""
 
 
 def log_stop(log: EventLog, verdict: Stop) -> None:
-    """Log why the run stops, without what a process that died has logged of it already."""
+    """Log why the run stops, skipping what a process that died has already logged."""
     run, loop = log.run, verdict.loop
     if loop is not None and not any((one.rule, one.last) == (loop.rule, loop.last) for one in run.loops):
         log.emit(e.LoopDetected, **loop._asdict())
@@ -28,7 +28,7 @@ def log_stop(log: EventLog, verdict: Stop) -> None:
 
 
 def run_error(error: BaseException) -> e.RunError:
-    """Return the error as the log keeps it."""
+    """Return the error as it is logged."""
     if isinstance(error, AgentnbError):
         return e.RunError(type(error).__name__, encodable(error.what), encodable(error.hint))
     return e.RunError(type(error).__name__, encodable(str(error)) or type(error).__name__)

@@ -1,4 +1,4 @@
-"""How one run is carried out, whatever its agent: what it goes on from, who keeps and watches it, who answers and pays."""
+"""Options of one run, whatever its agent: what it continues, its store and watcher, its budget and threads."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from agentnb.tools.todos.board import Board
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of one run. Raises `SettingsError` for a store or a run that is none."""
+    """The options of one run. Raises `SettingsError` for a store that is no store or a run that is no run."""
 
     store: RunStore | None = None
-    """Keeps the log; without one it is in memory only."""
+    """Keeps the log; without a store, the log is in memory only."""
     continue_from: Run | None = None
-    """The run whose conversation goes on."""
+    """The run whose conversation is continued."""
     watch: Watcher | None = None
-    """Is told of every event and delta."""
+    """Called with every event and delta."""
     work_dir: str | Path | None = None
     """The folder tools work in, instead of the agent's own."""
     parent_id: str | None = None
-    """The run that this one is nested in; by default the one whose tool starts it."""
+    """Id of the parent run; by default the run whose tool starts this one."""
     board: Board | None = None
-    """The todo list to go on with; by default that of the conversation."""
+    """The todo list to continue; by default the conversation's."""
     can_ask: bool = False
-    """Whether somebody can answer what the tools ask the person."""
+    """Whether the run has a person to answer what its tools ask."""
     budget: Budget | None = None
-    """What the run is paid from, besides its agent's own budget."""
+    """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None
-    """The event loop it runs on; by default one of its own."""
+    """The event loop that the run uses; by default one of its own."""
     foreground: Foreground | None = None
-    """The thread that waits for the run and runs its plain tools; without one they run in threads."""
+    """Runs plain tools on the thread that waits for the run; without it they run in threads of their own."""
 
     def __post_init__(self) -> None:
         if self.store is not None and not callable(getattr(self.store, "open", None)):

@@ -1,4 +1,4 @@
-"""A reply while it streams: what was heard, and what of it may be shown."""
+"""A reply while it streams: everything received, and the part that may be shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.policies.marker_text import MarkerFilter
 
 
 class StreamBuffer:
-    """Takes the deltas of one reply and tells them on, without lines that are markers if these are read."""
+    """Forwards the deltas of one reply, dropping marker lines if enabled."""
 
     __slots__ = ("_filter", "_heard", "_markers", "_tell", "_thoughts")
 
@@ -22,7 +22,7 @@ class StreamBuffer:
         self._filter: MarkerFilter | None = None
 
     def take(self, item: Delta) -> None:
-        """Tell of it, as far as it may be shown already."""
+        """Take a delta and forward what may already be shown."""
         if not isinstance(item, TextDelta):
             self._thoughts.append(item.text)
             self._tell(item)
@@ -37,14 +37,14 @@ class StreamBuffer:
             self._tell(TextDelta(shown))
 
     def all_that_came(self) -> Message | None:
-        """As one message, thoughts too; None if nothing did."""
+        """Return all text and thinking received as one message; None if there is none."""
         thoughts, words = encodable("".join(self._thoughts)), encodable("".join(self._heard))
         parts: tuple[AnyPart, ...] = (Thinking(thoughts),) if thoughts else ()
         parts = (*parts, Text(words)) if words else parts
         return Message("assistant", parts) if parts else None
 
     def end(self) -> str:
-        """Tell of what was held back; returns all that was heard."""
+        """Forward the text held back, and return all text received."""
         if not self._heard:
             return ""
         if self._filter is not None and (rest := self._filter.rest()):

@@ -1,4 +1,4 @@
-"""Threads: event loops that run in the background, and plain tools beside them."""
+"""Threads: event loops in the background, and worker threads for plain tools."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 IDLE = 64
-"""Threads kept for the next plain tools; asyncio's own pool has six on two cores and makes waves of more."""
+"""Idle threads kept for plain tools; asyncio's own pool has six on two cores and runs more tools in batches."""
 TICK = 0.1
-"""Seconds after which a waiting thread looks up, so that an interrupt is noticed."""
+"""Seconds after which a waiting thread wakes up, so that an interrupt is noticed."""
 
 
 class LoopThread:
-    """An event loop in a daemon thread, so that runs go on while the main thread is busy or waits."""
+    """An event loop in a daemon thread, so that runs continue while the main thread is busy or waits."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -31,13 +31,13 @@ class LoopThread:
         threading.Thread(target=self._serve, name="agentnb", daemon=True).start()
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run a coroutine there, in a copy of the caller's context: what it prints lands in the caller's cell."""
+        """Run a coroutine on this loop, in a copy of the caller's context: its output lands in the caller's cell."""
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
         context = contextvars.copy_context()
 
         def start() -> None:
-            # The loop itself holds tasks only weakly.
+            # The loop itself keeps only weak references to tasks.
             task = self._loop.create_task(_into(future, make), context=context)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -46,7 +46,7 @@ class LoopThread:
         return future
 
     def close(self) -> None:
-        """End the loop when what is running now has run."""
+        """Stop the loop after the callbacks that are ready now."""
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _serve(self) -> None:
@@ -55,7 +55,7 @@ class LoopThread:
             try:
                 self._loop.run_forever()
                 break
-            except BaseException:  # a task that raised SystemExit or KeyboardInterrupt: the other runs go on
+            except BaseException:  # a task raised SystemExit or KeyboardInterrupt: the other runs continue
                 logging.getLogger("agentnb").exception("A task ended the event loop; it was started again")
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
@@ -86,7 +86,7 @@ class Outcome(NamedTuple):
 
 
 def attempt(function: Callable[[], Any]) -> Outcome:
-    """Call the function and return what came of it."""
+    """Call the function and return its outcome, value or error."""
     # As a value: a future cannot carry every exception (StopIteration), a tuple can.
     try:
         return Outcome(function(), None)
@@ -95,8 +95,8 @@ def attempt(function: Callable[[], Any]) -> Outcome:
 
 
 class _Workers:
-    """Daemon threads for plain tools. There is one for every call that is going on, so that a call that was given up takes
-    nobody's place; and none keeps the process alive.
+    """Daemon threads for plain tools: one for each running call, so that an abandoned call blocks no other, and none keeps
+    the process alive.
     """
 
     def __init__(self) -> None:
@@ -144,8 +144,8 @@ class PendingOutcome:
         self.future: asyncio.Future[Outcome] = self._loop.create_future()
 
     def set(self, outcome: Outcome) -> None:
-        """Hand it over, from any thread; nothing happens if nobody awaits it any more."""
-        with suppress(RuntimeError):  # the loop was closed: the run has ended without waiting for this tool
+        """Hand over the outcome, from any thread; no-op if it is no longer awaited."""
+        with suppress(RuntimeError):  # the loop is closed: the run has ended without waiting for this tool
             self._loop.call_soon_threadsafe(self._set, outcome)
 
     def _set(self, outcome: Outcome) -> None:
@@ -154,11 +154,11 @@ class PendingOutcome:
 
 
 time_limit: ContextVar[asyncio.Timeout | None] = ContextVar("time_limit", default=None)
-"""The time limit of the tool call that is going on."""
+"""Time limit of the current tool call."""
 
 
 class AwakeForInterrupts:
-    """Wakes the main thread's event loop ten times a second: ipykernel's interrupt does not wake a sleeping one."""
+    """Wakes the main thread's event loop ten times a second: ipykernel's interrupt does not wake a sleeping loop."""
 
     def __enter__(self) -> None:
         self._handle: asyncio.TimerHandle | None = None
@@ -174,7 +174,7 @@ class AwakeForInterrupts:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop of this thread, if one is running."""
+    """Return this thread's running event loop; None if there is none."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Keeps the run's todo list true to the board, which others may change too."""
+"""Keeps the run's todo list in sync with the board, which others may change too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_YET = object()
 
 
 class TodoSync:
-    """Reads the board, and writes down what has changed on it. The run's own reading is no tool call."""
+    """Reads the board and logs its changes. These reads are not tool calls."""
 
     __slots__ = ("_board", "_failed", "_log", "_seen")
 
@@ -32,7 +32,7 @@ class TodoSync:
         self._failed = False
 
     def look(self) -> None:
-        """Read it again. A board that cannot be read leaves the list as it was last known, with a warning."""
+        """Read the board and log its changes. If it cannot be read, warn and keep the list as last known."""
         if self._board is None:
             return
         try:
@@ -44,17 +44,17 @@ class TodoSync:
         self._note(todos, "outside")
 
     def called(self, outcome: ToolOutcome, call_id: str) -> None:
-        """The todo tool has run: note what others had changed until then, what the call changed, and what has come since."""
+        """Log the changes around a call of the todo tool: others' before it, the call's own, and any since."""
         change = outcome.value
         if isinstance(change, TodoChange):
-            with suppress(TypeError, ValueError):  # a list that cannot be understood is the next look's to say
+            with suppress(TypeError, ValueError):  # the next `look` reports a malformed list
                 self._note(self._unseen(change.before), "outside")
                 self._note(self._unseen(change.after), "model", call_id)
         self.look()
 
     def _unseen(self, found: Any) -> Todos | None:
-        """The list, settled; None if it is the very one that was taken in last, as in nearly every round."""
-        if found is self._seen and isinstance(found, tuple):  # a list may have been changed in place
+        """Return the list as logged; None if it is the same object as last time, as in nearly every round."""
+        if found is self._seen and isinstance(found, tuple):  # a mutable list may have changed in place
             return None
         todos = settled_todos(found)
         self._seen = found
@@ -73,7 +73,7 @@ class TodoSync:
 
 
 def todos_at_first(board: Board) -> Todos:
-    """The list a run begins with; empty if it cannot be read, which the run's first look says."""
+    """Return the list that a run begins with; empty if it cannot be read, which the run's first `look` reports."""
     try:
         return settled_todos(board.read())
     except Exception:
@@ -81,14 +81,14 @@ def todos_at_first(board: Board) -> Todos:
 
 
 def settled_todos(found: Any) -> Todos:
-    """Todos of any board as the log will hold them, redacted; TypeError or ValueError if they cannot be understood."""
+    """Return the todos of any board as logged, redacted; raises TypeError or ValueError if they are malformed."""
     plain = []
     for todo in found:
         if not isinstance(todo, Todo):
             raise TypeError("it holds something that is no Todo")
         fields = {name: encodable(value) if isinstance(value, str) else value for name, value in _fields(todo).items()}
         plain.append(fields | {"status": normal_status(str(todo.status))})
-    return redact(_decode(msgspec.json.encode(plain)))  # else the board would never be the same as the list in the log
+    return redact(_decode(msgspec.json.encode(plain)))  # else the board would never equal the list in the log
 
 
 def _fields(todo: Todo) -> dict[str, Any]:

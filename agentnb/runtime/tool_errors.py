@@ -1,4 +1,4 @@
-"""What the model, and the person, are told of a tool that failed."""
+"""Error results of tool calls for the model, and tracebacks for the person."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from agentnb.tools.tool import ToolOutcome, failure
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 _CARRIERS = tuple(str(Path(inspect.getfile(module)).parent) + os.sep for module in (asyncio, concurrent.futures))
-"""Libraries that carry a call from us to the person's code."""
+"""Libraries between agentnb and the person's code in a traceback."""
 _LIBRARIES = tuple({path + os.sep for path in sysconfig.get_paths().values() if "lib" in path})
 
 
 def raised(tool: str, error: BaseException) -> ToolOutcome:
-    """An exception of the tool itself."""
+    """Return the result for an exception raised by the tool."""
     words = encodable("".join(traceback.format_exception_only(error)).strip())
     return failure(
         "tool_error",
@@ -31,7 +31,7 @@ def raised(tool: str, error: BaseException) -> ToolOutcome:
 
 
 def too_deep(tool: str) -> ToolOutcome:
-    """The arguments are nested deeper than is taken."""
+    """Return the result for arguments nested deeper than allowed."""
     return failure(
         "invalid_arguments",
         f"The arguments of {tool}, which was not run, are nested deeper than {MAX_DEPTH} levels. Call it again with flatter "
@@ -40,12 +40,12 @@ def too_deep(tool: str) -> ToolOutcome:
 
 
 def not_answered(error: NotAnswered) -> ToolOutcome:
-    """The tool asked the person something and can do nothing without the answer."""
+    """Return the result for a tool whose question to the person got no answer."""
     return failure("declined" if isinstance(error, Declined) else "nobody_to_ask", encodable(str(error)))
 
 
 def timed_out(tool: str, seconds: float) -> ToolOutcome:
-    """The tool took longer than it may."""
+    """Return the result for a tool that exceeded its time limit."""
     return failure(
         "timeout",
         f"{tool} did not finish within {seconds:g} seconds and was given up. Ask for less at once, or use another tool.",
@@ -53,14 +53,14 @@ def timed_out(tool: str, seconds: float) -> ToolOutcome:
 
 
 def cancelled() -> ToolOutcome:
-    """The run was stopped before the call ended."""
+    """Return the result for a call that had not ended when the run was stopped."""
     return failure(
         "cancelled", "The run was stopped before this call had ended. Do not assume that it took effect, nor that it did not."
     )
 
 
 def interrupted(tool: str) -> ToolOutcome:
-    """The process died before the call ended."""
+    """Return the result for a call that had not ended when the process died."""
     return failure(
         "interrupted",
         f"The process died while {tool} was running, and it was not run again. It may have taken effect, wholly, in part or "
@@ -69,7 +69,7 @@ def interrupted(tool: str) -> ToolOutcome:
 
 
 def users_traceback(error: BaseException) -> str:
-    """The traceback as the person needs it: their own frames and where it ended, none of ours, in all errors of the chain."""
+    """Return the traceback with the person's own frames and the last one, without agentnb's, for all errors of the chain."""
     told = traceback.TracebackException.from_exception(error)
     _leave_out_ours(told, set())
     return encodable("".join(told.format()))
@@ -82,7 +82,7 @@ def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:
     frames = [frame for frame in told.stack if not frame.filename.startswith(_PACKAGE)]
     while frames and frames[0].filename.startswith(_CARRIERS):
         frames.pop(0)
-    # Of a library that the tool called, where it ended is enough.
+    # Of libraries that the tool called, only the last frame is kept.
     frames = [frame for frame in frames[:-1] if not frame.filename.startswith(_LIBRARIES)] + frames[-1:]
     told.stack = traceback.StackSummary.from_list(frames)
     for other in (told.__cause__, told.__context__, *(told.exceptions or ())):

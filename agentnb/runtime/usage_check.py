@@ -1,4 +1,4 @@
-"""Keeps limits on tokens and money in force where a model does not report all that it uses."""
+"""Keeps limits on tokens and money in force for models that do not report all their usage."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from agentnb.runtime.budget import Budget
 
 
 class UsageCheck:
-    """Completes the usage of replies that a limit depends on, and warns once in a run that it had to."""
+    """Completes the reported usage that a limit depends on, and warns about it once per run."""
 
     def __init__(self, log: EventLog, budget: Budget, policies: Iterable[Policy]) -> None:
-        """``budget`` and ``policies``: where limits on money and on tokens stand, if there are any."""
+        """``budget`` and ``policies``: hold the limits on money and on tokens, if there are any."""
         self._log = log
         self._budget = budget
         self._counts_tokens = any(isinstance(policy, MaxTokens) for policy in policies)
 
     def complete(self, request: Request, reply: Reply) -> Reply:
-        """Return the reply with an estimate for each side that the model did not count, if tokens are limited."""
+        """Return the reply with an estimate for each count the model did not report, if tokens are limited."""
         if not self._counts_tokens or (_is_count(reply.usage.input) and _is_count(reply.usage.output)):
             return reply
         usage = with_estimates(checked(reply.usage), request, reply.message)
@@ -38,7 +38,7 @@ class UsageCheck:
         return replace(reply, usage=usage)
 
     def warn(self, reply: Reply) -> None:
-        """Warn, once in a run, that a limit depends on estimates, or that a budget cannot count the call."""
+        """Warn, once per run, that a limit depends on estimates, or that a budget cannot count the call."""
         cost, is_estimated = reply.usage.cost, TOKENS_ESTIMATED in reply.metadata
         if cost is not None and not is_estimated:
             return
@@ -55,7 +55,7 @@ class UsageCheck:
             )
 
     def _warn_once(self, message: str) -> None:
-        if message not in self._log.run.warnings:  # it may stand there from a process that died
+        if message not in self._log.run.warnings:  # a process that died may have logged it
             self._log.emit(Warned, message=message)
 
 
