@@ -1,4 +1,4 @@
-"""The last calls of a run, so that a repeated one is recognised without looking through the history."""
+"""A window over the last tool calls of a run: finds repeated calls without searching the history."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import msgspec
 from agentnb.core.messages import ToolCall, ToolResult
 
 LONGEST = 64
-"""Executed calls that are remembered in order."""
+"""Number of executed calls that the window keeps."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _whole_float = re.compile(rb"\d\.0[,}\]]")
 
 
 def call_key(call: ToolCall) -> tuple[str, bytes]:
-    """What makes two calls the same: the tool, and its arguments with sorted keys, as JSON.
+    """Return what makes two calls the same: the tool's name, and its arguments as JSON with sorted keys.
 
     No arguments and ``null`` are the same as ``{}``, 1.0 the same as 1.
     """
@@ -38,16 +38,16 @@ def _as_json_numbers(value: Any) -> Any:
 
 
 class Executed(msgspec.Struct, frozen=True, gc=False):
-    """A call that was run."""
+    """A tool call that was run."""
 
     key: tuple[str, bytes]
     call_id: str
 
 
 class CallWindow:
-    """Which calls were run last, and how often the newest was asked for in a row.
+    """The calls that were run last, and how often in a row the model made the newest one.
 
-    Blocked calls count for the row only; a word of the person empties the window.
+    Blocked calls count for the row only; a message from the person empties the window.
     """
 
     __slots__ = ("_known", "counts", "executed", "outputs", "results", "row", "row_executed", "row_key")
@@ -55,26 +55,26 @@ class CallWindow:
     def __init__(self) -> None:
         self.executed: deque[Executed] = deque(maxlen=LONGEST)
         self.counts: dict[tuple[str, bytes], int] = {}
-        """How often each call is among them."""
+        """How often each call occurs in `executed`."""
         self.row_key: tuple[str, bytes] | None = None
         self.row = 0
-        """How often in a row the newest call was asked for, blocked or not."""
+        """How often in a row the model made the newest call, blocked or not."""
         self.row_executed = 0
         """How many of these were run."""
         self.results: dict[str, ToolResult] = {}
         """The results of the calls in `executed`, by id."""
         self._known: tuple[ToolCall | None, tuple[str, bytes]] = (None, ("", b""))
         self.outputs: dict[tuple[str, bytes], ToolResult] = {}
-        """The last result of each call; one that succeeded is not replaced by one that failed."""
+        """The last result of each call; a failure does not replace a success."""
 
     def key_of(self, call: ToolCall) -> tuple[str, bytes]:
-        """Its `call_key`. That of the newest call is kept: guards and the fold ask for it in turn."""
+        """Return the `call_key`, cached for the newest call: both guards and the fold need it."""
         if self._known[0] is not call:
             self._known = (call, call_key(call))
         return self._known[1]
 
     def started(self, call: ToolCall) -> None:
-        """A call was admitted."""
+        """Record a call that was admitted."""
         key = self.key_of(call)
         self._ask(key)
         if len(self.executed) == LONGEST:
@@ -84,11 +84,11 @@ class CallWindow:
         self.row_executed += 1
 
     def blocked(self, call: ToolCall) -> None:
-        """A call was not admitted."""
+        """Record a call that was not admitted."""
         self._ask(self.key_of(call))
 
     def finished(self, result: ToolResult) -> None:
-        """A call that was run has ended."""
+        """Record the result of a call that was run."""
         for one in reversed(self.executed):
             if one.call_id == result.call_id:
                 before = self.outputs.get(one.key)
@@ -98,7 +98,7 @@ class CallWindow:
                 return
 
     def clear(self) -> None:
-        """The person has spoken: what was asked for before counts no more. The outputs stay known."""
+        """Empty the window, because the person has spoken: earlier calls no longer count. The outputs are kept."""
         self.executed.clear()
         self.counts.clear()
         self.results.clear()

@@ -1,4 +1,4 @@
-"""What stands in a request in the place of messages that are too many to be sent."""
+"""Compaction: what a request sends in place of messages that are too many."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ refused it as too long.
 
 
 class Compacted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """How a conversation is sent that was compacted: its first messages, then ``text``, then all from ``kept`` on.
+    """How a compacted conversation is sent: its first messages, then ``text``, then everything from ``kept`` on.
 
-    It changes what is sent, never what is stored: places are those of the whole conversation.
+    It changes what is sent, never what is stored: indexes are those of the whole conversation.
     """
 
     first: int
-    """So many messages at the start are sent as they are."""
+    """Number of messages at the start that are sent unchanged."""
     kept: int
-    """The place of the first message after the summary."""
+    """Index of the first message after the summary."""
     count: int
-    """How many messages the text stands for, those of earlier summaries included."""
+    """Number of messages that the text replaces, including those of earlier summaries."""
     text: str = ""
-    """The summary, as it is sent. Without one, the todos that were open; empty if there were none."""
+    """The summary as it is sent. If there is no summary, the todos that were open; empty if there were none."""
 
 
 class Compaction(msgspec.Struct, frozen=True, gc=False):
-    """One time that a conversation was compacted."""
+    """One compaction of a conversation."""
 
     why: WhyCompacted
     compacted: Compacted | None = None
     """None while the summary is being written."""
     usage: Usage = NOTHING_USED
-    """Of the call that wrote it."""
+    """Usage of the model call that wrote the summary."""
     seconds: float = 0.0
     problem: str = ""
     """Why there is no summary, if there is none."""

@@ -1,4 +1,4 @@
-"""What is counted of a run, so that no policy has to look back over its history."""
+"""Counters of a run, so that no policy has to search its history."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from agentnb.core.rounds import WorkflowRound, is_blocked
 from agentnb.core.tool_failures import ToolFailures
 
 INTERVENTIONS = frozenset({"open_todos", "planning_only", "strict_todos"})
-"""Reasons of a round that an intervention brought about."""
+"""Reasons of a round that an intervention started."""
 CONTINUATIONS = frozenset({"workflow_mode", "continue_marker"})
-"""Reasons of a round that follows words alone because the mode or the model's own marker says so."""
+"""Reasons of a round that follows a text-only reply because workflow mode or the model's own marker says so."""
 NUDGE = "todo_nudge"
 
 
@@ -24,40 +24,40 @@ class Counters:
     attempts: int = 0
     """Interventions since a work tool ran or the model completed a todo."""
     planning_only: int = 0
-    """Rounds with planning calls alone, none completing a todo, since one with work. Words alone neither count nor reset."""
+    """Rounds of only planning calls, none completing a todo, since the last work. Text-only rounds neither count nor reset."""
     planning_since: int = 0
-    """The first of these; the last round with calls if there is none."""
+    """Index of the first of these rounds; of the last round with calls if there are none."""
     continuations: int = 0
-    """Rounds of words alone in a row that workflow mode or a marker made go on."""
+    """Times in a row that workflow mode or a marker continued the run after a text-only reply."""
     nudges: int = 0
-    """Rounds that the policy ``minimal`` asked for because of open todos, of the whole run."""
+    """Rounds that the policy ``minimal`` added because of open todos, in the whole run."""
     strict: int = 0
-    """Completions refused because of open todos, of the whole run."""
+    """Completions refused because of open todos, in the whole run."""
     ignored: int = 0
-    """Guidance of the four cells that was not followed, in a row; where that is unknown, it does not count."""
+    """Times in a row that guidance of the four cells was not followed; where that is unknown, it does not count."""
     repeated: int = 0
-    """Answers that were said before, since the person last spoke."""
+    """Repeated answers since the person last spoke."""
     all_blocked: int = 0
-    """Rounds of which every call was blocked as a duplicate, with no other call between them."""
+    """Rounds whose every call was blocked as a duplicate, with no other call between them."""
     blocked_since: int = 0
-    """As above."""
+    """Index of the first of these rounds; of the last round with calls if there are none."""
     same_batch: int = 0
     """Rounds in a row with exactly the calls of the round before."""
     failures: ToolFailures = dataclasses.field(default_factory=ToolFailures)
-    """Of tools."""
+    """Counts of failing tools."""
 
     calls: int = 0
-    """Tool calls that were let run, of the whole run."""
+    """Tool calls admitted in the whole run."""
     calls_this_turn: int = 0
-    """Of these, those since the person last spoke."""
+    """Tool calls admitted since the person last spoke."""
     spent: float = 0.0
-    """US dollars, of the calls of the model that have a price."""
+    """US dollars spent on model calls with a known price."""
     spent_inside: float = 0.0
-    """US dollars, of runs that its tools began."""
+    """US dollars spent by nested runs."""
     times_recovered: int = 0
 
     def begun(self, reason: str) -> None:
-        """A round was begun for this reason."""
+        """Count a round that begins for this reason."""
         if reason in INTERVENTIONS:
             self.attempts += 1
             self.strict += reason == "strict_todos"
@@ -67,15 +67,15 @@ class Counters:
             self.nudges += 1
 
     def facts(self, one: WorkflowRound, repeats: bool) -> RoundFacts:
-        """What a round that is about to be over did, also beside the last. ``repeats``: whether its answer was given before."""
+        """Return the facts of a round about to end, also beside the last. ``repeats``: whether its answer was given before."""
         facts, failures = one.facts, self.failures
         if failures.tools:
             again = {"made_again": failures.made_again(one), "failed_again": failures.failed_again(one)}
             return replace(facts, repeats=repeats, **again)
-        return replace(facts, repeats=repeats) if repeats else facts  # as nearly always
+        return replace(facts, repeats=repeats) if repeats else facts  # the usual case
 
     def ended(self, one: WorkflowRound, same_batch: bool) -> None:
-        """A round is over."""
+        """Count a round that has ended."""
         self.failures.ended(one)
         if one.records:
             self._called(one, same_batch)
@@ -92,7 +92,7 @@ class Counters:
         self.same_batch = self.same_batch + 1 if same_batch else 0
         is_work = worked = False
         blocked = True
-        for record in one.records:  # once, and in plain steps: this is done in every round
+        for record in one.records:  # one plain loop: it runs in every round
             if record.is_work:
                 is_work = True
                 worked = worked or record.ran
@@ -107,7 +107,7 @@ class Counters:
             self.attempts = 0
 
     def person_spoke(self) -> None:
-        """What the person says is new: rows begin anew."""
+        """Reset what is counted in a row: the person has said something new."""
         self.attempts = self.planning_only = self.continuations = self.ignored = 0
         self.repeated = self.all_blocked = self.same_batch = self.calls_this_turn = 0
         self.failures.person_spoke()

@@ -1,4 +1,4 @@
-"""What a tool returned as data for the eye, beside the words for the model: plain, small, and kept in the log."""
+"""A tool's returned table for display, beside the text for the model: plain, small, and kept in the log."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any, TypeAlias
 import msgspec
 
 Cell: TypeAlias = str | int | float | bool | None
-"""What may stand in a cell; None is a gap."""
+"""The value of a cell; None is a gap."""
 MAX_PRECISE = 2**53
-"""Whole numbers from here on are kept as text: not every reader of JSON has them to the last digit."""
+"""Whole numbers from here on are kept as text: not every JSON reader keeps their last digits."""
 
 
 class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Some of the rows and columns of a table, and how large it is."""
+    """Some of the rows and columns of a table, and the size of the whole."""
 
     columns: tuple[str, ...]
-    """Names of the columns that are here, without those of the index."""
+    """Names of the columns included here, without the index."""
     rows: tuple[tuple[Cell, ...], ...]
-    """The cells: those of the index first, then one for each of `columns`."""
+    """The cells of each row: first the index, then one for each of `columns`."""
     row_count: int
-    """Of the whole table."""
+    """Rows of the whole table."""
     column_count: int
-    """Of the whole table, without its index."""
+    """Columns of the whole table, without its index."""
     index: tuple[str, ...] = ()
-    """Names of the columns that name a row; of most tables one, without a name."""
+    """Names of the index columns; most tables have one, without a name."""
     gap: int = 0
-    """Before which of `rows` others are left out; 0: if any, those at the end."""
+    """Index in `rows` before which rows are left out; 0: rows are left out at the end, if at all."""
 
     def mapped(self, change: Callable[[str], str]) -> Table:
-        """The same table with each of its texts changed. What is no plain cell becomes text."""
+        """Return the table with each text changed. Any value that is not a plain cell becomes text."""
         return Table(
             columns=tuple([change(str(name)) for name in self.columns]),
             rows=tuple([tuple([_mapped(cell, change) for cell in row]) for row in self.rows]),
@@ -43,7 +43,7 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def plain_number(value: float) -> Cell:
-    """A number that JSON has as it is; a gap where it is none, text where it is endless or too long."""
+    """Return the number as JSON can hold it: a gap for NaN, text if it is infinite or too large."""
     if isinstance(value, int):
         return int(value) if -MAX_PRECISE < value < MAX_PRECISE else str(value)
     if isnan(value):

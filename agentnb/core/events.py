@@ -1,7 +1,7 @@
-"""The events a run is made of: frozen facts in the past tense, in the order they happened.
+"""The events that make up a run: frozen facts in the past tense, in the order they happened.
 
-A run log is one event a line. Everything a person sees is a fold over these; nothing else is recorded.
-``TextDelta`` and ``ThinkingDelta`` are told to watchers while a reply streams and never stored: `ModelReplied` holds the whole.
+A run log has one event per line. Everything a person sees is a fold over these; nothing else is recorded.
+``TextDelta`` and ``ThinkingDelta`` go to watchers while a reply streams and are never stored: `ModelReplied` holds it whole.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage
 from agentnb.errors import sentences
 
 SCHEMA = 4
-"""Version of the log's schema; a reader refuses what is newer than itself, and reads what is older.
+"""Version of the log's schema; a reader refuses newer logs and reads older ones.
 
-A new kind of event is a new version: with 2 came questions, with 3 compaction and recovery, with 4 what is spent besides.
+Each new kind of event makes a new version: 2 added questions, 3 compaction and recovery, 4 extra usage.
 """
 
 Status: TypeAlias = Literal[
@@ -48,19 +48,19 @@ RoundStatus: TypeAlias = Literal[
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):
-    """A few more characters of the reply that is streaming. Live only."""
+    """The next characters of a streaming reply. Live only."""
 
     text: str
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True, gc=False):
-    """A few more characters of the model's thinking. Live only."""
+    """The next characters of the model's thinking. Live only."""
 
     text: str
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
-    """What all events carry. ``seq`` counts from 0 without a gap; ``at`` is UTC."""
+    """The fields that all events carry. ``seq`` counts from 0 without a gap; ``at`` is UTC."""
 
     seq: int
     at: datetime
@@ -69,7 +69,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_de
 
 
 class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
-    """A run began. With what, so that the log alone tells the whole story."""
+    """A run began. Holds everything it began with, so that the log alone tells the whole story."""
 
     schema: int
     prompt: Message
@@ -80,38 +80,38 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     settings: dict[str, Any] = {}
     continued_from: str | None = None
     history: tuple[Message, ...] = ()
-    """The conversation it goes on with."""
+    """The conversation that the run continues."""
     todos: tuple[Todo, ...] = ()
-    """The list it goes on with."""
+    """The todo list that the run continues."""
     carried_todos: tuple[Todo, ...] = msgspec.field(default=(), name="resting_todos")
-    """The conversation's list, where this run keeps none: handed on to the next."""
+    """The conversation's todo list if this run keeps none: it is passed on to the next run."""
     compacted: Compacted | None = None
-    """How the conversation it goes on with is sent, if that was compacted."""
+    """How the continued conversation is sent, if it was compacted."""
 
 
 class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=False):
-    """The next turn of the loop began. ``reason``: prompt, tool_results, said, or a policy's reason to go on."""
+    """A round began. ``reason``: prompt, tool_results, said, or a policy's reason to continue."""
 
     index: int
     reason: str
     continuation: str = ""
-    """What was said to the model in the person's place, where nothing else asks it to go on."""
+    """The message to the model in the person's place, if nothing else asks it to continue."""
     note: str = ""
-    """What the model is told of where it stands, for this request only."""
+    """The line that tells the model where the run stands, for this request only."""
 
 
 class GuidanceGiven(Event, frozen=True, kw_only=True, tag="guidance_given", gc=False):
-    """Something is said to the model with the next request, and only with that."""
+    """Ephemeral guidance was given: the model gets it with the next request only."""
 
     guidance: Guidance
 
 
 class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled", gc=False):
-    """A call of the model failed in a way that may pass, and is made again after ``seconds``.
+    """A model call failed with a transient error, and is retried after ``seconds``.
 
     ``attempt`` is the one that failed, counted from 1 (0: none was made yet, the call waited for others); ``reason`` says why,
-    in one sentence; ``status`` is that of HTTP, if it came to that; ``heard`` is what had come of the reply before it broke
-    off, which the next attempt replaces.
+    in one sentence; ``status`` is the HTTP status, if there was one; ``heard`` is the part of the reply that came before it
+    broke off, which the next attempt replaces.
     """
 
     attempt: int
@@ -122,28 +122,28 @@ class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled", gc
 
 
 class CompactionStarted(Event, frozen=True, kw_only=True, tag="compaction_started", gc=False):
-    """The conversation has become too long to be sent whole: a summary of its middle, so many messages, is being written."""
+    """The conversation is too long to be sent whole: a summary of ``messages`` messages from its middle is being written."""
 
     why: WhyCompacted
     messages: int
 
 
 class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted", gc=False):
-    """From here on a summary is sent in the place of the conversation's middle. ``problem`` says why there is none, if so."""
+    """From here on a summary is sent in place of the conversation's middle. ``problem`` says why there is no summary, if so."""
 
     why: WhyCompacted
     compacted: Compacted
     usage: Usage = NOTHING_USED
-    """Of the call that wrote it; nothing where no model was asked."""
+    """Usage of the model call that wrote the summary; nothing if no model was called."""
     seconds: float = 0.0
     problem: str = ""
 
 
 class ExtraUsage(Event, frozen=True, kw_only=True, tag="spent_besides", gc=False):
-    """Something was spent besides the replies of the rounds, and is written at once, for the process may die.
+    """Usage outside the replies of the rounds, logged at once because the process may die.
 
-    ``inside``: US dollars, by runs that a tool began; ``usage``: about what a call of the model used of which nothing is kept,
-    for a summary that was stopped, or of a reply that broke off among its thoughts.
+    ``inside``: US dollars spent by nested runs; ``usage``: the approximate usage of a model call of which nothing is kept,
+    such as a summary that was stopped, or a reply that broke off in its thinking.
     """
 
     inside: float = 0.0
@@ -153,7 +153,7 @@ class ExtraUsage(Event, frozen=True, kw_only=True, tag="spent_besides", gc=False
 class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=False):
     """The model's whole reply; ``stop_reason`` in the provider's words, ``broken_off`` if the stream was cut.
 
-    ``signals`` are the markers that were taken out of its text: complete, continue, stop.
+    ``signals`` are the markers that were removed from its text: complete, continue, stop.
     """
 
     message: Message
@@ -165,15 +165,15 @@ class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=Fal
 
 
 class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False):
-    """A call was admitted, as it will be run."""
+    """A tool call was admitted. ``call`` is the form in which it will be run."""
 
     call: ToolCall
 
 
 class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=False):
-    """A call was answered. ``seconds`` is the time the tool itself took; ``traceback`` is of the user's code.
+    """A tool call has its result. ``seconds`` is the time the tool itself took; ``traceback`` is of the user's code.
 
-    ``display`` is what the tool returned as a table for the eye, where it is one; the model gets the words of ``result``.
+    ``display`` is the table that the tool returned, if it did, for display; the model gets the text of ``result``.
     """
 
     result: ToolResult
@@ -183,7 +183,7 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=Fal
 
 
 class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False):
-    """A gate did not admit a call. ``result`` is its one answer, ``rule`` says why."""
+    """A gate blocked a tool call. ``result`` is the call's one result, ``rule`` says why."""
 
     call: ToolCall
     result: ToolResult
@@ -191,7 +191,7 @@ class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False
 
 
 class TodosChanged(Event, frozen=True, kw_only=True, tag="todos_changed", gc=False):
-    """The todo list is another now. ``by``: the model (``call_id`` says with which call), or outside, as the person."""
+    """The todo list changed. ``by``: the model (``call_id`` says with which call), or outside, such as the person."""
 
     todos: tuple[Todo, ...]
     by: Literal["model", "outside"]
@@ -199,15 +199,15 @@ class TodosChanged(Event, frozen=True, kw_only=True, tag="todos_changed", gc=Fal
 
 
 class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
-    """The person was asked something, and the run waits for the answer."""
+    """The person was asked a question, and the run waits for the answer."""
 
     question: WaitingOnUser
 
 
 class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"):
-    """A question is not open any more: the person answered it, ``declined`` to, or it was ``withdrawn``.
+    """A question was closed: the person answered it, ``declined`` to, or it was ``withdrawn``.
 
-    It is withdrawn when nobody waits for its answer any longer: the call that asked has ended, or was stopped.
+    It is withdrawn when the answer is no longer needed: the tool call that asked has ended, or was stopped.
     """
 
     question_id: str
@@ -227,7 +227,7 @@ class LoopDetected(Event, frozen=True, kw_only=True, tag="loop_detected", gc=Fal
 
 
 class RoundFinished(Event, frozen=True, kw_only=True, tag="round_finished", gc=False):
-    """The turn is over: every call of it has its result. ``spent_inside``: US dollars that runs its tools began have spent."""
+    """The round is over: each of its tool calls has a result. ``spent_inside``: US dollars spent by its nested runs."""
 
     index: int
     status: RoundStatus
@@ -243,20 +243,20 @@ class LimitReached(Event, frozen=True, kw_only=True, tag="limit_reached", gc=Fal
 
 
 class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", gc=False):
-    """The person said or wanted something while the run was on."""
+    """The person sent a message or a command during the run."""
 
     command: Literal["stop", "pause", "resume", "say"]
     text: str = ""
 
 
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
-    """The process that made the run had died, and another goes on with it. ``schema``: the version that writes from here on."""
+    """The process of the run had died, and another resumes it. ``schema``: the version that writes from here on."""
 
     schema: int
 
 
 class Warned(Event, frozen=True, kw_only=True, tag="warned", gc=False):
-    """Something the person should know that stops nothing."""
+    """A warning to the person; it stops nothing."""
 
     message: str
 
@@ -273,7 +273,7 @@ class RunError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ErrorRaised(Event, frozen=True, kw_only=True, tag="error_raised", gc=False):
-    """The run cannot go on. ``where``: model, store, reply or agentnb."""
+    """An error ended the run. ``where``: model, store, reply or agentnb."""
 
     error: RunError
     where: str
@@ -313,4 +313,4 @@ AnyEvent: TypeAlias = (
 )
 Delta: TypeAlias = TextDelta | ThinkingDelta
 KINDS: tuple[type[Event], ...] = AnyEvent.__args__
-"""All kinds, in the order above."""
+"""All kinds of events, in the order above."""

@@ -1,4 +1,4 @@
-"""How each kind of event changes a run: the only code that changes its state."""
+"""The fold: how each kind of event changes a run. No other code changes its state."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ STATUS_OF_REASON: dict[str, e.RoundStatus] = {
     "empty_answer": "premature_stop_nudge",
     "claimed_call": "narration_without_tool_call",
 }
-"""What a round is called after which the loop went on for this reason."""
+"""Status of a round, by the reason of the round after it."""
 STATUS_OF_END: dict[str, e.RoundStatus] = {
     "natural": "natural_completion",
     "workflow_complete": "workflow_complete",
     "complete_with_open_todos": "workflow_complete",
     "loop_detected": "duplicate_loop_broken",
 }
-"""What the last round of a run is called that ended for this reason."""
+"""Status of the last round, by stop reason."""
 
 
 def _run_started(run: RunState, event: e.RunStarted) -> None:
@@ -122,7 +122,7 @@ def _model_replied(run: RunState, event: e.ModelReplied) -> None:
         run._results[record.call.id] = None
     _used(run, event.usage)
     current, text = run._rounds[-1], message.text
-    goes_on = current.reason == "reply_cut"  # with the words that were cut off
+    goes_on = current.reason == "reply_cut"  # the reply continues the text that was cut off
     run._text = run._text + text if goes_on else text or run._text
     run._rounds[-1] = replace(
         current,
@@ -144,7 +144,7 @@ def _put_record(run: RunState, call_id: str, **changes: Any) -> None:
 
 def _tool_started(run: RunState, event: e.ToolStarted) -> None:
     records = run._rounds[-1].records
-    if len(records) != 1 or records[0].call is not event.call:  # it is the model's own, as a rule; a gate may have changed it
+    if len(records) != 1 or records[0].call is not event.call:  # usually the model's own; a gate may have changed it
         _put_started(run, event.call)
     run._calls.started(event.call)
     run._counters.calls += 1
@@ -171,8 +171,9 @@ def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
 
 
 def _check_tracked(run: RunState, call_id: str) -> None:
-    """Note work that ran while no todo was in progress, in the order in which the model asked for it: of calls that were run
-    side by side, and so after the todo tool, the list counts as it stood at their place in the reply.
+    """Note work that ran while no todo was in progress.
+
+    The list counts as it was at the call's place in the reply: calls that run side by side all run after the todo tool.
     """
     records = run._rounds[-1].records
     place = next((place for place, record in enumerate(records) if record.call.id == call_id), None)
@@ -202,13 +203,13 @@ def _todos_changed(run: RunState, event: e.TodosChanged) -> None:
     else:
         run._todos_done &= {todo.identity for todo in event.todos if not is_open(todo)}
     run._todos = event.todos
-    run._todos_unseen = event.by == "outside"  # a call of the model shows it the whole list
+    run._todos_unseen = event.by == "outside"  # the model's own call returns the whole list
     run._todos_begun &= {todo.identity for todo in event.todos}
     run._todos_begun |= {todo.identity for todo in event.todos if todo.status == "in-progress"}
 
 
 def _model_changed_todos(run: RunState, event: e.TodosChanged) -> None:
-    """Note what it completed, for the first time: to reopen a todo and complete it again brings nothing forward."""
+    """Note what the model completed for the first time: to reopen a todo and complete it again is no progress."""
     completed = newly_completed(run._todos, event.todos)
     done = [todo for todo in completed if todo.identity not in run._todos_done]
     run._todos_done.update(todo.identity for todo in done)
@@ -241,7 +242,7 @@ def _round_finished(run: RunState, event: e.RoundFinished) -> None:
         followed=tuple([judged(one.cell, facts) for one in current.guidance]) if facts is not None else (),
         said_before=said_before,
     )
-    # One call alone is the business of the call window.
+    # The call window handles a single call.
     batch = sorted([call_key(record.call) for record in records]) if len(records) > 1 else []
     run._counters.ended(current, bool(batch) and batch == run._batch)
     run._batch = batch
@@ -288,7 +289,7 @@ def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
     else:
         run._recovered = True
     run._paused = False
-    run._waiting = ()  # whoever waited for an answer has died
+    run._waiting = ()  # the process that waited for answers has died
     run._counters.times_recovered += 1
     _set_status(run)
 
@@ -306,7 +307,7 @@ def _run_finished(run: RunState, event: e.RunFinished) -> None:
     run._pending.clear()
     run._status = event.status
     run._paused = False
-    run._waiting = ()  # of a run that has ended nobody waits for an answer
+    run._waiting = ()  # the run has ended: no question is open
     run._stop_reason = event.stop_reason
     run._ended_at = event.at
     run._seconds = event.seconds

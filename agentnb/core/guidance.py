@@ -1,54 +1,54 @@
-"""Guidance: what is said to a model in passing, and whether it was followed."""
+"""Guidance: ephemeral text for a model, and whether the model followed it."""
 
 from __future__ import annotations
 
 import msgspec
 
 CELLS = ("todos_tools", "todos_text", "tools", "text")
-"""The four cells of the matrix: are todos open, and were tools used in the round before?"""
+"""The four cells of the matrix: are todos open, and did the round before use tools?"""
 INTERVENTION = "intervention"
-"""The cell of what is said where the loop goes on although the model gave no cause."""
+"""The cell of an intervention: the loop continues although the model gave no cause."""
 WORKFLOW = "workflow"
 ALREADY_SAID = "already_said"
 TOOL_FAILED = "tool_failed"
-"""The cell of what is said after a round in which a tool failed."""
+"""The cell of guidance after a round in which a tool failed."""
 FAILURE_LOOP = "failure_loop"
-"""The cell of what is said where one tool failed in several rounds in a row."""
+"""The cell of guidance after one tool failed in several rounds in a row."""
 TODO_LIST = "todo_list"
-"""The cell of what only informs: the list, where the model has not seen it as it is."""
+"""The cell that only informs: the todo list, if the model has not seen its current state."""
 
 
 class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Words for the next request only: they are sent, logged and judged, and never part of the conversation."""
+    """Ephemeral guidance for the next request: it is sent, logged and judged, and never part of the conversation."""
 
     set: str
-    """The name of the guidance set they are from."""
+    """The name of its guidance set."""
     cell: str
     """One of `CELLS`, ``intervention``, ``workflow``, ``already_said``, ``tool_failed``, ``failure_loop`` or ``todo_list``."""
     text: str
     level: int = 1
-    """How strong, 1 to 3."""
+    """Strength, 1 to 3."""
     trigger: str = ""
-    """What brought it about."""
+    """What caused it."""
     version: str = ""
     """The content hash of the set."""
 
 
 class Followed(msgspec.Struct, frozen=True, gc=False):
-    """Whether the reply to some guidance did what it asked; None where that cannot be known."""
+    """Whether the reply followed the guidance; None where that cannot be known."""
 
     followed: bool | None
     why: str
 
 
 class RoundFacts(msgspec.Struct, frozen=True, gc=False):
-    """What a round did, as far as guidance is concerned with it."""
+    """The facts of a round by which guidance is judged."""
 
     replied: bool
     called: bool
     """Whether it has a tool call."""
     answered: bool
-    """Whether it is words alone."""
+    """Whether it is a text-only reply."""
     worked: bool
     """Whether a work tool ran."""
     completed: bool
@@ -58,17 +58,17 @@ class RoundFacts(msgspec.Struct, frozen=True, gc=False):
     undisciplined: bool
     """Whether a work tool ran while no todo was in progress."""
     complete: bool
-    """Whether the model said with its marker that all is complete."""
+    """Whether the model's marker says that everything is complete."""
     repeats: bool
     """Whether its answer was given before."""
     made_again: bool = False
-    """Whether it has calls, and all of them failed in the round before and were made again, unchanged."""
+    """Whether it has calls, and all of them repeat, unchanged, calls that failed in the round before."""
     failed_again: bool = False
-    """Whether it has calls, all of tools that failed in several rounds in a row, and none of them went well."""
+    """Whether it has calls, all of tools that failed in several rounds in a row, and none succeeded."""
 
 
 def judged(cell: str, facts: RoundFacts) -> Followed:
-    """Whether the reply followed guidance of this cell. The rules stand in docs/guidance.md."""
+    """Return whether the reply followed guidance of this cell. The rules are in docs/guidance.md."""
     if cell == TODO_LIST:
         return Followed(None, "it asks for nothing")
     if not facts.replied:

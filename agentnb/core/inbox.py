@@ -1,4 +1,4 @@
-"""What the person wants of a run that is going on: put in from any thread, read by the loop."""
+"""The person's commands to a running run: put in from any thread, read by the loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CommandName: TypeAlias = Literal["stop", "pause", "resume", "say", "answer"]
 
 
 class Command(NamedTuple):
-    """One wish. ``text`` is what was said, or why it should stop; ``answer`` is to a question of the run."""
+    """One command. ``text`` is the message, or the reason to stop; ``answer`` answers a question of the run."""
 
     name: CommandName
     text: str = ""
@@ -28,13 +28,13 @@ class Inbox:
         self.stop_requested = False
 
     def on_put(self, wake: Callable[[Command], None]) -> None:
-        """Call ``wake`` (from the thread that puts) for each command put from now on."""
+        """Call ``wake``, in the thread that puts, for each command put from now on."""
         self._wake = wake
 
     def put(self, name: CommandName, text: str = "", answer: Answer | None = None) -> None:
-        """Hand over a command; a stop counts at once, even before the loop reads it.
+        """Put a command; a stop counts at once, even before the loop reads it.
 
-        An answer does not lie here: a tool waits for it in the middle of a round, so who listens is given it at once.
+        An answer is not queued: a tool waits for it in the middle of a round, so ``wake`` gets it at once.
         """
         command = Command(name, text, answer)
         if name == "stop":
@@ -45,9 +45,9 @@ class Inbox:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is anything the loop should know."""
+        """Whether a command or a stop is waiting to be read."""
         return bool(self._commands) or self.stop_requested
 
     def take(self) -> Command | None:
-        """The oldest command not yet read, or None."""
+        """Remove and return the oldest unread command, or None."""
         return self._commands.popleft() if self._commands else None

@@ -1,4 +1,4 @@
-"""The log of a run while it is written: each event is redacted, stored, folded, and then told."""
+"""The log of a run while it is written: each event is redacted, stored, folded, and then sent to the watchers."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from agentnb.settings import known_secrets, secrets
 
 AnEvent = TypeVar("AnEvent", bound=Event)
 Watcher: TypeAlias = Callable[[AnyEvent | Delta], Any]
-"""Is told of each event after it was stored, and of each delta. What it returns is ignored."""
+"""A callback for each event after it was stored, and for each delta. Its return value is ignored."""
 
 
 class Writer(Protocol):
-    """Where the events of one run are kept."""
+    """Storage for the events of one run."""
 
     def append(self, event: AnyEvent) -> None:
-        """Keep the event for good before returning; raises OSError if that fails."""
+        """Store the event durably before returning; raise OSError if that fails."""
 
     def close(self) -> None:
-        """No more events will come."""
+        """Close the storage: no more events will come."""
 
 
 class RunStore(Protocol):
-    """Where runs are kept."""
+    """Storage for runs."""
 
     async def open(self, run_id: str, *, nested: bool = False) -> Writer:
-        """Begin the log of a new run. May wait until another run has ended, except for a run inside a run."""
+        """Begin the log of a new run. May wait until another run has ended, except for a nested run."""
 
 
 class EventLog:
-    """Makes, redacts, stores, folds and tells the events of one run. Used from one thread."""
+    """Makes, redacts, stores and folds the events of one run, and sends them to watchers. Used from one thread."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class EventLog:
         watchers: Iterable[Watcher] = (),
         run: Run | None = None,
     ) -> None:
-        """``run``: one that is gone on with, folded from its log, whose end is not written yet."""
+        """Create a log. ``run``: a run to resume, folded from its log, whose end is not written yet."""
         self.id = run_id
         self.run = Run() if run is None else run
         self._parent_id = parent_id
@@ -58,31 +58,31 @@ class EventLog:
         self._watchers = list(watchers)
         self._stream = StreamRedactor()
         self._streaming: type[Delta] | None = None
-        """The kind of the deltas that are streaming, as far as keys are looked for in them."""
-        secrets()  # the first look; what is found later is redacted from then on
+        """The kind of the deltas that are streaming, if keys are being searched for in them."""
+        secrets()  # the first search; a key found later is redacted from then on
 
     def keep_in(self, writer: Writer) -> None:
-        """Store every event there from now on."""
+        """Store every event with this writer from now on."""
         self._writer = writer
 
     def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
-        """Make an event of this kind and append it. Returns it as the log has it, redacted."""
-        # Into the one dict that there is: this is done many times a round.
+        """Make an event of this kind and append it. Return it as logged, redacted."""
+        # Reuses the one dict there is: this runs many times per round.
         fields["seq"], fields["at"], fields["run_id"] = self._seq, datetime.now(UTC), self.id
         if self._parent_id is not None:
             fields["parent_id"] = self._parent_id
         return self.append(kind(**fields))  # type: ignore[arg-type, return-value]  # a kind with its own fields is one of AnyEvent
 
     def append(self, event: AnyEvent) -> AnyEvent:
-        """Redact, store, fold, tell; returns the event as redacted.
+        """Redact, store and fold the event, and send it to the watchers; return it redacted.
 
         If it cannot be stored, the run in memory still takes it in, nothing more is stored, and `StoreError` is raised: once.
-        Watchers are told of that event with the next, when it is known that the log has failed.
+        Watchers get that event with the next one, when it is known that the log has failed.
         """
         if self._closed:
-            # Whoever still writes belongs to a run that has ended without waiting for it.
+            # The caller belongs to a run that has ended without waiting for it.
             raise asyncio.CancelledError
-        # A tool may have set a variable that holds a key, and print it: only then is looked again.
+        # A tool may set a variable that holds a key, and print it: search again only after a tool.
         known = secrets() if type(event) is ToolFinished else known_secrets()
         if known:
             event = redact(event, known)
@@ -106,7 +106,7 @@ class EventLog:
         return event
 
     def stream(self, delta: Delta) -> None:
-        """Tell the watchers of a few more characters, redacted: the beginning of what may be a key waits for those after it."""
+        """Send a delta to the watchers, redacted: the beginning of a possible key is held until more characters come."""
         known = known_secrets()
         if known:
             kind = type(delta)
@@ -121,28 +121,28 @@ class EventLog:
         self.tell(delta)
 
     def _end_stream(self) -> None:
-        """Tell what was held back: no more of this text will come."""
+        """Send the text that was held: no more of this kind will come."""
         kind, self._streaming = self._streaming, None
         if kind is not None and (text := self._stream.rest(known_secrets())):
             self.tell(kind(text))
 
     def tell(self, item: AnyEvent | Delta) -> None:
-        """Tell the watchers, until the log is closed. One that fails is dropped, with a line in Python's log."""
+        """Send an item to the watchers, until the log is closed. A watcher that fails is dropped and logged with `logging`."""
         if self._closed:
             return
         for watcher in self._watchers:
             try:
                 watcher(item)
             except Exception:
-                # A new list: the old one is being walked.
+                # A new list: the loop is iterating over the old one.
                 self._watchers = [other for other in self._watchers if other is not watcher]
                 logging.getLogger("agentnb").exception("A watcher of run %s failed and was dropped", self.run.id)
 
     def close(self) -> None:
-        """The run is over: close the file behind it, if any, and take nothing more."""
+        """Close the log and its writer, if any, and take nothing more: the run is over."""
         untold, self._untold = self._untold, None
         if untold is not None:
-            self.tell(untold)  # the last event of all could not be stored
+            self.tell(untold)  # the last event of the run could not be stored
         self._closed = True
         if self._writer is not None:
             self._writer.close()

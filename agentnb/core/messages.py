@@ -1,7 +1,7 @@
 """Messages and their parts: frozen, comparable, the same for every provider.
 
 Shapes and names follow the messages APIs: an assistant's message may hold text and several tool calls;
-the results of all of them stand together in the one ``tool`` message that follows.
+the results of all of them are together in the one ``tool`` message that follows.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ class Part(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
 
 
 class Text(Part, tag="text", frozen=True, gc=False):
-    """Words."""
+    """A piece of text."""
 
     text: str
     provider_metadata: dict[str, Any] | None = None
 
 
 class Thinking(Part, tag="thinking", frozen=True, gc=False):
-    """What a model thought before it spoke, with the signature some providers want back."""
+    """The model's thinking before its text, with the signature that some providers want back."""
 
     text: str
     provider_metadata: dict[str, Any] | None = None
 
 
 class Image(Part, tag="image", frozen=True, gc=False):
-    """A picture. ``data`` are the bytes of the file (base64 in JSON)."""
+    """An image. ``data`` holds the bytes of the file (base64 in JSON)."""
 
     media_type: str
     data: bytes
 
 
 class ToolCall(Part, tag="tool_call", frozen=True, gc=False):
-    """A model asks for a tool. The loop gives an ``id`` where it is missing or repeated."""
+    """A tool call of the model. The loop sets ``id`` if it is missing or repeated."""
 
     name: str
     arguments: Any = {}
-    """An object. What else a careless model sent is kept as it came, and refused when the call is run."""
+    """An object. Anything else that a model sends is kept as it came, and refused when the call is run."""
     id: str = ""
     provider_metadata: dict[str, Any] | None = None
 
 
 class ToolResult(Part, tag="tool_result", frozen=True, gc=False):
-    """The one answer to a tool call."""
+    """The one result of a tool call."""
 
     call_id: str
     name: str
@@ -60,7 +60,7 @@ class ToolResult(Part, tag="tool_result", frozen=True, gc=False):
 
     @property
     def text(self) -> str:
-        """The words of the result."""
+        """The text of the result."""
         return "\n".join(part.text for part in self.parts if type(part) is Text)
 
 
@@ -68,29 +68,29 @@ AnyPart: TypeAlias = Text | Thinking | Image | ToolCall | ToolResult
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One turn of the conversation."""
+    """One message of the conversation."""
 
     role: Role
     parts: tuple[AnyPart, ...] = ()
 
     @property
     def text(self) -> str:
-        """The words of the message, without thinking and tool results."""
+        """The text of the message, without thinking and tool results."""
         return "".join([part.text for part in self.parts if type(part) is Text])
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tools it asks for, in order."""
+        """The tool calls in it, in order."""
         return tuple([part for part in self.parts if type(part) is ToolCall])
 
 
 def user(text: str) -> Message:
-    """A message of the person."""
+    """Return a user message with this text."""
     return Message("user", (Text(encodable(text)),))
 
 
 def encodable(text: str) -> str:
-    """The text without half characters (lone surrogates), which no JSON, file or API can carry."""
+    """Return the text without lone surrogates (half characters), which no JSON, file or API can carry."""
     if text.isascii():
         return text
     try:
@@ -101,7 +101,7 @@ def encodable(text: str) -> str:
 
 
 def encodable_data(value: Any) -> Any:
-    """Plain data without half characters in its texts and keys."""
+    """Return the plain data without lone surrogates in its texts and keys."""
     if isinstance(value, str):
         return encodable(value)
     if isinstance(value, list | tuple):

@@ -1,6 +1,6 @@
-"""How deep data from outside may be nested: what is logged has to be readable from any place of a program.
+"""Limit on the nesting of data from outside: whatever is logged must be readable from any place in a program.
 
-Encoding, decoding and comparing call themselves once a level, and Python stops that at about a thousand calls, those of the
+Encoding, decoding and comparing recurse once per level, and Python stops that at about a thousand calls, those of the
 program around them included.
 """
 
@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from agentnb.core.messages import AnyPart, Message, ToolCall
 
 MAX_DEPTH = 100
-"""Levels of objects and lists in the arguments of a call, in a schema, in an answer, and in what a provider wants back."""
+"""Levels of objects and lists in the arguments of a call, in a schema, in an answer, and in provider metadata."""
 UNREADABLE = "[" * (MAX_DEPTH + 1)
-"""Stands for arguments so deep that they cannot be written down; as JSON it is too deep itself, and so refused as they are."""
+"""Replaces arguments too deep to be encoded; as JSON it is too deep itself, and so refused like them."""
 
 _CONTAINERS = (dict, list, tuple)
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -25,7 +25,7 @@ _BRACKET = re.compile(r"[\[{\]}]")
 
 
 def is_too_deep(value: Any) -> bool:
-    """Return whether objects and lists are nested deeper than `MAX_DEPTH`. Flat data costs one look at each item."""
+    """Return whether objects and lists are nested deeper than `MAX_DEPTH`. Flat data costs one check per item."""
     if not isinstance(value, _CONTAINERS):
         return False
     level = [value]
@@ -35,7 +35,7 @@ def is_too_deep(value: Any) -> bool:
         ]
         if not inner:
             return False
-        # What several hold is looked at once.
+        # An object that several containers hold is checked once.
         level = inner if len(inner) == 1 else list({id(item): item for item in inner}.values())
     return True
 
@@ -53,10 +53,10 @@ def text_is_too_deep(text: str) -> bool:
 
 
 def bounded(message: Message) -> Message:
-    """Return the message with nothing in it that is too deep; the same object, as a rule.
+    """Return the message without anything that is too deep; usually the same object.
 
-    Arguments that are become their text, which is kept and refused like any other text in their place. What a provider wanted
-    back is left out.
+    Arguments that are too deep become text, which is kept and refused like any other text in their place. Provider metadata
+    that is too deep is left out.
     """
     parts = tuple([_bounded_part(part) for part in message.parts])
     unchanged = all(part is before for part, before in zip(parts, message.parts, strict=True))

@@ -1,4 +1,4 @@
-"""Questions to the person: one kind of pause for all that waits for them, and what an answer must be."""
+"""Questions to the person: one kind of pause for all that waits for them, and the checks of their answers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from agentnb.core.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import SettingsError
 
 QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]
-"""What the person is asked for: a permission, something they know, a look at a plan, a step that is theirs to do."""
+"""What the person is asked for: a permission, information, a review of a plan, or a step that they do themselves."""
 KINDS: tuple[QuestionKind, ...] = ("approval", "elicitation", "plan_review", "human_step")
 
 TEXT: dict[str, Any] = {"type": "string"}
-"""The schema of an answer in words."""
+"""The schema of an answer in free text."""
 YES = frozenset({"yes", "y", "true", "ok"})
 NO = frozenset({"no", "n", "false"})
 MAX_OF_A_PROBLEM = 300
-"""Characters of one sentence about an answer."""
+"""Maximum characters of one sentence about an answer."""
 MAX_CHOICES = 12
-"""Choices that can be seen at a glance: so many a hint lists, and a card has as buttons."""
+"""Maximum choices that a hint lists and a card shows as buttons: as many as can be seen at a glance."""
 _FORMS = {
     "string": "a text",
     "boolean": "yes or no",
@@ -35,10 +35,10 @@ _FORMS = {
 
 
 class WaitingOnUser(msgspec.Struct, frozen=True):
-    """A question that is open: a run waits for its answer.
+    """An open question: a run waits for its answer.
 
-    ``schema`` is the JSON Schema of the answer, ``call_id`` the tool call that asks. It is plain data and stands in the run's
-    log, so that it is still there after the kernel was restarted.
+    ``schema`` is the JSON Schema of the answer, ``call_id`` the tool call that asks. It is plain data in the run's log, so
+    that it is still there after a kernel restart.
     """
 
     kind: QuestionKind
@@ -49,7 +49,7 @@ class WaitingOnUser(msgspec.Struct, frozen=True):
 
 
 class Answer(NamedTuple):
-    """What the person said to a question. ``declined``: they will not answer it."""
+    """The person's answer to a question. ``declined``: they will not answer it."""
 
     question_id: str
     value: Any = None
@@ -57,9 +57,9 @@ class Answer(NamedTuple):
 
 
 def checked_schema(schema: Any) -> dict[str, Any]:
-    """The JSON Schema of an answer as plain data; `SettingsError` if it is none. ``None`` asks for words.
+    """Return the JSON Schema of an answer as plain data; raise `SettingsError` if it is none. ``None`` means free text.
 
-    The first call for another schema loads a library, which takes a moment: not for the thread of an event loop.
+    The first call with another schema loads a library, which takes a moment: do not make it on an event loop's thread.
     """
     if schema is None or schema == TEXT:
         return TEXT
@@ -77,7 +77,7 @@ def checked_schema(schema: Any) -> dict[str, Any]:
 
 
 def checked_answer(schema: dict[str, Any], value: Any) -> Any:
-    """The answer as plain data; `SettingsError`, which says what would fit, if it does not fit the schema."""
+    """Return the answer as plain data; raise `SettingsError`, which says what would fit, if it does not fit the schema."""
     plain = _plain(value)
     problem = _problem(schema, plain)
     if problem:
@@ -86,9 +86,9 @@ def checked_answer(schema: dict[str, Any], value: Any) -> Any:
 
 
 def answer_in_words(schema: dict[str, Any], text: str) -> Any:
-    """The answer that was typed: the first way to read the text that fits the schema.
+    """Return the typed answer: the first reading of the text that fits the schema.
 
-    It may be words, one of the choices, yes or no, or JSON; `SettingsError`, which says what would fit, if none does.
+    It may be free text, one of the choices, yes or no, or JSON; raise `SettingsError`, which says what would fit, if none does.
     """
     text = encodable(text.strip())
     for value in _readings(schema, text):
@@ -98,7 +98,7 @@ def answer_in_words(schema: dict[str, Any], text: str) -> Any:
 
 
 def choices(schema: dict[str, Any]) -> list[Any]:
-    """The answers to choose from, where the schema lists them or asks for yes or no; of any other none."""
+    """Return the answers to choose from, if the schema lists them or asks for yes or no; otherwise none."""
     options = schema.get("enum")
     if isinstance(options, list):
         return options
@@ -106,7 +106,7 @@ def choices(schema: dict[str, Any]) -> list[Any]:
 
 
 def choice_in_words(choice: Any) -> str:
-    """A choice as a person reads it, and may type it."""
+    """Return a choice as the person reads it, and may type it."""
     if isinstance(choice, bool):
         return "yes" if choice else "no"
     return choice if isinstance(choice, str) else msgspec.json.encode(choice).decode()
@@ -127,14 +127,14 @@ def _readings(schema: dict[str, Any], text: str) -> Iterator[Any]:
 
 
 def _problem(schema: dict[str, Any], value: Any) -> str:
-    """What is wrong with the value, in a sentence; empty if it fits."""
+    """Return what is wrong with the value, in one sentence; empty if it fits."""
     if schema == TEXT:
         return "" if isinstance(value, str) else f"{_shown(value)} is not a text"
     from jsonschema import Draft202012Validator
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    # A registry of its own: no schema makes us fetch anything.
+    # An empty registry: no schema can make us fetch anything.
     validator = Draft202012Validator(schema, registry=Registry())
     try:
         error = next(validator.iter_errors(value), None)
@@ -157,7 +157,7 @@ def _hint(schema: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON holds it; `SettingsError` if it does not."""
+    """Return the value as JSON holds it; raise `SettingsError` if JSON cannot hold it."""
     if isinstance(value, str):
         return encodable(value)
     if is_too_deep(value):
@@ -174,6 +174,6 @@ def _shown(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    """The library repeats the whole value; its words stand at the end."""
+    """Cut the middle out of a long text: the library repeats the whole value, and its own words come at the end."""
     half = MAX_OF_A_PROBLEM // 2
     return text if len(text) <= MAX_OF_A_PROBLEM else f"{text[:half]} … {text[-half:]}"

@@ -1,7 +1,7 @@
-"""Keeps keys out of what is logged, sent and shown: `redact` puts ``[key]`` in the place of each.
+"""Redaction: keeps keys out of everything logged, sent and shown. `redact` replaces each with ``[key]``.
 
-It is called where events and deltas enter the log, where something is made that must be as the log will have it (the first
-event, a reply, the list on a todo board), and where errors are raised to the person. All that is sent to a model is made from
+It is called where events and deltas enter the log, where something is made that must equal its entry in the log (the first
+event, a reply, the list on a todo board), and where errors are raised to the person. Everything sent to a model is made from
 the log.
 """
 
@@ -23,31 +23,31 @@ from agentnb.errors import AgentnbError
 T = TypeVar("T")
 MASK = "[key]"
 BEGINNING = 20
-"""A key that was cut off is masked too if at least so many characters of it are left."""
+"""A truncated key is masked too if at least this many of its characters are left."""
 IDS = frozenset({"run_id", "parent_id", "continued_from"})
-"""Fields that agentnb itself fills: they tie events and runs together, and hold no key."""
+"""Fields that agentnb itself fills: they link events and runs, and hold no key."""
 _NO_TEXT = (
     inspect.IntType,
     inspect.FloatType,
     inspect.BoolType,
     inspect.NoneType,
-    inspect.LiteralType,  # fixed words: the log could not be read with others in their place
+    inspect.LiteralType,  # fixed words: the log would be unreadable with anything else in their place
     inspect.DateTimeType,
     inspect.BytesType,
 )
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})|\\+([!-/:-@\[-`{-~])|&#?[0-9A-Za-z]{1,31};")
-"""One character spelled another way, which a page would show as itself: as in JSON (or JSON within JSON), Markdown and HTML."""
+"""One escaped character, which a page would show unescaped: as in JSON (or JSON within JSON), Markdown and HTML."""
 
 _ITEMS = ("",)
-"""Stands for the fields of what has none but holds texts: a str of another class, a dict, a list, a tuple, a set."""
+"""Marks classes that have no fields but hold texts: subclasses of str, a dict, a list, a tuple, a set."""
 _FIELDS: dict[type, tuple[str, ...]] = {}
-"""For each class met so far, the fields that may hold text."""
+"""The fields that may hold text, for each class met so far."""
 
 
 def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
-    """Return the value with ``[key]`` in the place of each known key, in all its texts: a str, plain data, or a Struct.
+    """Return the value (a str, plain data, or a Struct) with ``[key]`` in place of each known key in all its texts.
 
-    A value without a key is returned as it is, the same object. ``secrets``: those known, where the caller has them at hand.
+    A value without a key is returned as it is, the same object. ``secrets``: the known keys, if the caller has them at hand.
     Bytes and fixed words of our own (a status, a role) are left alone.
     """
     if secrets is None:
@@ -56,7 +56,7 @@ def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
 
 
 def redact_error(error: AgentnbError) -> None:
-    """Redact the error's words in place, and drop the causes behind it if one of them tells a key: tracebacks show those."""
+    """Redact the error's texts in place, and drop its causes if one of them contains a key: tracebacks show them."""
     error.what, error.hint = redact((error.what, error.hint))
     error.args = (error.what, error.hint)
     told = [str(cause) for cause in _causes(error)]
@@ -65,7 +65,7 @@ def redact_error(error: AgentnbError) -> None:
 
 
 class StreamRedactor:
-    """Redacts a text that comes in pieces: an end that may be the beginning of a key waits for the next piece."""
+    """Redacts a text that comes in pieces: an end that may begin a key is held until the next piece."""
 
     __slots__ = ("_held",)
 
@@ -73,7 +73,7 @@ class StreamRedactor:
         self._held = ""
 
     def feed(self, text: str, secrets: tuple[str, ...]) -> str:
-        """Take in the next piece; returns what can be shown by now."""
+        """Take in the next piece; return what can be shown by now."""
         text = self._held + text
         held = max((_overlap(text, secret) for secret in secrets), default=0)
         end = len(text) - held
@@ -81,7 +81,7 @@ class StreamRedactor:
         return redact(text[:end], secrets)
 
     def rest(self, secrets: tuple[str, ...]) -> str:
-        """What still waits; the text has ended."""
+        """Return what is still held; the text has ended."""
         held, self._held = self._held, ""
         return redact(held, secrets) if held else ""
 
@@ -94,10 +94,10 @@ class _Finder:
         self._beginnings = tuple(dict.fromkeys(secret[:BEGINNING] for secret in secrets))
         signs = {char for secret in secrets for char in secret if char in string.punctuation}
         self._hints = ("\\u", "&", *[f"\\{char}" for char in sorted(signs)])
-        """One of these stands in any text in which a secret is spelled with escapes."""
+        """Any text in which a secret is spelled with escapes contains one of these."""
 
     def masked(self, text: str) -> str:
-        """The text with the mask in the place of each secret; the same object if there is none."""
+        """Return the text with the mask in place of each secret; the same object if there is none."""
         for beginning in self._beginnings:
             if beginning in text:
                 return self._replaced(text)
@@ -114,11 +114,11 @@ class _Finder:
         for start, end in spans:
             if start >= done:
                 pieces += (text[done:start], MASK)
-            done = max(done, end)  # of two that overlap one mask is enough
+            done = max(done, end)  # overlapping secrets share one mask
         return "".join([*pieces, text[done:]]) if spans else text
 
     def _spans(self, text: str) -> Iterable[tuple[int, int]]:
-        """From where to where secrets stand in the text, or as much of them as is left: at each place the longest."""
+        """Yield start and end of each secret in the text, or of what is left of it: the longest at each place."""
         for beginning in self._beginnings:
             start = text.find(beginning)
             while start >= 0:
@@ -129,7 +129,7 @@ class _Finder:
         plain = _ESCAPE.sub(_unescaped, text)
         if plain == text or not any(beginning in plain for beginning in self._beginnings):
             return ()
-        places: list[int] = []  # for each character of the plain text, where it begins in this one
+        places: list[int] = []  # for each character of the plain text, where it begins in `text`
         done = 0
         for escape in _ESCAPE.finditer(text):
             places += range(done, escape.start())
@@ -146,7 +146,7 @@ def _finder(secrets: tuple[str, ...]) -> _Finder:
 
 
 def _walked(value: Any, masked: Callable[[str], str]) -> Any:
-    # One frame a level, in plain steps: this is done for every event, and arguments may be nested deep.
+    # One frame per level, in plain steps: this runs for every event, and arguments may be nested deep.
     kind = type(value)
     if kind is str:
         return masked(value)
@@ -177,7 +177,7 @@ def _walked(value: Any, masked: Callable[[str], str]) -> Any:
 
 
 def _distinct(names: list[Any]) -> list[Any]:
-    """The names of a dict, numbered where two have become alike: no value may be lost."""
+    """Return the names of a dict, numbered where two have become equal: no value may be lost."""
     found: dict[Any, None] = {}
     for name in names:
         distinct, number = name, 1
@@ -206,7 +206,7 @@ def _may_hold_text(kind: inspect.Type) -> bool:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """The one character that the escape stands for; the escape itself if it stands for none."""
+    """Return the one character that the escape stands for; the escape itself if it stands for none."""
     if escape[1]:
         return chr(int(escape[1], 16))
     plain = escape[2] or html.unescape(escape[0])
@@ -214,19 +214,19 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _in_common(text: str, start: int, secret: str) -> int:
-    """How many characters the text has from there in common with the secret; 0 if too few to be a secret that was cut off."""
+    """Return how many characters from ``start`` match the secret; 0 if too few to be a truncated secret."""
     if text.startswith(secret, start):
         return len(secret)
     if not text.startswith(secret[:BEGINNING], start):
         return 0
     length = BEGINNING
-    while text.startswith(secret[length], start + length):  # it ends before the secret does: that is not all here
+    while text.startswith(secret[length], start + length):  # ends before the secret does, which is not whole here
         length += 1
     return length
 
 
 def _overlap(text: str, secret: str) -> int:
-    """How many characters at the end of the text are the beginning of this secret, and not yet all of it."""
+    """Return how many characters at the end of the text begin this secret without completing it."""
     start = text.find(secret[0], max(0, len(text) - len(secret) + 1))
     while start >= 0:
         if secret.startswith(text[start:]):

@@ -1,4 +1,4 @@
-"""A round of a run: a call of the model and the tools it asked for."""
+"""A round of a run: a model call and the tool calls it made."""
 
 from __future__ import annotations
 
@@ -16,62 +16,61 @@ from agentnb.core.todos import PLANNING_TOOLS
 from agentnb.core.usage import Usage
 
 DUPLICATE = "duplicate_call_blocked"
-"""The error code of a call that was not run because it repeats itself."""
+"""Error code of a call that was blocked because it repeats an earlier one."""
 MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN = "max_tool_calls", "max_tool_calls_per_turn"
-"""The error codes of calls that were not run because there had been so many, and the stop reasons of these limits."""
+"""Error codes of calls that were blocked because a limit was reached, and the stop reasons of these limits."""
 INTERRUPTED = "interrupted"
-"""The error code of a call during which the process died."""
+"""Error code of a call during which the process died."""
 NOT_RUN = frozenset(
     {"unknown_tool", "invalid_arguments", "cancelled", INTERRUPTED, DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN}
 )
-"""Error codes of calls whose tool was not run, or not to an end."""
+"""Error codes of calls whose tool did not run, or not to the end."""
 
 
 FINAL_ANSWER = "final_answer"
-"""The reason of a round without tools at a limit."""
+"""The reason of the round at a limit that asks for an answer without tools."""
 BY_SCHEMA = "by_schema"
-"""The key of a reply's metadata that says that its text was to keep to a JSON Schema."""
+"""Metadata key of a reply whose text was to follow a JSON Schema."""
 CONTEXT_TOKENS = "context_tokens"
-"""The key of a reply's metadata that says how many tokens the conversation has with it, where several calls have made it: its
-usage is the sum of all."""
+"""Metadata key of a reply made by several calls: the tokens of the conversation with it. Its usage is the sum of all calls."""
 TOKENS_ESTIMATED = "tokens_estimated"
-"""The key of a reply's metadata that says that the model did not count all tokens, and what is missing was estimated."""
+"""Metadata key of a reply of which the model did not count all tokens; the missing counts are estimates."""
 
 
 class CallRecord(msgspec.Struct, frozen=True, gc=False):
-    """One tool call of a round with its answer; ``result`` is None until there is one."""
+    """One tool call of a round with its result; ``result`` is None until there is one."""
 
     call: ToolCall
-    """As it was run."""
+    """The call as it was run."""
     result: ToolResult | None = None
-    """Its one answer."""
+    """The one result of the call."""
     seconds: float = 0.0
-    """What the tool itself took."""
+    """Seconds that the tool itself took."""
     traceback: str = ""
-    """Of the person's own code, if it raised."""
+    """Traceback of the person's own code, if it raised."""
     display: Table | None = None
-    """What it returned as a table for the eye, where it is one."""
+    """The table that the tool returned, if it did, for display."""
     rule: str = ""
-    """Of the gate that did not let it run, if one did not."""
+    """The rule of the gate that blocked the call, if one did."""
 
     @property
     def success(self) -> bool | None:
-        """Whether the tool said that it went well; None while it is open."""
+        """Whether the tool reported success; None while the call is open."""
         return None if self.result is None else not self.result.is_error
 
     @property
     def is_work(self) -> bool:
-        """Whether it is a call of a work tool; any but those that plan."""
+        """Whether it calls a work tool: any tool but the planning tools."""
         return self.call.name not in PLANNING_TOOLS
 
     @property
     def ran(self) -> bool:
-        """Whether the tool itself was run to an end."""
+        """Whether the tool itself ran to the end."""
         return self.result is not None and self.result.error_code not in NOT_RUN
 
 
 def is_blocked(record: CallRecord) -> bool:
-    """Whether a gate did not let it run because it repeats itself."""
+    """Return whether a gate blocked the call because it repeats an earlier one."""
     return record.result is not None and record.result.error_code == DUPLICATE
 
 
@@ -81,89 +80,89 @@ TODO_VIOLATIONS = frozenset({UNTRACKED_WORK, UNTRACKED_COMPLETION})
 
 
 class TodoViolation(msgspec.Struct, frozen=True, gc=False):
-    """Something done beside the todo list."""
+    """Work or a completion that does not follow the todo list."""
 
     rule: str
     """One of `TODO_VIOLATIONS`."""
     call_id: str = ""
-    """The call that did it."""
+    """Id of the call that did it."""
     todo_id: int | None = None
-    """The todo that was completed."""
+    """Id of the todo that was completed."""
 
 
 class Retry(msgspec.Struct, frozen=True, gc=False):
-    """An attempt to call the model that failed, and was followed by another."""
+    """A failed attempt to call the model, which was followed by another."""
 
     attempt: int
-    """Counted from 1; 0: none was made, it waited for others before the first."""
+    """Counted from 1; 0: none was made, the call waited for others before the first."""
     seconds: float
-    """How long was waited before the next."""
+    """The wait before the next attempt."""
     reason: str
     """Why it failed, in one sentence."""
     status: int | None = None
-    """Of HTTP, if it came to that."""
+    """HTTP status, if there was one."""
     heard: str = ""
-    """What had come of its reply."""
+    """The part of its reply that had come."""
 
 
 class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
-    """One turn of the loop: a call of the model and the tools it asked for."""
+    """One round of the loop: a model call and the tool calls it made."""
 
     index: int
     """Counted from 0."""
     reason: str
-    """Why it was begun: prompt, tool_results, said, or a policy's reason to go on."""
+    """Why it began: prompt, tool_results, said, or a policy's reason to continue."""
     started_at: datetime
     """UTC."""
     status: RoundStatus = "running"
     """How it ended."""
     reply: Message | None = None
-    """What the model said and asked for; None if no reply came."""
+    """The model's reply; None if none came."""
     stop_reason: str = ""
     """Why the reply ended, in the provider's words."""
     note: str = ""
-    """What the model was told of where it stands."""
+    """The line that told the model where the run stands."""
     guidance: tuple[Guidance, ...] = ()
-    """What was said to the model for this round only, in order."""
+    """Ephemeral guidance for this round only, in order."""
     followed: tuple[Followed, ...] = ()
-    """Whether the reply did what each of these asked, once the round is over."""
+    """Whether the reply followed each of these, once the round is over."""
     signals: tuple[str, ...] = ()
     """Markers in the reply: complete, continue, stop."""
     completed: tuple[int, ...] = ()
     """Ids of the todos that the model completed."""
     blocked: tuple[int, ...] = ()
-    """Ids of the todos that it marked as blocked."""
+    """Ids of the todos that the model marked as blocked."""
     todo_violations: tuple[TodoViolation, ...] = ()
-    """What it did beside its list."""
+    """What the model did without following its todo list."""
     said_before: int | None = None
-    """The round whose answer this one repeats, nearly or to the letter."""
+    """Index of the round whose answer this one repeats, nearly or exactly."""
     usage: Usage | None = None
-    """Of this one model call."""
+    """Usage of this one model call."""
     retries: tuple[Retry, ...] = ()
-    """The attempts at it that failed before the last one."""
+    """The failed attempts at the model call before the last one."""
     compactions: tuple[Compaction, ...] = ()
-    """The times that the conversation was compacted before its request could be sent; the last may be under way."""
+    """Compactions of the conversation before its request could be sent; the last may be under way."""
     recovered: bool = False
-    """Whether the process died in this round, or right before it, and another went on."""
+    """Whether the process died in this round, or right before it, and another resumed the run."""
     model_seconds: float = 0.0
-    """From the request to the whole reply."""
+    """Seconds from the request to the whole reply."""
     metadata: dict[str, Any] = {}
-    """What the model had kept with its reply."""
+    """Metadata that came with the model's reply."""
     records: tuple[CallRecord, ...] = ()
-    """The calls with their answers, in the order the model made them."""
+    """The tool calls with their results, in the order the model made them."""
     ended_at: datetime | None = None
-    """UTC; None while it goes on."""
+    """UTC; None while the round runs."""
     seconds: float = 0.0
-    """Of the whole round; 0 while it goes on."""
+    """Seconds of the whole round; 0 while it runs."""
 
     @property
     def failed_attempts(self) -> int:
-        """How often calling the model failed before the last attempt."""
+        """Number of attempts to call the model that failed before the last one."""
         return sum(retry.attempt > 0 for retry in self.retries)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls, in the order the model made them."""
+        """The tool calls, in the order the model made them."""
         return tuple([record.call for record in self.records])
 
     @property
@@ -173,40 +172,40 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def text(self) -> str:
-        """What the model said."""
+        """The text of the reply."""
         return self.reply.text if self.reply is not None else ""
 
     @property
     def is_final(self) -> bool:
-        """Whether it is the answer that was asked for when a limit was reached."""
+        """Whether it is the final answer requested when a limit was reached."""
         return self.reason == FINAL_ANSWER
 
     @property
     def is_continuation(self) -> bool:
-        """Whether the model was told to go on in the person's place."""
+        """Whether the model was asked to continue in the person's place."""
         return self.reason not in ("prompt", "tool_results", "said")
 
     @property
     def is_text_only(self) -> bool:
-        """Whether the reply is words alone."""
+        """Whether the reply is a text-only reply."""
         return self.reply is not None and not self.records
 
     @property
     def is_planning_only(self) -> bool:
-        """Whether it has calls, all of them planning, and completed no todo."""
+        """Whether it has tool calls, all of them planning, and completed no todo."""
         return bool(self.records) and not self.completed and not any(record.is_work for record in self.records)
 
     @property
     def worked(self) -> bool:
         """Whether a work tool ran."""
-        for record in self.records:  # noqa: SIM110  # asked in every round: a generator would take three times as long
+        for record in self.records:  # noqa: SIM110  # runs in every round: a generator would take three times as long
             if record.is_work and record.ran:
                 return True
         return False
 
     @property
     def facts(self) -> RoundFacts:
-        """What it did, as far as guidance is concerned."""
+        """The facts of the round by which guidance is judged."""
         called = bool(self.records)
         return RoundFacts(
             replied=self.reply is not None and self.stop_reason != "broken_off",

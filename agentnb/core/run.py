@@ -1,7 +1,7 @@
 """A run: the fold over its events.
 
-`Run.apply` is the only thing that changes a Run, one event at a time; to everybody else it is read-only.
-The live run, the one loaded from its log and the one folded from replayed events are the same.
+Only `Run.apply` changes a Run, one event at a time; for all other code it is read-only.
+A live run, one loaded from its log and one folded from replayed events are the same.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from agentnb.errors import TraceError
 
 
 class Run(RunState):
-    """One run of an agent, as far as it has come."""
+    """One run of an agent, up to its latest event."""
 
     __slots__ = ()
 
     @classmethod
     def from_events(cls, events: Iterable[e.AnyEvent]) -> Run:
-        """The run these events make."""
+        """Return the run that these events make."""
         run = cls()
         for event in events:
             run.apply(event)
@@ -41,12 +41,12 @@ class Run(RunState):
 
     @property
     def id(self) -> str:
-        """Its name; begins with date and time, so that names sort by age."""
+        """The name of the run; it begins with date and time, so that names sort by age."""
         return self._id
 
     @property
     def parent_id(self) -> str | None:
-        """The run that started this one as a part of itself."""
+        """Id of the parent run, if this is a nested run."""
         return self._parent_id
 
     @property
@@ -66,32 +66,32 @@ class Run(RunState):
 
     @property
     def prompt(self) -> str:
-        """What the person asked for."""
+        """The person's prompt."""
         return self._prompt
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        """The tools as the model was told of them."""
+        """The tools as the model sees them."""
         return self._tools
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The agent's settings that decide the course of a run."""
+        """The agent's settings that affect the course of a run."""
         return dict(self._settings)
 
     @property
     def max_rounds(self) -> int | None:
-        """How many rounds it may take."""
+        """Maximum number of rounds."""
         return self._settings.get("max_rounds")
 
     @property
     def continued_from(self) -> str | None:
-        """The id of the run whose conversation it goes on with."""
+        """Id of the run whose conversation this one continues."""
         return self._continued_from
 
     @property
     def inherited(self) -> int:
-        """How many of its messages are that conversation's."""
+        """Number of messages inherited from that conversation."""
         return self._inherited
 
     @property
@@ -101,17 +101,17 @@ class Run(RunState):
 
     @property
     def messages(self) -> View[Message]:
-        """The conversation: what is stored, without what was only said in passing."""
+        """The stored conversation, without ephemeral text."""
         return self._views.messages
 
     @property
     def pending(self) -> View[Message]:
-        """What the person has said that the model has not been sent yet."""
+        """Messages of the person that have not been sent to the model yet."""
         return self._views.pending
 
     @property
     def rounds(self) -> View[WorkflowRound]:
-        """One record a turn of the loop, the failed ones included."""
+        """All rounds, including failed ones."""
         return self._views.rounds
 
     @property
@@ -121,67 +121,67 @@ class Run(RunState):
 
     @property
     def carried_todos(self) -> tuple[Todo, ...]:
-        """The conversation's list, if this run keeps none and only hands it on."""
+        """The conversation's todo list, if this run keeps none and only passes it on."""
         return self._carried_todos
 
     @property
     def conversation_todos(self) -> tuple[Todo, ...]:
-        """The list that the next run of the conversation goes on with."""
+        """The todo list that the next run of the conversation continues."""
         return self._todos or self._carried_todos
 
     @property
     def has_unseen_todos(self) -> bool:
-        """Whether others have changed the list, or hung it before the run, and the model has not been sent that yet."""
+        """Whether the list was changed from outside, or set before the run, and the model has not been sent it yet."""
         return self._todos_unseen
 
     @property
     def counters(self) -> Counters:
-        """What is counted for policies: to be read only."""
+        """The counters that policies read; do not change them."""
         return self._counters
 
     @property
     def calls(self) -> CallWindow:
-        """The last calls, for whoever looks for repeats: to be read only."""
+        """The last tool calls, for finding repeats; do not change them."""
         return self._calls
 
     @property
     def loops(self) -> View[e.LoopDetected]:
-        """Where it was found to repeat itself."""
+        """The loops that were found: where the run repeats itself."""
         return View(self._loops)
 
     @property
     def usage(self) -> Usage:
-        """Tokens and money of all its model calls."""
+        """Tokens and cost of all model calls."""
         return NOTHING_USED if self._usage is None else self._usage
 
     @property
     def cost(self) -> float | None:
-        """US dollars, None when the price of any call is unknown."""
+        """US dollars; None if the price of any model call is unknown."""
         return self.usage.cost
 
     @property
     def spent(self) -> float:
-        """US dollars for those of its model calls of which the price is known."""
+        """US dollars for the model calls with a known price."""
         return self._counters.spent
 
     @property
     def calls_made(self) -> int:
-        """Tool calls that were let run so far."""
+        """Number of tool calls admitted so far."""
         return self._counters.calls
 
     @property
     def calls_this_turn(self) -> int:
-        """Of these, those since the person last spoke."""
+        """Number of tool calls admitted since the person last spoke."""
         return self._counters.calls_this_turn
 
     @property
     def compacted(self) -> Compacted | None:
-        """How its conversation is sent now, if it was compacted."""
+        """How the conversation is sent now, if it was compacted."""
         return self._compacted
 
     @property
     def times_recovered(self) -> int:
-        """How often another process went on with it, after one had died."""
+        """How often another process resumed the run after one had died."""
         return self._counters.times_recovered
 
     @property
@@ -191,55 +191,55 @@ class Run(RunState):
 
     @property
     def waiting(self) -> tuple[WaitingOnUser, ...]:
-        """The questions that are open, oldest first: while there is one the run is ``waiting_on_user``.
+        """The open questions, oldest first: while there is one, the run is ``waiting_on_user``.
 
-        A run whose process died keeps those that it died with; one that came to an end has none.
+        A run whose process died keeps its open questions; a run that has ended has none.
         """
         return self._waiting
 
     @property
     def stop_reason(self) -> str | None:
-        """Why it ended: natural, max_rounds, cancelled, error and so on; None while it runs."""
+        """Why the run ended: natural, max_rounds, cancelled, error and so on; None while it runs."""
         return self._stop_reason
 
     @property
     def error(self) -> e.RunError | None:
-        """What went wrong, if it failed."""
+        """What went wrong, if the run failed."""
         return self._error
 
     @property
     def limit(self) -> e.LimitReached | None:
-        """The limit that ended it, if one did."""
+        """The limit that ended the run, if one did."""
         return self._limit
 
     @property
     def warnings(self) -> View[str]:
-        """What the person should know, in order."""
+        """Warnings to the person, in order."""
         return View(self._warnings)
 
     @property
     def text(self) -> str:
-        """The last words of the model."""
+        """The last text of the model."""
         return self._text
 
     @property
     def started_at(self) -> datetime | None:
-        """When it began, UTC."""
+        """When the run began, UTC."""
         return self._started_at
 
     @property
     def ended_at(self) -> datetime | None:
-        """When it ended, UTC."""
+        """When the run ended, UTC."""
         return self._ended_at
 
     @property
     def seconds(self) -> float:
-        """How long it took; 0 until it has ended."""
+        """Seconds the run took; 0 until it has ended."""
         return self._seconds
 
     @property
     def should_continue(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the run has not ended yet."""
         return self._status in ("running", "waiting_on_user")
 
     @property
@@ -249,7 +249,7 @@ class Run(RunState):
 
     @property
     def last_finished_round(self) -> WorkflowRound | None:
-        """The round before the open one; between rounds the last."""
+        """The round before the open one; between rounds, the last one."""
         rounds = self._rounds
         if not rounds:
             return None
@@ -259,7 +259,7 @@ class Run(RunState):
 
     @property
     def round_number(self) -> int:
-        """The number of the open round, counted from 1; between rounds that of the next."""
+        """The number of the open round, counted from 1; between rounds, of the next one."""
         rounds = self._rounds
         return len(rounds) + (not rounds or rounds[-1].status != "running")
 
@@ -271,8 +271,9 @@ class Run(RunState):
 
     @property
     def is_answered(self) -> bool:
-        """Whether it has come to an answer: its last round is words alone, and nothing cut it short; or the model was asked for
-        what it had when a limit was reached.
+        """Whether the run has an answer.
+
+        Either it completed with a text-only reply, or the model gave a final answer when a limit was reached.
         """
         if not self._rounds or self._rounds[-1].records:
             return False
@@ -282,16 +283,16 @@ class Run(RunState):
 
     @property
     def open_round(self) -> WorkflowRound | None:
-        """The round that is going on, if any."""
+        """The round that is running, if any."""
         last = self._rounds[-1] if self._rounds else None
         return last if last is not None and last.status == "running" else None
 
     def has_call_id(self, call_id: str) -> bool:
-        """Whether a call of this conversation already has this id."""
+        """Return whether a call of this conversation already has this id."""
         return call_id in self._results
 
     def result_of(self, call_id: str) -> ToolResult | None:
-        """The answer to this call of the conversation; None if there is none, or no such call."""
+        """Return the result of this call of the conversation; None if there is no result, or no such call."""
         return self._results.get(call_id)
 
     def apply(self, event: e.AnyEvent) -> None:
@@ -302,7 +303,7 @@ class Run(RunState):
         self._events.append(event)
 
     def mark_interrupted(self) -> None:
-        """Say of a run loaded from a log without an end that its process died."""
+        """Mark a run as interrupted: its log has no end, because its process died."""
         if self.should_continue:
             self._status = "interrupted"
             self._stop_reason = "interrupted"

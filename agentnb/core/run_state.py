@@ -1,4 +1,4 @@
-"""The state of a run: what the fold changes, and nothing else may touch."""
+"""The state of a run, which only the fold may change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.core.view import View
 
 
 class Views(NamedTuple):
-    """The read-only faces of a run's lists, made once: the loop looks at them all the time."""
+    """Read-only views of a run's lists, made once because the loop uses them all the time."""
 
     events: View[e.AnyEvent]
     messages: View[Message]
@@ -29,7 +29,7 @@ class Views(NamedTuple):
 
 
 class RunState:
-    """All state of a run; `Run` is its read-only face."""
+    """All state of a run; `Run` is its read-only interface."""
 
     __slots__ = (
         "_agent",
@@ -92,17 +92,17 @@ class RunState:
         self._rounds: list[WorkflowRound] = []
         self._views = Views(View(self._events), View(self._messages), View(self._pending), View(self._rounds))
         self._results: dict[str, ToolResult | None] = {}
-        """The answer to each call of the conversation, None while there is none."""
+        """The result of each call of the conversation; None while there is none."""
         self._compacted: Compacted | None = None
         self._recovered = False
-        """Another process goes on with it, and has not begun a round yet."""
+        """Whether another process has resumed the run and has not begun a round yet."""
         self._todos: tuple[Todo, ...] = ()
         self._carried_todos: tuple[Todo, ...] = ()
         self._todos_begun: set[tuple[int, str]] = set()
         self._todos_done: set[tuple[int, str]] = set()
         self._todos_unseen = False
         self._todos_before: list[tuple[int, tuple[Todo, ...]]] = []
-        """For each change of the open round the place of its call in the reply, and the list before it."""
+        """For each change in the open round: the place of its call in the reply, and the list before the change."""
         self._counters = Counters()
         self._calls = CallWindow()
         self._batch: list[tuple[str, bytes]] = []

@@ -1,15 +1,15 @@
-"""Whether an answer has been given before."""
+"""Detection of repeated answers."""
 
 from __future__ import annotations
 
 SHORTEST = 40
-"""Characters from which an answer is compared: short ones are alike by chance."""
+"""Minimum characters of an answer that is compared: short ones are alike by chance."""
 ALIKE = 90.0
-"""Per cent."""
+"""Per cent of similarity from which two answers count as the same."""
 REMEMBERED = 5
-"""Answers that are compared with."""
+"""Number of earlier answers that a new one is compared with."""
 MAX_COMPARED = 1_000
-"""Characters that are compared, half of them at the end; more would cost more than all the rest of a round."""
+"""Maximum characters compared, half of them at the end; more would cost more than all the rest of a round."""
 
 
 class Answers:
@@ -19,10 +19,10 @@ class Answers:
 
     def __init__(self) -> None:
         self._last: tuple[tuple[int, int, str], ...] = ()
-        """Round, length and the compared part of each."""
+        """Round, length and compared part of each answer."""
 
     def add(self, index: int, text: str) -> int | None:
-        """Remember the answer of this round; the newest round of the last five that said nearly the same, if one did."""
+        """Remember the answer of this round; return the newest of the last five rounds that said nearly the same, if any."""
         text = text.strip()
         if len(text) < SHORTEST:
             return None
@@ -32,7 +32,7 @@ class Answers:
         return found
 
     def clear(self) -> None:
-        """The person has spoken: the same answer may be the right one now."""
+        """Forget all answers: the person has spoken, and the same answer may be right now."""
         self._last = ()
 
     def _like(self, length: int, text: str) -> int | None:

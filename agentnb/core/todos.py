@@ -1,4 +1,4 @@
-"""Todos: what an agent has set itself to do, and the questions one asks of a list of them.
+"""Todos: the tasks that an agent sets itself, and queries over a list of them.
 
 A list is a tuple, in the order it was written. Names in JSON are those of the tool, in camel case.
 """
@@ -15,13 +15,13 @@ TodoStatus: TypeAlias = Literal["not-started", "in-progress", "completed", "bloc
 Priority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
 TODO_TOOL = "todo_operations"
-"""The tool a model keeps its list with."""
+"""The tool with which a model keeps its list."""
 PLANNING_TOOLS = frozenset({"think", TODO_TOOL})
 """Tools that prepare work. Every other tool is work."""
 
 
 class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, rename="camel"):
-    """One thing to do."""
+    """One todo."""
 
     id: int
     title: str
@@ -30,19 +30,19 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=T
     description: str = ""
     priority: Priority | None = None
     dependencies: tuple[int, ...] = ()
-    """Ids of what has to be done first."""
+    """Ids of todos that must be done first."""
     can_run_parallel: bool | None = None
     parallel_group: str | None = None
     progress: float | None = None
     """From 0 to 1."""
     blocked_reason: str | None = None
     created_at: datetime | None = None
-    """UTC, as `updated_at`."""
+    """UTC, like `updated_at`."""
     updated_at: datetime | None = None
 
     @property
     def identity(self) -> tuple[int, str]:
-        """What makes it the same todo as before: its id alone may have been given to another."""
+        """What makes it the same todo as before; the id alone may have been reused."""
         return self.id, self.title
 
 
@@ -50,38 +50,38 @@ Todos: TypeAlias = tuple[Todo, ...]
 
 
 def normal_status(status: str) -> str:
-    """``In_Progress`` and ``in-progress`` are the same."""
+    """Return the status in its normal spelling: ``In_Progress`` becomes ``in-progress``."""
     return status.strip().lower().replace("_", "-").replace(" ", "-")
 
 
 def is_open(todo: Todo) -> bool:
-    """Whether it is not completed, however its status is spelled."""
+    """Return whether the todo is not completed, however its status is spelled."""
     return todo.status != "completed" and normal_status(todo.status) != "completed"
 
 
 def open_todos(todos: Iterable[Todo]) -> Todos:
-    """Those that are not completed; blocked ones are among them."""
+    """Return the todos that are not completed, including blocked ones."""
     return tuple([todo for todo in todos if is_open(todo)])
 
 
 def has_open(todos: Sequence[Todo]) -> bool:
-    """Whether any is not completed."""
+    """Return whether any todo is not completed."""
     return bool(todos) and any(map(is_open, todos))
 
 
 def has_one_in_progress(todos: Sequence[Todo]) -> bool:
-    """Whether any is being worked on."""
+    """Return whether any todo is in progress."""
     return any(todo.status == "in-progress" for todo in todos)
 
 
 def all_open_are_blocked(todos: Sequence[Todo]) -> bool:
-    """Whether something is open and all of that waits for something the agent cannot do."""
+    """Return whether there are open todos and all of them are blocked: they wait for something the agent cannot do."""
     left = open_todos(todos)
     return bool(left) and all(todo.status == "blocked" for todo in left)
 
 
 def next_todo(todos: Sequence[Todo]) -> Todo | None:
-    """The first in progress, else the first not started; None if there is neither."""
+    """Return the first todo in progress, else the first not started; None if there is neither."""
     for status in ("in-progress", "not-started"):
         for todo in todos:
             if todo.status == status:
@@ -90,12 +90,12 @@ def next_todo(todos: Sequence[Todo]) -> Todo | None:
 
 
 def newly_completed(before: Sequence[Todo], after: Sequence[Todo]) -> Todos:
-    """Those that are completed now and were not, or were not there, before."""
+    """Return the todos that are completed now and were not, or were not there, before."""
     return _newly(lambda todo: not is_open(todo), before, after)
 
 
 def newly_blocked(before: Sequence[Todo], after: Sequence[Todo]) -> Todos:
-    """Those that are blocked now and were not, or were not there, before."""
+    """Return the todos that are blocked now and were not, or were not there, before."""
     return _newly(lambda todo: todo.status == "blocked", before, after)
 
 
@@ -105,29 +105,29 @@ def _newly(is_so: Callable[[Todo], bool], before: Sequence[Todo], after: Sequenc
 
 
 def counted(todos: Sequence[Todo]) -> str:
-    """``1 of 3 completed``."""
+    """Return the count of completed todos, such as ``1 of 3 completed``."""
     return f"{len(todos) - len(open_todos(todos))} of {len(todos)} completed"
 
 
 def listed(todos: Sequence[Todo], most: int | None = None) -> str:
-    """One line a todo, as models and people read it: ``2. [in-progress] Describe the table``; at most so many, if one says."""
+    """Return one line per todo, such as ``2. [in-progress] Describe the table``; at most ``most`` of them, if given."""
     more = len(todos) - most if most is not None else 0
     lines = [_line(todo) for todo in todos[:most]]
     return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
 
 
 def headed(todos: Sequence[Todo]) -> str:
-    """The list with its heading, as models see it everywhere; empty if there is none."""
+    """Return the list with its heading, as models see it everywhere; empty if there are no todos."""
     return f"Todos ({counted(todos)}):\n{listed(todos)}" if todos else ""
 
 
 def headed_or_none(todos: Sequence[Todo]) -> str:
-    """The list as it stands, for who has asked for it: also that there is none."""
+    """Return the current list with its heading, or a sentence that there is none."""
     return headed(todos) or "There are no todos."
 
 
 def on_one_line(text: str) -> str:
-    """The text without line breaks, and without characters that steer a display instead of being shown."""
+    """Return the text without line breaks and without control characters, which steer a display instead of being shown."""
     line = " ".join(text.split())
     return line if line.isprintable() else "".join(filter(str.isprintable, line))
 

@@ -1,4 +1,4 @@
-"""Tools that fail, as far as guidance is concerned with it: which, how often, and how many rounds in a row."""
+"""Counts of failing tools for guidance: which tools, how often, and how many rounds in a row."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from agentnb.core.call_window import call_key
 from agentnb.core.rounds import NOT_RUN, CallRecord, WorkflowRound
 
 LOOP_FROM = 3
-"""Rounds in a row in which one tool failed that make a failure loop."""
+"""Number of rounds in a row in which one tool fails that make a failure loop."""
 NO_FAILURE = (NOT_RUN - {"unknown_tool", "invalid_arguments"}) | {"declined"}
-"""Error codes that say nothing against a tool: it was held back, it was cut off, or the person would not answer it."""
+"""Error codes that are no failure of the tool: it was blocked or cut off, or the person declined to answer it."""
 
 
 def is_failure(record: CallRecord) -> bool:
-    """Whether a tool was called and failed, in whatever way."""
+    """Return whether a tool was called and failed, in whatever way."""
     result = record.result
     return result is not None and result.is_error and not record.rule and result.error_code not in NO_FAILURE
 
 
 @dataclasses.dataclass(slots=True)
 class ToolFailures:
-    """What is counted of failing tools. Nothing here grows with the run: all but the count is of the last rounds only."""
+    """Counts of failing tools. Nothing here grows with the run: all but `rounds` is about the last rounds only."""
 
     rounds: int = 0
     """Rounds in which a tool failed, since the person last spoke."""
     tools: tuple[str, ...] = ()
     """The tools that failed in the last round, in the order of their calls."""
     in_a_row: dict[str, int] = dataclasses.field(default_factory=dict)
-    """For each tool that fails, in how many rounds in a row; a round in which it also went well ends its row."""
+    """For each failing tool, the number of rounds in a row; a round in which it also succeeded ends its row."""
     calls: frozenset[tuple[str, bytes]] = frozenset()
     """The calls that failed in the last round."""
 
     @property
     def looping(self) -> tuple[str, ...]:
-        """Those of the tools that failed in the last round that are in a failure loop."""
+        """The tools that failed in the last round and are in a failure loop."""
         return tuple([name for name in self.tools if self.in_a_row.get(name, 0) >= LOOP_FROM])
 
     def ended(self, one: WorkflowRound) -> None:
-        """A round is over."""
+        """Count a round that has ended."""
         failed = [
             record for record in one.records if record.result is not None and record.result.is_error and is_failure(record)
         ]
         if not failed and not self.tools and not self.in_a_row:
-            return  # as nearly always
+            return  # the usual case
         self.rounds += bool(failed)
         self.tools = tuple(dict.fromkeys([record.call.name for record in failed]))
         self.calls = frozenset([call_key(record.call) for record in failed])
@@ -51,7 +51,7 @@ class ToolFailures:
             self.in_a_row = self._rows(one)
 
     def _rows(self, one: WorkflowRound) -> dict[str, int]:
-        """How the rows stand after this round. A call that was held back or cut off leaves the row of its tool as it is."""
+        """Return the rows after this round. A call that was blocked or cut off leaves the row of its tool as it is."""
         rows: dict[str, int] = {}
         for record in one.records:
             before = self.in_a_row.get(record.call.name, 0)
@@ -65,17 +65,17 @@ class ToolFailures:
         return rows
 
     def made_again(self, one: WorkflowRound) -> bool:
-        """Whether all calls of the round, which follows the last, are calls that failed in that one, unchanged."""
+        """Return whether every call of this new round repeats, unchanged, a call that failed in the last round."""
         return bool(self.calls and one.records) and all(call_key(record.call) in self.calls for record in one.records)
 
     def failed_again(self, one: WorkflowRound) -> bool:
-        """Whether all calls of the round, which follows the last, are of tools in a failure loop, and none went well."""
+        """Return whether every call of this new round is of a tool in a failure loop, and none succeeded."""
         looping = self.looping
         return bool(looping and one.records) and all(
             record.call.name in looping and not record.success for record in one.records
         )
 
     def person_spoke(self) -> None:
-        """What the person says is new: the counts begin anew."""
+        """Reset the counts: the person has said something new."""
         self.rounds = 0
         self.in_a_row = {}

@@ -1,4 +1,4 @@
-"""Tokens and money of a model call, and their sums."""
+"""Tokens and cost of a model call, and their sums."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reasoning: int | None = None
     cost: float | None = None
     estimated: bool = False
-    """True when any part is our estimate and not the provider's report."""
+    """True if any part is our estimate and not the provider's report."""
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum of what is known: tokens add where both or one are known, a cost only where both are."""
-        if other is UNKNOWN:  # of models that report nothing, and so in every one of their rounds
+        """Return the sum of what is known: tokens add if either count is known, costs only if both are."""
+        if other is UNKNOWN:  # the case in every round of a model that reports nothing
             return self if self.cost is None else replace(self, cost=None)
         return Usage(
             _known(self.input, other.input),
@@ -39,7 +39,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 UNKNOWN = Usage()
-"""The usage of a call of which nobody has said anything."""
+"""The usage of a model call that reported nothing."""
 _TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 NOTHING_USED = Usage(input=0, output=0, cost=0.0)
 """The usage of a run that has called no model yet."""
@@ -52,7 +52,7 @@ def _known(a: int | None, b: int | None) -> int | None:
 
 
 def checked(found: object) -> Usage:
-    """What somebody's own code says was used, as a log can hold it: what is no number of tokens, or of dollars, is unknown."""
+    """Sanitize usage reported by third-party models: a value that is no number of tokens, or of dollars, becomes unknown."""
     if not isinstance(found, Usage):
         return UNKNOWN
     reported = {name: getattr(found, name) for name in _TOKENS}

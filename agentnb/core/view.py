@@ -1,4 +1,4 @@
-"""A read-only face on a list that grows behind it."""
+"""A read-only view of a list that grows behind it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class View(Sequence[T], Generic[T]):
     """Read-only access to a list without copying it.
 
     Without ``length`` it grows with the list; with one it shows the list as it was when it had that length
-    (lists behind a view are only ever appended to). A slice is an ordinary tuple. ``last`` stands in the place of
-    the last item, for this view only.
+    (lists behind a view are only ever appended to). A slice is an ordinary tuple. ``last`` replaces the last item, for
+    this view only.
     """
 
     __slots__ = ("_items", "_last", "_length")

@@ -1,4 +1,4 @@
-"""What of the person a run is waiting for: which events begin that, and which end it."""
+"""Tracks open questions and pauses: which events begin a wait for the person, and which end it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentnb.core.events import (
 )
 
 _PAUSE = ""
-"""Among the ids of questions, the end of a pause."""
+"""Stands for a pause among the ids of questions."""
 
 
 class WaitState:
-    """Give it each event of a run. It counts as true while the person is waited for."""
+    """The open questions and the pause of a run, fed with each of its events. True while the run waits for the person."""
 
     __slots__ = ("_for",)
 
@@ -24,7 +24,7 @@ class WaitState:
         self._for: set[str] = set()
 
     def take(self, event: AnyEvent) -> None:
-        """Take in what has happened."""
+        """Take in the next event."""
         if isinstance(event, QuestionAsked):
             self._for.add(event.question.id)
         elif isinstance(event, QuestionAnswered):
@@ -34,7 +34,7 @@ class WaitState:
         elif isinstance(event, CommandReceived) and event.command in ("resume", "stop"):
             self._for.discard(_PAUSE)
         elif isinstance(event, RunRecovered | RunFinished):
-            self._for.clear()  # whoever waited has died, or is gone
+            self._for.clear()  # what was waiting has died, or has ended
 
     def __bool__(self) -> bool:
         return bool(self._for)

@@ -1,6 +1,6 @@
 """Events as lines of JSON, and back.
 
-One event a line; ``kind`` stands first, so that a reader can skip a line without parsing it.
+One event per line; ``kind`` comes first, so that a reader can skip a line without parsing it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(cast("type[AnyEv
 
 
 class _Head(msgspec.Struct):
-    """The part of a first line that every version writes alike."""
+    """The part of a log's first line that is the same in every version."""
 
     kind: str
     schema: int
@@ -28,7 +28,7 @@ _head = msgspec.json.Decoder(_Head)
 
 
 class TooDeep(TraceError):
-    """A log is nested too deep to be read. Its line was not cut off, so nothing of it may be taken away."""
+    """A log is nested too deep to be read. Its line was not cut off, so no part of it may be removed."""
 
     def __init__(self, source: str = "The line") -> None:
         super().__init__(
@@ -37,12 +37,12 @@ class TooDeep(TraceError):
 
 
 def encode(event: AnyEvent) -> bytes:
-    """The event as one line, with its line end."""
+    """Return the event as one line, including the line end."""
     return _encoder.encode(event) + b"\n"
 
 
 def decode(line: bytes) -> AnyEvent:
-    """The event of one line; `TraceError` if it is none of ours."""
+    """Return the event of one line; raise `TraceError` if it is not an event of agentnb."""
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -52,9 +52,9 @@ def decode(line: bytes) -> AnyEvent:
 
 
 def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
-    """All events of a log. A last line that was cut off (no line end, or no whole JSON) is left out.
+    """Return all events of a log. A last line that was cut off (no line end, or no whole JSON) is left out.
 
-    Raises `TraceError` with ``source`` and the number of the line for anything else.
+    Raise `TraceError` with ``source`` and the line number for anything else.
     """
     events: list[AnyEvent] = []
     rest = iter(lines)
@@ -70,7 +70,7 @@ def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
                 break
             raise TraceError(f"{source}, line {number}: {error.what}") from error
         if isinstance(event, RunRecovered):
-            _check_schema(event.schema, source)  # a newer version may have written on what an older one began
+            _check_schema(event.schema, source)  # a newer version may have continued a log that an older one began
         events.append(event)
     if not events:
         raise TraceError(f"{source} holds no whole event", "The run was cut off before it began: nothing is lost")
