@@ -1,1 +1,1 @@
-"""Agents: the loop, what it decides, and how it is started."""
+"""Agents: their settings, their loop, and how a run is started or resumed."""

@@ -18,11 +18,11 @@ from agentnb.policies.named import NAMED, PolicySet, policy_as_logged
 from agentnb.tools.function import as_tool
 
 NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}
-"""Stand in for those of runs of the first versions, which had neither."""
+"""Settings of runs by the first versions, which had no policy and no guidance."""
 
 
 def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None = None, **instead: Any) -> Agent:
-    """An agent with the settings of this run; ``instead``: settings that it is to have instead of the run's.
+    """Return an agent with the settings of this run; ``instead``: settings that replace the run's.
 
     Raises `UnknownTool` if a tool of the run is missing, and `SettingsError` if its model, policy or guidance cannot be made
     from the log.
@@ -47,12 +47,12 @@ def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None =
 
 
 def names_of_tools(run: Run) -> list[str]:
-    """The tools that a run was given."""
+    """Return the names of the tools that the run was given, without the todo tool."""
     return [tool.name for tool in run.tools if tool.name != TODO_TOOL]
 
 
 def missing_tools(run: Run, names: Container[str]) -> list[str]:
-    """Those that are not among these."""
+    """Return the names of the run's tools that are not in ``names``."""
     return [name for name in names_of_tools(run) if name not in names]
 
 

@@ -1,7 +1,7 @@
 """The loop: call the model, run its tools, decide whether to go on.
 
-It has no features. What to do when a round is over is a policy's to say; what was done is an event of the log. What any run
-needs, such as stop, pause, time and money, is the lifecycle's.
+It has no features: policies decide what to do when a round is over, events of the log record what was done, and the lifecycle
+does what any run needs, such as stop, pause, time and money.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from agentnb.runtime.todo_sync import TodoSync
 
 
 class Loop:
-    """The rounds of one run of an agent: the orchestrator of its lifecycle."""
+    """Orchestrator of an agent's run: works in rounds."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Loop:
     async def work(self) -> Stop:
         """Run rounds until a policy stops the run."""
         verdict = await self._first_verdict()
-        self._todos.look()  # the run may have waited for its place in the store
+        self._todos.look()  # the run may have waited for the store
         while isinstance(verdict, Continue):
             if self._lifecycle.has_news:
                 await self._lifecycle.read_inbox()
@@ -70,13 +70,13 @@ class Loop:
         return verdict
 
     async def final_answer(self, limit: Stop) -> None:
-        """Ask the model for one more reply, without tools, that tells it which limit was reached."""
+        """Tell the model which limit was reached, and request one more reply, without tools."""
         if not self._log.run.last_round.is_final:
             words = prompt(FINAL_ANSWER).replace("{{ limit }}", f"{limit.stop_reason}, {limit.limit:g}")
             await self._final_round(self._round(Continue(FINAL_ANSWER), words))
 
     def close_open(self, status: e.RoundStatus) -> None:
-        """End the open round, if there is one, every call answered."""
+        """Answer every open call and end the open round, if there is one."""
         self._dispatch.answer_open_calls()
         self._todos.look()
         if self._log.run.open_round is not None:
@@ -86,7 +86,7 @@ class Loop:
         """Return the first verdict: the prompt, or what the dead process left open."""
         run = self._log.run
         if run.limit is not None:
-            self._lifecycle.clock.stop()  # the run is over but for its final answer, which may take its time
+            self._lifecycle.clock.stop()  # only the final answer is missing, which has no time limit
         if run.error is not None:
             self.close_open("error")
         if run.open_round is not None:
@@ -95,7 +95,7 @@ class Loop:
         return resume_verdict(self._bundle.policies, run) if run.rounds else Continue("prompt")
 
     async def _resume_round(self, current: WorkflowRound) -> None:
-        """Bring the round to its end in the middle of which another process died."""
+        """Finish the round that was open when another process died."""
         is_last = current.is_final
         if current.stop_reason == "broken_off":
             self._finish_round("error")
@@ -113,7 +113,7 @@ class Loop:
             self._finish_round(self._status_of_reply(bool(current.records)))
 
     async def _round(self, why: Continue, final_words: str = "") -> None:
-        """Run one round. With ``final_words`` it is the last: the model is told these, and may call no tool."""
+        """Run one round. With ``final_words`` it is the last: the model gets this text, and may call no tool."""
         log, run = self._log, self._log.run
         self._round_started = perf_counter()
         last = run.last_finished_round
@@ -130,11 +130,11 @@ class Loop:
         await self._reply(may_call=not final_words)
 
     async def _reply(self, *, may_call: bool) -> None:
-        """Get the model's reply in the open round, and run the tools it asks for."""
+        """Get the model's reply in the open round, and run its tool calls."""
         try:
             calls = (await self._model_reply(may_call)).calls
         finally:
-            self._lifecycle.settle()  # before its tools spend of it, and whatever came of the reply
+            self._lifecycle.settle()  # before its tools spend, and even if the reply failed
         self._lifecycle.check_stop()
         if calls and may_call:
             await self._dispatch.run(calls, self._lifecycle.check_stop)
@@ -149,13 +149,13 @@ class Loop:
         try:
             return await self._calls.reply(self._request_builder.request(run, ephemeral_text(run), may_call=may_call))
         except ContextOverflow:
-            # Words that came before the refusal would be in the way: they stand at the end of the conversation now.
+            # No second request if text came before the refusal: it is now the end of the conversation.
             if run.last_round.reply is not None or not await self._compactor.after_overflow():
                 raise
         return await self._calls.reply(self._request_builder.request(run, ephemeral_text(run), may_call=may_call))
 
     async def _final_round(self, answer: Coroutine[Any, Any, None]) -> None:
-        """Await the final answer. If it does not come, the run ends without it."""
+        """Await the final answer. If the model fails, the run ends without it."""
         try:
             await answer
         except ModelError as error:
@@ -163,9 +163,9 @@ class Loop:
             self._log.emit(e.Warned, message=f"The final answer did not come: {encodable(str(error))}")
 
     def _guide(self, first: Iterable[Guidance], given: int = 0) -> None:
-        """Log the guidance for the next request: the policy's, then that of the guides.
+        """Log the guidance for the next request: the policies', then the guides'.
 
-        ``given``: how much of it stands in the log already.
+        ``given``: how many of these are already logged.
         """
         run, guidance = self._log.run, [*first]
         for guide in self._bundle.guides:

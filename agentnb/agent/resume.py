@@ -1,4 +1,4 @@
-"""Decide how to resume an interrupted run, from its log alone, as the process that died would have decided."""
+"""Decisions on how to resume an interrupted run, from its log alone, as the process that died would have decided."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.runtime.run_end import OF_THE_REPLY
 
 
 def guidance_of_open_round(policies: Sequence[Policy], run: Run, current: WorkflowRound) -> Sequence[Guidance]:
-    """Return the guidance that the policies asked for when the open round started."""
+    """Return the guidance that the policies gave when the open round started."""
     events = run.events
     start = max(place for place, event in enumerate(events) if isinstance(event, e.RoundStarted))
     before = Run.from_events(events[:start])
@@ -22,7 +22,7 @@ def guidance_of_open_round(policies: Sequence[Policy], run: Run, current: Workfl
 
 
 def resume_verdict(policies: Sequence[Policy], run: Run) -> Verdict:
-    """Return the verdict after the last finished round. Whatever had ended the run ends it again."""
+    """Return the verdict after the last finished round. A limit or error that had ended the run ends it again."""
     if run.limit is not None:
         return Stop(run.limit.limit, "limited", limit=run.limit.value)
     failed = next((event for event in reversed(run.events) if isinstance(event, e.ErrorRaised)), None)
@@ -30,7 +30,7 @@ def resume_verdict(policies: Sequence[Policy], run: Run) -> Verdict:
         return Stop("error", "failed")
     if run.pending or (run.last_round.reply is not None and run.last_round.stop_reason != "broken_off"):
         return decide(policies, run)
-    # A reply that broke off tells nothing, except that it may have been the last that a limit allows.
+    # A reply that broke off decides nothing, except that it may have been the last that a limit allows.
     verdicts = (policy(run) for policy in policies)
     limits = (one for one in verdicts if isinstance(one, Stop) and one.limit is not None)
     return next(limits, Continue("recovered"))

@@ -1,4 +1,4 @@
-"""The settings of an agent, checked once, and what follows from them for each of its runs."""
+"""The settings of an agent, checked once, and the values derived from them for its runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentnb.tools.toolbox import Toolbox
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """The settings of an agent, as `Agent` documents them. Raises `SettingsError` or `InvalidTool` for what cannot work."""
+    """The settings of an agent, as documented at `Agent`. Raises `SettingsError` or `InvalidTool` if they cannot work."""
 
     model: str | Model
     tools: Iterable[Any] = ()
@@ -46,12 +46,12 @@ class AgentSettings:
     name: str = "agent"
     limits: Limits = field(init=False, repr=False, compare=False)
     sends: History = field(init=False, repr=False, compare=False)
-    """How much of a conversation is sent, as `history` says."""
+    """How much of a conversation is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
     bundle: PolicyBundle = field(init=False, repr=False, compare=False)
-    """Its policies, guides and gates."""
+    """Policies, guides and gates."""
     settings: dict[str, Any] = field(init=False, repr=False, compare=False)
-    """What decides the course of its runs, as plain data for their logs."""
+    """The settings that decide the course of a run, as plain data for the log."""
 
     def __post_init__(self) -> None:
         check_model(self.model)
@@ -98,7 +98,7 @@ class AgentSettings:
             raise SettingsError(f"todos={self.todos!r} is no todo board", "Write todos=True, or todos=TodoBoard([...])")
 
     def _check_names(self) -> None:
-        """Raise `InvalidTool` where a tool has the name of one of agentnb's own."""
+        """Raise `InvalidTool` if a tool has the name of one of agentnb's own tools."""
         if self.keeps_todos and self.toolbox.get(TODO_TOOL) is not None:
             raise InvalidTool(
                 f"{TODO_TOOL} is the tool of agentnb's own list", "Give yours another name, or Agent(todos=False)"
@@ -111,7 +111,7 @@ class AgentSettings:
 
     @property
     def keeps_todos(self) -> bool:
-        """Whether its runs have a todo list: it has tools to work with, or a board of its own."""
+        """Whether its runs have a todo list: it has tools, or a board of its own."""
         return len(self.toolbox) > 0 if self.todos is True else self.todos is not False
 
     @property

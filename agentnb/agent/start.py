@@ -1,4 +1,4 @@
-"""A run about to start: one value, filled on the way down from what the person asked to the running loop."""
+"""A run about to start: collects everything between the prompt and the running loop."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ class PendingRun:
     board: Board | None
     """The todo list, if the agent keeps one."""
     carried_board: Board | None = None
-    """The conversation's list, if the agent keeps none: it is handed on."""
+    """The conversation's list, carried along if the agent keeps none."""
     parent_id: str | None = None
     recovered: Run | None = None
-    """The interrupted run to resume; its log is written on."""
+    """The interrupted run to resume; its log is appended to."""
     open_log: Callable[[], Awaitable[Writer]] | None = None
     log: EventLog = field(init=False)
     inbox: Inbox = field(default_factory=Inbox)
     toolbox: Toolbox = field(init=False)
-    """All tools of the run, the one for its list among them."""
+    """All tools of the run, including the todo tool."""
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ class PendingRun:
 
     @classmethod
     def of_prompt(cls, agent: AgentSettings, prompt: str | Message, options: RunOptions) -> PendingRun:
-        """Check what was asked for; raises `SettingsError`."""
+        """Prepare a new run; raises `SettingsError` for a prompt or options that cannot work."""
         given, before = options.board, options.continue_from
         return cls(
             agent=agent,
@@ -95,7 +95,7 @@ class PendingRun:
 
     @classmethod
     def of_recovered(cls, agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun:
-        """Check that the run can be resumed; raises `SettingsError`. ``writer``: its log, open at its end."""
+        """Prepare to resume a run; raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
         if not run.should_continue:
             raise SettingsError(f"Run {run.id} has ended ({run.status})", "Go on with its conversation: %%agent --continue")
         given = board_of(agent, run) or TodoBoard(run.conversation_todos)
@@ -111,8 +111,8 @@ class PendingRun:
         )
 
     async def run_here(self) -> Run:
-        """Run on the running event loop, to the end; plain tools run in threads."""
-        # A key may be in the system's keyring, which may take its time, and ask.
+        """Run to the end, on the running event loop; plain tools run in threads."""
+        # A key may be in the system's keyring, which may be slow, and prompt the person.
         named = self.agent.model
         model = await asyncio.to_thread(make_model, named) if isinstance(named, str) else named
         with AwakeForInterrupts():
@@ -120,7 +120,7 @@ class PendingRun:
             return await lifecycle.run(loop, first, self.open_log)
 
     def start(self) -> LiveRun:
-        """Start on an event loop in a thread, and return a handle at once."""
+        """Start on an event loop in a thread and return a handle at once."""
         options = self.options
         self.budget.detached = options.foreground is None
         lifecycle, loop, first = self._assembled(make_model(self.agent.model))
@@ -132,7 +132,7 @@ class PendingRun:
         return LiveRun(self.log.id, self.log.run, self.inbox, future, kept, options.foreground)
 
     def first_request(self) -> Request:
-        """The request that would be sent first. Nothing is sent or kept."""
+        """Return the request that would be sent first. Sends and stores nothing."""
         log, started, bundle = EventLog(self.log.id), self._started(), self.agent.bundle
         log.append(started)
         log.emit(RoundStarted, index=0, reason="prompt", note=bundle.note(log.run))
@@ -141,14 +141,14 @@ class PendingRun:
         return RequestBuilder.of_run(started).request(log.run, ephemeral_text(log.run))
 
     def _assembled(self, model: Model) -> tuple[Lifecycle, Loop, RunStarted | RunRecovered]:
-        """The parts of the run, joined, and its first event. Raises `SettingsError` if its budget cannot hold."""
+        """Assemble lifecycle, loop and first event. Raises `SettingsError` if the budget is spent or cannot be enforced."""
         self._check_budget(model)
         agent, options, log, recovered = self.agent, self.options, self.log, self.recovered
         foreground = options.foreground
         todos = TodoSync(self.board, log)
         clock = Clock(agent.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
         elicitation = Elicitation(log, can_ask=options.can_ask, clock=clock)
-        # A run sends what its own settings say to its end, whatever agent resumes it.
+        # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
         call_sync = call_in_thread if foreground is None else foreground.call
         toolbox, folder = self.toolbox, self._folder()
@@ -172,7 +172,7 @@ class PendingRun:
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
 
     def _own_budget(self) -> Budget:
-        """The agent's budget, within what is left to the run whose tool starts this one, or to the session."""
+        """Return the agent's budget, within that of the parent run or of the options (the session's)."""
         within, run = current_budget.get() or self.options.budget, self.recovered
         if run is None:
             budget = Budget(self.agent.budget, within=within)
@@ -182,7 +182,7 @@ class PendingRun:
         return budget
 
     def _check_budget(self, model: Model) -> None:
-        """Raise `SettingsError` if nothing is left of a budget, or if it could not hold: nobody knows what the model costs."""
+        """Raise `SettingsError` if a budget is exhausted, or cannot be enforced because the model's price is unknown."""
         if not self.budget.has_limit():
             return
         spent = self.budget.exhausted()
@@ -200,7 +200,7 @@ class PendingRun:
             )
 
     def _folder(self) -> Path:
-        """Where its tools work: as the options say, else the agent, else the current folder."""
+        """Return the tools' working folder: that of the options, else the agent's, else the current one."""
         chosen = self.options.work_dir or self.agent.work_dir
         try:
             return Path.cwd() if chosen is None else Path(chosen).expanduser().resolve()
@@ -208,7 +208,7 @@ class PendingRun:
             raise SettingsError("The current folder is not there any more", "Change to one that is: %cd ~") from error
 
     def _started(self) -> RunStarted:
-        """The first event of a new run. Redacted already: requests are made of it too."""
+        """Return the first event of a new run, already redacted: requests are built from it too."""
         agent, before = self.agent, self.options.continue_from
         started = RunStarted(
             seq=0,
@@ -231,11 +231,11 @@ class PendingRun:
         return redact(started)
 
     def _resumed(self, run: Run) -> RunRecovered:
-        """The event with which another process resumes a run."""
+        """Return the event with which another process resumes a run."""
         return RunRecovered(seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA)
 
     def _carried_todos(self) -> tuple[Todo, ...]:
-        """The conversation's list, for a run that has no use for it."""
+        """Return the conversation's list, to be carried along by a run that keeps none."""
         if self.carried_board is not None:
             return todos_at_first(self.carried_board)
         before = self.options.continue_from
@@ -243,7 +243,7 @@ class PendingRun:
 
 
 def new_run_id() -> str:
-    """A name for a run: the time (UTC) to the millisecond, so that names sort by age, and eight random hex digits."""
+    """Return a new run id: the time (UTC) to the millisecond, so that ids sort by age, and eight random hex digits."""
     seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(seconds)) + f"{milliseconds:03d}{secrets.token_hex(4)}"
 
@@ -253,7 +253,7 @@ async def _opened(writer: Writer) -> Writer:
 
 
 def _started_in() -> str | None:
-    """The id of the run whose tool is running just now, if one is: what it starts is nested in it."""
+    """Return the id of the run whose tool is running, the parent of runs started now; None outside a tool."""
     budget = current_budget.get()
     return None if budget is None else budget.run_id
 
@@ -265,7 +265,10 @@ def _has_price(model: Model) -> bool:
 
 
 def board_of(agent: AgentSettings, before: Run | None) -> Board | None:
-    """The list of a run: the agent's own board, or a new one with the todos of the conversation it goes on with."""
+    """Return the board of a run: the agent's own, or a new one with the todos of the conversation; None if it keeps no list.
+
+    Raises `SettingsError` for todos that were on a board with other rules.
+    """
     if not agent.keeps_todos:
         return None
     if not isinstance(agent.todos, bool):
@@ -274,16 +277,19 @@ def board_of(agent: AgentSettings, before: Run | None) -> Board | None:
         return TodoBoard()
     try:
         return TodoBoard(before.conversation_todos)
-    except SettingsError as error:  # it was on a board that keeps other rules
+    except SettingsError as error:  # from a board with other rules
         hint = "Give the run a list of its own: Agent(todos=TodoBoard([...]))"
         raise SettingsError(f"The todo list of run {before.id} cannot be gone on with: {error.what}", hint) from error
 
 
 def history_of(before: Run) -> tuple[Message, ...]:
-    """The conversation of a run, every call of it answered: a run whose process died may have left some open."""
+    """Return the conversation of a run with every call answered, as an interrupted run may have left some open.
+
+    Raises `SettingsError` if the run has not ended.
+    """
     if before.should_continue:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you go on from it")
-    messages = tuple(map(bounded, before.messages))  # an older version has bounded nothing
+    messages = tuple(map(bounded, before.messages))  # older versions did not bound what they logged
     current = before.rounds[-1] if before.rounds else None
     if not messages or not messages[-1].calls or current is None:
         return messages
@@ -294,9 +300,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
 
 
 def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
-    """The agent's own system prompt or the built-in one; then what the repository of the folder says to agents; then, without
-    tools, a word about that.
-    """
+    """Return the system prompt: the agent's own or the built-in one, the repository's instructions, a note if without tools."""
     parts: Iterable[str] = (
         prompt_file("system") if agent.system is None else agent.system.strip(),
         repo_instructions(folder).section if agent.instructions else "",
@@ -306,7 +310,7 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
 
 
 def as_prompt(prompt: str | Message) -> Message:
-    """What the person asks, as a message; `SettingsError` if there is nothing in it."""
+    """Return the prompt as a message; raises `SettingsError` if it is blank or no user message."""
     message = user(prompt) if isinstance(prompt, str) else prompt
     if not isinstance(message, Message):
         raise SettingsError(f"{prompt!r} is no prompt", "A prompt is a text")

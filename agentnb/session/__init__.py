@@ -1,1 +1,1 @@
-"""Joins running to watching: the default store, the live runs, the defaults of a kernel."""
+"""The state of a kernel: the default store, the live runs, the defaults; and how an interrupted run is recovered."""

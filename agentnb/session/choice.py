@@ -1,4 +1,4 @@
-"""Which model answers when a cell names none."""
+"""The choice of a model for a cell that names none."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ NOTE = (
 
 
 def choose_model(default: str | None, before: Run | None = None) -> tuple[str, str]:
-    """The model and a line for the person, empty where there is nothing to explain.
+    """Return the model and a line for the person, empty if there is nothing to explain.
 
-    A run that goes on with ``before`` has its model, if that can be made from its name. ``default`` is the session's; after it
-    comes ``AGENTNB_MODEL``. With neither, the simulated model answers; but if there is a key, or the conversation was with an
-    object in Python, `SettingsError` asks for a model, for no list of models is built in.
+    A run that continues ``before`` keeps its model, if that can be made from its name. Next come ``default``, the session's,
+    and ``AGENTNB_MODEL``. With neither, the simulated model answers; but if there is a key, or the conversation was with a
+    model object, `SettingsError` asks for a model, as no list of models is built in.
     """
     if before is not None and can_be_made(before.model):
         return before.model, ""

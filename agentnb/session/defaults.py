@@ -1,4 +1,4 @@
-"""What cells get that do not say otherwise: the keys of ``%agent defaults``, and how people write their values."""
+"""Defaults for options that a cell does not give: the keys of ``%agent defaults``, and how their values are written."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
 
 Reader = Callable[[str], Any]
-"""The value that a text stands for; ValueError that says what the text is not."""
+"""Parses a text into a value; raises ValueError with what is wrong with the text."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
 SWITCH = ("yes", "no")
 
 
 def on_limit(text: str) -> str:
-    """What happens at a limit."""
+    """Parse what happens at a limit."""
     return _one_of(ON_LIMIT, text.replace("-", "_"))
 
 
 def history(text: str) -> str:
-    """A history that has a name."""
+    """Parse the name of a history."""
     return _one_of(tuple(HISTORIES), text)
 
 
 def yes_or_no(text: str) -> bool:
-    """A switch."""
+    """Parse a switch."""
     if text.lower() not in settings.SWITCH:
         raise ValueError("is neither yes nor no")
     return settings.SWITCH[text.lower()]
@@ -44,11 +44,11 @@ OTHERS: dict[str, Reader] = {
     "unpriced": yes_or_no,
 }
 CHOICES = {"on-limit": ON_LIMIT, "history": tuple(HISTORIES), "instructions": SWITCH, "unpriced": SWITCH}
-"""What may be said of the keys for which there are only a few answers."""
+"""The allowed values of the keys that have only a few."""
 
 
 def at_first() -> dict[str, str]:
-    """The defaults of a session in which nobody has changed any."""
+    """Return the defaults of a new session."""
     found = {"model": "", "max-rounds": str(settings.max_iterations()), "guidance": "matrix", "policy": "matrix"}
     found |= {"history": "auto", "instructions": "yes"}
     limits = [key for key in LIMIT_KEYS if key not in (*found, SESSION_BUDGET)]
@@ -56,12 +56,12 @@ def at_first() -> dict[str, str]:
 
 
 def may_be_empty(key: str) -> bool:
-    """Whether this key sets a limit that a run need not have."""
+    """Return whether this key sets a limit that a run need not have."""
     return key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required
 
 
 def checked(key: str, text: str) -> str:
-    """The text, as it is kept under this key; `SettingsError` if it says nothing that could be used."""
+    """Return the text as it is stored under this key; raises `SettingsError` if it is no valid value."""
     if may_be_empty(key):
         if text.lower() in ("", "none"):
             return ""
@@ -76,7 +76,7 @@ def checked(key: str, text: str) -> str:
 
 
 def agent_settings(defaults: dict[str, str]) -> dict[str, Any]:
-    """What they say of an agent, by its own names and with its own values."""
+    """Return the defaults as `Agent` arguments, parsed; without model, guidance and policy."""
     limits = {
         name: limit.read(defaults[key]) if (key := name.replace("_", "-")) and defaults[key] else None
         for name, limit in LIMITS.items()

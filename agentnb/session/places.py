@@ -1,4 +1,4 @@
-"""Where run logs lie when nobody has said where."""
+"""The default folder for run logs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from agentnb.traces.store import Store
 
 
 def default_store() -> tuple[Store, str]:
-    """The store in ``.agentnb/runs`` of the current folder, or of the person's data folder where that one cannot be
-    written; then the second value is a sentence that says so, else it is empty.
+    """Return the store in ``.agentnb/runs`` of the current folder, and an empty note.
+
+    If the current folder cannot be written, the store is in the person's data folder, and the note says so.
     """
     here = Path(".agentnb") / "runs"
     if _can_write(here):
@@ -22,7 +23,7 @@ def default_store() -> tuple[Store, str]:
 
 
 def _can_write(folder: Path) -> bool:
-    """Tried, not asked: modes do not tell. Each kernel tries with a file of its own, for several may start at once."""
+    """Try to write, as file modes do not tell. Each kernel tries a file of its own, as several may start at once."""
     existing = next((parent for parent in (folder, *folder.parents) if parent.exists()), None)
     try:
         if existing is None or not existing.is_dir():

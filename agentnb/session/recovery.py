@@ -1,4 +1,4 @@
-"""Going on with a run whose process died."""
+"""Recovery of a run whose process died."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ async def recover(
     watch: Watcher | None = None,
     work_dir: str | Path | None = None,
 ) -> Run:
-    """Go on with a run whose process died, where it was cut off, and write its log on; returns the whole run when it has ended.
+    """Resume an interrupted run where it was cut off, append to its log, and return the whole run when it has ended.
 
-    ``run``: one that was loaded, its id, or the path of its log. ``tools``: the functions it had; ``model``: where that
-    cannot be made from its name. Or ``agent``: the agent to go on with, whatever the run says. ``store``: where its log is, by
-    default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. No tool call that has ended is
-    made again; one that was cut off is told to the model as interrupted, unless its tool is ``repeatable``. Raises `StoreError`
-    if the log is not there or still being written, `SettingsError` if the run has ended, or if a tool or the model is missing.
+    ``run``: a loaded run, its id, or the path of its log. ``tools``: the functions it had; ``model``: its model, if that
+    cannot be made from its name. Or ``agent``: the agent to resume it with, whatever its log says. ``store``: where its log is,
+    by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. Tool calls that have ended
+    are not made again; a call that was cut off is reported to the model as interrupted, unless its tool is ``repeatable``.
+    Raises `StoreError` if the log is missing or still being written, `SettingsError` if the run has ended, or if a tool or
+    the model is missing.
     """
     if not isinstance(run, Run | str | Path):
         raise SettingsError(f"{run!r} is no run", "Give a run, its id, or the path of its log")
@@ -60,7 +61,7 @@ def _place_of(run: Run | str | Path, store: Store | None) -> tuple[Store, str]:
         return store or default_store()[0], run.id
     path = Path(run).expanduser()
     if store is None and (path.suffix == ".jsonl" or path.exists()):
-        if not path.exists():  # else one whose id begins so would be taken for it
+        if not path.exists():  # else an id that begins like this would match
             raise StoreError(f"There is no {path}", "%agent history lists the runs")
         return Store(path.parent), path.stem
     return store or default_store()[0], str(run)

@@ -1,4 +1,4 @@
-"""The session of one kernel: what is running, what has run, and what cells need not say each time."""
+"""The session of one kernel: its live and past runs, its store, its defaults."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from agentnb.traces.store import Store
 
 
 class Session:
-    """Starts runs and knows them."""
+    """Starts the runs of one kernel and keeps track of them."""
 
     def __init__(self, store: Store | None = None) -> None:
         self._store = store
-        self._lock = threading.RLock()  # a cell and the panel, which has a thread of its own, may start runs at once
+        self._lock = threading.RLock()  # a cell and the panel, which has its own thread, may start runs at the same time
         self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
         self._store_note = ""
         self.budget = Budget(name=SESSION_BUDGET_LIMIT.name)
-        """What all its runs are paid from."""
+        """The budget that all its runs spend from."""
         self.defaults: dict[str, str] = at_first()
-        """What a cell gets that does not say otherwise."""
+        """Defaults for options that a cell does not give."""
         self.sets: dict[str, GuidanceSet] = {}
-        """The guidance sets that were written in this session, by name."""
+        """The guidance sets written in this session, by name."""
 
     @property
     def store(self) -> Store:
@@ -55,7 +55,7 @@ class Session:
 
     @property
     def store_note(self) -> str:
-        """What the person should know about where that is; usually empty."""
+        """A note for the person about the store's folder; usually empty."""
         return self._store_note if self.store else ""
 
     def start(
@@ -64,7 +64,7 @@ class Session:
         prompt: str,
         options: RunOptions | None = None,
     ) -> LiveRun:
-        """Start a run, from any thread; the session adds its store, its event loop, its budget and the conversation's list."""
+        """Start a run with the session's store, event loop and budget, and the conversation's todo list. Thread-safe."""
         with self._lock:
             options = options or RunOptions(can_ask=True)
             board = self._board_of(options.continue_from) if agent.todos is True else None
@@ -77,9 +77,10 @@ class Session:
         make_agent: Callable[[Run], Agent],
         options: RunOptions | None = None,
     ) -> LiveRun:
-        """Resume a run of the store whose process died, with the agent that is made for it, and write its log on.
+        """Resume an interrupted run of the store with the agent from ``make_agent``, and append to its log.
 
-        A watcher is first told of all events so far. Errors are those of `Store.reopen`, and of the agent.
+        A watcher first gets all events so far. Raises `SettingsError` if the run is live here, and the errors of `Store.reopen`
+        and of the agent.
         """
         with self._lock:
             run_id = self.store.find(run_id)
@@ -95,14 +96,14 @@ class Session:
             return self._begun(live)
 
     def interrupted(self) -> Iterator[str]:
-        """The ids of runs in the store whose process died, newest first."""
+        """Yield the ids of the interrupted runs in the store, newest first."""
         here = [live.run_id for live in self.running()]
         return (one.id for one in self.store.each_summary() if one.status == "interrupted" and one.id not in here)
 
     def newest_interrupted(self) -> str:
-        """The newest of them that no other run has begun: that one's tool call begins it again, or does not.
+        """Return the newest interrupted top-level run; nested runs belong to their parent.
 
-        `SettingsError` if there is none.
+        Raises `SettingsError` if there is none.
         """
         for run_id in self.interrupted():
             with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
@@ -116,30 +117,30 @@ class Session:
         return live
 
     def _own(self, options: RunOptions) -> RunOptions:
-        """The options of a run that the session pays for, on one of its event loops."""
+        """Return the options with the session's budget and one of its event loops."""
         thread = self._thread("background" if options.foreground is None else "foreground")
         return replace(options, thread=thread, budget=self.budget)
 
     def _thread(self, kind: str) -> LoopThread:
-        """One loop for cells that wait, one for those that do not: a tool that blocks the one does not hold up the other."""
+        """Return the event loop for foreground or background runs: a tool that blocks one does not block the other."""
         thread = self._threads.get(kind)
         if thread is None:
             thread = self._threads[kind] = LoopThread()
         return thread
 
     def _forget_ended(self) -> None:
-        """Keep the runs that go on, and of those that have ended the newest."""
-        asked = [(live, live.done) for live in self._live]  # once: one that ends meanwhile must not fall between the two
+        """Keep the live runs, and the newest that has ended."""
+        asked = [(live, live.done) for live in self._live]  # read once: a run that ends meanwhile must not get lost
         ended = [live for live, done in asked if done and live.run.started_at is not None]
         self._live = ended[-1:] + [live for live, done in asked if not done]
 
     def first_request(self, agent: Agent, prompt: str, continue_from: Run | None) -> Request:
-        """The request that `start` would begin with. Sends nothing."""
+        """Return the request that `start` would begin with. Sends nothing."""
         board = self._board_of(continue_from) if agent.todos is True else None
         return agent.first_request(prompt, continue_from=continue_from, board=board)
 
     def board(self) -> Board:
-        """The todo list of the newest run, or of the one loaded last; `SettingsError` if it keeps none."""
+        """Return the board of the last loaded run, or else of the newest; raises `SettingsError` if it keeps no list."""
         if self._loaded is not None:
             found: Board | None = self._board_of(self._loaded)
         else:
@@ -150,53 +151,53 @@ class Session:
         return found
 
     def _board_of(self, run: Run | None) -> Board | None:
-        """The board of a run of this session: what was changed on it since the run ended is kept by the next."""
+        """Return the board of a run of this session, so that the next run keeps changes made since that run ended."""
         if run is not None and run is self._loaded:
             return self._loaded_board
         return next((live.board for live in self._live if live.run is run), None)
 
     def write_set(self, name: str, body: str) -> GuidanceSet:
-        """Keep a guidance set under its name, instead of one written before; `SettingsError` for what cannot be one."""
+        """Keep a guidance set under its name, replacing an earlier one; raises `SettingsError` if it is invalid."""
         if name in BUILT_IN:
             raise SettingsError(f"{name} is a guidance set that agentnb brings along", "Give yours another name")
         self.sets[name] = GuidanceSet.from_markdown(name, body)
         return self.sets[name]
 
     def find_set(self, name: str) -> GuidanceSet:
-        """The set of this name, written here or built in."""
+        """Return the guidance set of this name, written here or built in."""
         return find_set(name, self.sets)
 
     def leave_foreground(self) -> None:
-        """Give the next cell an event loop of its own: a tool of the last one holds the old one."""
+        """Give the next cell a new event loop: a tool of the last cell blocks the old one."""
         self._threads.pop("foreground", None)
 
     @property
     def has_run(self) -> bool:
-        """Whether there is a run that `last_run` could give."""
+        """Whether a run was loaded or has started."""
         return self._loaded is not None or any(live.run.started_at is not None for live in self._live)
 
     def running(self) -> list[LiveRun]:
-        """The runs that have not ended, oldest first."""
+        """Return the runs that have not ended, oldest first."""
         return [live for live in self._live if not live.done]
 
     def current(self) -> LiveRun:
-        """The newest run that has not ended; `SettingsError` if there is none."""
+        """Return the newest run that has not ended; raises `SettingsError` if there is none."""
         running = self.running()
         if not running:
             raise SettingsError("Nothing is running", "%agent history lists the runs there have been")
         return running[-1]
 
     def waiting_for_answer(self) -> LiveRun:
-        """The newest run that waits for an answer of the person; `SettingsError` if none does."""
+        """Return the newest run with an open question for the person; raises `SettingsError` if there is none."""
         waiting_for_answer = [live for live in self.running() if live.run.waiting]
         if not waiting_for_answer:
             raise SettingsError("No run waits for an answer", "%agent status shows what is running")
         return waiting_for_answer[-1]
 
     def last_run(self) -> Run:
-        """The run that ``--continue`` goes on with: the one loaded last, or else the newest.
+        """Return the run that ``--continue`` continues: the last loaded one, or else the newest.
 
-        `SettingsError` if there is none, or if it has not ended.
+        Raises `SettingsError` if there is none, or if it has not ended.
         """
         if self._loaded is not None:
             return self._loaded
@@ -208,20 +209,20 @@ class Session:
         return begun[-1].run
 
     def load(self, part_of_id: str) -> Run:
-        """A run from the store, and ``--continue`` goes on with it; or a run of this session that is still going on."""
+        """Load a run from the store for ``--continue``; or return a run of this session that is still live."""
         run_id = self.store.find(part_of_id)
         for live in self.running():
             if live.run_id == run_id:
                 return live.run
         loaded = self.store.load(run_id)
         ended = next((live for live in self._live if live.run_id == run_id), None)
-        # Of a run of this session the very board: what was changed on it since then counts.
+        # A run of this session keeps its own board, with the changes made since it ended.
         board = ended.board if ended is not None else _board_with(loaded.conversation_todos)
         self._loaded, self._loaded_board = loaded, board
         return self._loaded
 
     def set_default(self, key: str, value: str) -> None:
-        """Change one of `defaults`; `SettingsError` for what cannot be."""
+        """Change one of `defaults`; raises `SettingsError` for an unknown key or an invalid value."""
         if key not in self.defaults:
             raise SettingsError(f"There is no default {key!r}", near(key, self.defaults))
         if key == "model" and value:
@@ -236,12 +237,12 @@ class Session:
         self.defaults[key] = value
 
     def agent_settings(self) -> dict[str, Any]:
-        """What the defaults say of an agent besides its model, guidance and policy, by the agent's names."""
+        """Return the defaults as `Agent` arguments, except model, guidance and policy."""
         return agent_settings(self.defaults)
 
 
 def _board_with(todos: tuple[Todo, ...]) -> TodoBoard | None:
-    """A board with this list; None if it hung on one that keeps other rules: the run that goes on with it will say so."""
+    """Return a board with this list; None if it came from a board with other rules, which the next run will report."""
     try:
         return TodoBoard(todos)
     except SettingsError:

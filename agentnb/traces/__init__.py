@@ -1,1 +1,1 @@
-"""Runs after they have happened: the store, files, tables."""
+"""Recorded runs: store, log files, tables."""

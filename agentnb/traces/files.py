@@ -1,4 +1,4 @@
-"""Runs from files and into files."""
+"""Loading runs from files and saving them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | 
 
 
 def load_trace(path: str | Path) -> Run:
-    """The run of a log file. A log without an end gives a run with status ``interrupted``.
+    """Return the run of a log file. A log without an end gives a run with status ``interrupted``.
 
     Raises `TraceError` if the file is no run log of agentnb or was written by a newer version,
     `StoreError` if it cannot be read.
@@ -32,9 +32,9 @@ def load_trace(path: str | Path) -> Run:
 
 
 def load_traces(source: RunSource) -> list[Run]:
-    """All runs of a path, a folder, a glob, a store, or several of these, oldest first within each.
+    """Return all runs of a path, a folder, a glob, a store, or several of these, oldest first within each.
 
-    A path that is named must be a run log; of a folder, a glob or a store, what is none is left out with a warning.
+    A single path must be a run log. In a folder, a glob or a store, files that are not are skipped with a warning.
     """
     if isinstance(source, Run):
         return [source]
@@ -49,15 +49,15 @@ def load_traces(source: RunSource) -> list[Run]:
 
 
 def save_log(run: Run, path: Path) -> Path:
-    """Write the run's log to ``path`` (JSON Lines), whole or not at all; returns the path."""
+    """Write the run's log to ``path`` (JSON Lines) atomically and return the path."""
     return write_whole(path, (encode(event) for event in run.events))
 
 
 def write_whole(path: Path, pieces: Iterable[bytes]) -> Path:
-    """Write a file, whole or not at all; returns its path. `StoreError` if that cannot be, or would replace what is no file."""
+    """Write a file atomically and return its path. Raises `StoreError` if that fails, or if ``path`` exists and is no file."""
     _check_replaceable(path)
     try:
-        target = path.resolve()  # a link stays one
+        target = path.resolve()  # so that a link stays a link
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
@@ -67,7 +67,7 @@ def write_whole(path: Path, pieces: Iterable[bytes]) -> Path:
         except BaseException:
             Path(name).unlink()
             raise
-    except (OSError, ValueError) as error:  # a ValueError: a name with characters that no file can have
+    except (OSError, ValueError) as error:  # ValueError: characters that no file name can have
         shown = str(path) if str(path).isprintable() else ascii(str(path))
         why = getattr(error, "strerror", None) or error
         raise StoreError(f"The run cannot be saved as {shown}: {why}", "Choose another name or folder") from error
@@ -78,13 +78,13 @@ def _check_replaceable(path: Path) -> None:
     try:
         is_other = path.exists() and not path.is_file()
     except (OSError, ValueError):
-        return  # told when it is written
+        return  # writing reports it
     if is_other:
         raise StoreError(f"The run cannot be saved as {path}: it is there already, and is no file", "Choose another name")
 
 
 def _readable(paths: list[Path]) -> list[Run]:
-    """The runs of those files that are run logs; a warning names each that is not."""
+    """Return the runs of the files that are run logs; warn about each other file."""
     runs = []
     for path in paths:
         try:

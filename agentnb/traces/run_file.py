@@ -22,11 +22,11 @@ except ImportError:  # Windows
 _sync = getattr(os, "fdatasync", os.fsync)
 ENDS = frozenset({RoundFinished, RunFinished})
 ATTEMPTS, PAUSE = 50, 0.005
-"""How often, and after how many seconds, a log is tried to be locked that others are looking at."""
+"""Attempts to lock a log that others are reading, and seconds between them."""
 
 
 def is_being_written(file: BinaryIO) -> bool:
-    """Whether a run that is going on, in this process or another, holds this log. Not known on Windows: False."""
+    """Return whether a live run, in this process or another, holds this log. Always False on Windows, where it is unknown."""
     if fcntl is None:
         return False  # type: ignore[unreachable]  # reached on Windows
     try:
@@ -42,18 +42,18 @@ def is_being_written(file: BinaryIO) -> bool:
 def _lock(descriptor: int) -> None:
     if fcntl is not None:
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # a reader may look just now: it lets go at once
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # a reader's lock is released at once
 
 
 def _lock_of_a_dead_process(descriptor: int) -> None:
-    """Lock a log that nobody should hold; `BlockingIOError` if somebody writes it. Who reads it for a moment is waited for."""
+    """Lock the log of a dead process, waiting for brief readers; raises `BlockingIOError` if a process is writing it."""
     if fcntl is None:
         return  # type: ignore[unreachable]  # reached on Windows
     for _ in range(ATTEMPTS):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # refused where it is a writer
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # raises if the holder is a writer
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             sleep(PAUSE)
         except OSError:  # a file system without locks
@@ -67,7 +67,7 @@ _open_files: WeakSet[RunFile] = WeakSet()
 
 
 def _close_in_child() -> None:
-    """A process that a tool forked must not hold the locks of our logs: they would seem to go on after our death."""
+    """Release our locks in a process that a tool forked, else our runs would seem live after our death."""
     for file in list(_open_files):
         os.close(file._descriptor)
 
@@ -77,9 +77,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class RunFile:
-    """Appends events, one write an event: what was appended outlives the process.
+    """Appends events to the log of one run, one write per event, so that each survives the death of the process.
 
-    With ``sync_rounds`` each round is also forced to the disk itself, so that it outlives the machine.
+    With ``sync_rounds`` each round is also forced to the disk, so that it survives a crash of the machine.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class RunFile:
         on_close: Callable[[], None] | None = None,
         opened: int | None = None,
     ) -> None:
-        """Make the file, which must not be there; or go on in one that is ``opened``, locked, and ends with a whole event."""
+        """Create the file, which must not exist; or continue the ``opened`` one, locked and ending with a whole event."""
         self.path = path
         if opened is None:
             opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
@@ -104,9 +104,9 @@ class RunFile:
 
     @classmethod
     def reopened(cls, path: str | Path, *, sync_rounds: bool = False) -> tuple[RunFile, list[AnyEvent]]:
-        """The file of a run whose process died, to be written on, and its events. What was cut off at its end is taken away.
+        """Reopen an interrupted run's file for appending, without a torn last line; return it and its events.
 
-        Raises OSError, BlockingIOError if a process is writing it; `TraceError` if it is no log.
+        Raises OSError, such as BlockingIOError if a process is writing it; `TraceError` if it is no log.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
         try:
@@ -123,8 +123,8 @@ class RunFile:
             raise
 
     def append(self, event: AnyEvent) -> None:
-        """Write the event. On a failure the file ends with the event before, and OSError is raised."""
-        if not self._open:  # its descriptor may be another file's by now
+        """Write the event. If that fails, the file ends with the previous event, and OSError is raised."""
+        if not self._open:  # its descriptor may belong to another file by now
             raise OSError(errno.EBADF, f"{self.path} was closed")
         data = encode(event)
         done = 0
@@ -140,15 +140,15 @@ class RunFile:
         self._size += done
 
     def _settle(self) -> None:
-        """At the end of a round: see that the file is still there, and force it to the disk if that is wanted."""
-        # It could be written on without an error, and never read. (Not all file systems count links.)
+        """Check at the end of a round that the file still exists, and force it to the disk if ``sync_rounds`` is set."""
+        # Writes to a deleted file succeed, but nobody could read them. (Not all file systems count links.)
         if not os.fstat(self._descriptor).st_nlink and not Path(self.path).exists():
             raise FileNotFoundError(errno.ENOENT, "it was deleted", str(self.path))
         if self._sync_rounds:
             _sync(self._descriptor)
 
     def close(self) -> None:
-        """Close the file; a second time does nothing."""
+        """Close the file. Does nothing the second time."""
         if self._open:
             self._open = False
             _open_files.discard(self)

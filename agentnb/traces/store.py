@@ -1,4 +1,4 @@
-"""A folder of run logs: append-only, one JSON Lines file a run."""
+"""A folder of run logs: append-only, one JSON Lines file per run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, summary
 
 MAX_OPEN = 128
-"""Runs of one event loop that may write at the same time; more wait. (A process may often have only 256 files open.)"""
+"""Runs of one event loop that may write at the same time; others wait. (Many processes may open only 256 files.)"""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class Store:
-    """Run logs in a folder, made when the first run is kept.
+    """Run logs in a folder, which is created with the first run.
 
-    ``fsync="round"`` forces each round to the disk itself (costs about 0.2 ms a round), for the case that the machine
-    loses its power; that the process dies is no danger in any case.
+    ``fsync="round"`` forces each round to the disk (about 0.2 ms per round), in case the machine loses power. Logs survive the
+    death of the process in any case.
     """
 
     def __init__(self, folder: str | Path, *, fsync: Literal["never", "round"] = "never") -> None:
@@ -38,8 +38,8 @@ class Store:
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     async def open(self, run_id: str, *, nested: bool = False) -> RunFile:
-        """Begin the log of a new run; waits while too many are being written. `StoreError` if that cannot be."""
-        if nested:  # its parent holds a place already: waiting here could wait for ever
+        """Create the log of a new run; waits while too many are being written. Raises `StoreError` if it cannot be created."""
+        if nested:  # its parent run holds a slot: waiting here could deadlock
             return self._create(run_id, None)
         loop = asyncio.get_running_loop()
         slots = self._slots.get(loop)
@@ -53,9 +53,10 @@ class Store:
             raise
 
     def reopen(self, run_id: str) -> tuple[RunFile, Run]:
-        """The log of a run whose process died, to be written on, and the run as far as it came.
+        """Return an interrupted run's log, open for appending, and the run so far.
 
-        `StoreError` if a process is still writing it, `TraceError` if it cannot be read; `SettingsError` if the run has ended.
+        Raises `StoreError` if another process is writing it or it cannot be written, `TraceError` if it cannot be read,
+        `SettingsError` if the run has ended.
         """
         path = self.path(self.find(run_id))
         try:
@@ -96,21 +97,21 @@ class Store:
                 ignore.write_text("# Run logs hold what was said and shown: they are not for the repository.\n*\n")
 
     def path(self, run_id: str) -> Path:
-        """The file of this run, whether it exists or not; `StoreError` for what cannot be an id."""
+        """Return the file path of this run, which need not exist; raises `StoreError` if the id is invalid."""
         return Path(self._path(run_id))
 
     def _path(self, run_id: str) -> str:
-        # Text, not a Path: joining paths was a tenth of what a short run costs.
+        # Text, not a Path: joining paths took a tenth of the time of a short run.
         if not _ID.fullmatch(run_id):
             raise StoreError(f"{run_id!r} is no id of a run", "%agent history lists them")
         return f"{self._prefix}{run_id}.jsonl"
 
     def ids(self) -> list[str]:
-        """The ids of all runs, oldest first."""
+        """Return the ids of all runs, oldest first."""
         return sorted(path.stem for path in self.folder.glob("*.jsonl"))
 
     def find(self, part: str) -> str:
-        """The one id that is, begins with or ends with ``part``; `StoreError` if there is none, or more than one."""
+        """Return the id that equals, begins with or ends with ``part``; raises `StoreError` if none or several match."""
         ids = self.ids()
         found = (
             [part] if part in ids else [run_id for run_id in ids if part and (run_id.startswith(part) or run_id.endswith(part))]
@@ -121,18 +122,18 @@ class Store:
         return found[0]
 
     def load(self, run_id: str) -> Run:
-        """The run of this id (or an unmistakable part of one). One whose process died has status ``interrupted``."""
+        """Return the run with this id, or an unambiguous part of it. If its process died, its status is ``interrupted``."""
         return load_file(self.path(self.find(run_id)))
 
     def summaries(self, most: int | None = None) -> list[RunSummary]:
-        """The newest runs, newest first, without folding them. Files that are no run logs are left out.
+        """Return summaries of the newest runs, newest first, without folding their logs. Skips files that are no run logs.
 
-        A log without an end says ``running`` while a run writes it, and else ``interrupted``.
+        The status of a log without an end is ``running`` while a run writes it, else ``interrupted``.
         """
         return list(islice(self.each_summary(), most))
 
     def each_summary(self) -> Iterator[RunSummary]:
-        """As `summaries`, one after the other: each file is read when it is asked for."""
+        """Yield the same as `summaries`, reading each file only when it is needed."""
         for run_id in self.ids()[::-1]:
             try:
                 with self.path(run_id).open("rb") as file:
@@ -144,7 +145,7 @@ class Store:
 
     @property
     def shown_folder(self) -> str:
-        """The folder, from the current one where it lies below it: no absolute path in a saved notebook without need."""
+        """The folder, relative to the current one if inside it, to keep absolute paths out of saved notebooks."""
         here = Path.cwd()
         return str(self.folder.relative_to(here) if self.folder.is_relative_to(here) else self.folder)
 
@@ -153,7 +154,7 @@ class Store:
 
 
 def _run_of(events: list[AnyEvent], source: str) -> Run:
-    """Return the run of these events; `TraceError` if what they hold could be decoded, but is too deep to be handled."""
+    """Return the run of these events; raises `TraceError` if they were decoded but are nested too deep."""
     try:
         return Run.from_events(events)
     except RecursionError as error:
@@ -170,10 +171,10 @@ def _to_be_gone_on_with(run: Run) -> Run:
 
 
 def load_file(path: Path) -> Run:
-    """The run of a log file; `StoreError` if it cannot be opened, `TraceError` if it is no log."""
+    """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is no log."""
     try:
         with path.open("rb") as lines:
-            going_on = is_being_written(lines)  # asked first: a run that ends meanwhile is read with its end
+            going_on = is_being_written(lines)  # checked first: a run that ends meanwhile is read with its end
             run = _run_of(decode_lines(lines, str(path)), str(path))
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error

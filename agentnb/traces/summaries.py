@@ -1,4 +1,4 @@
-"""What the list of runs says of each, read from its log without folding it."""
+"""Summaries for the list of runs, read from their logs without folding them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.errors import TraceError
 
 
 class RunSummary(NamedTuple):
-    """A line of the list of runs."""
+    """One line of the list of runs."""
 
     id: str
     started_at: datetime
@@ -25,21 +25,21 @@ class RunSummary(NamedTuple):
     model: str
     prompt: str
     tokens: int | None
-    """Sent and received, as far as they are known; None when nothing is."""
+    """Sent and received, as far as known; None if none are."""
     cost: float | None
-    """US dollars, None when the price of any call is unknown."""
+    """US dollars; None if the cost of any call is unknown."""
     recovered: int = 0
-    """How often another process went on with it, after one had died."""
+    """How often it was resumed by another process after one had died."""
 
 
 class _Reply(msgspec.Struct, gc=False):
-    """The one part of a `ModelReplied` that is wanted here: the rest of its line is skipped."""
+    """The part of a `ModelReplied` event needed here; the rest of its line is skipped."""
 
     usage: Usage = Usage()
 
 
 class _Summary(msgspec.Struct, gc=False):
-    """And that of a `ContextCompacted`."""
+    """The part of a `ContextCompacted` event needed here."""
 
     usage: Usage = NOTHING_USED
 
@@ -47,11 +47,11 @@ class _Summary(msgspec.Struct, gc=False):
 _replies = msgspec.json.Decoder(_Reply)
 _summaries = msgspec.json.Decoder(_Summary)
 _REPLY, _COMPACTED = b'{"kind":"model_replied"', b'{"kind":"context_compacted"'
-"""How the lines begin that hold the usage of a call of a model."""
+"""Prefixes of the lines that hold the usage of a model call."""
 
 
 def summary(data: bytes, without_end: str) -> RunSummary:
-    """Of a whole log; ``without_end`` is the status of one that has no end. `TraceError` if it is no run log."""
+    """Return the summary of a whole log; ``without_end``: status if it has no end. Raises `TraceError` if it is no run log."""
     first, _, rest = data.partition(b"\n")
     started = decode(first)
     if not isinstance(started, RunStarted):
@@ -79,13 +79,13 @@ def _end(rest: bytes) -> RunFinished | None:
         return None
     try:
         end = decode(last)
-    except TraceError:  # cut off in the middle
+    except TraceError:  # a torn line
         return None
     return end if isinstance(end, RunFinished) else None
 
 
 def _usage(rest: bytes) -> Usage:
-    """The sum over all replies and summaries, in their order, as the fold adds them up."""
+    """Return the total usage of all replies and compaction summaries, added in log order, as the fold adds them."""
     used: Usage | None = None
     lines = rest.split(b"\n")
     for number, line in enumerate(lines, 1):
@@ -96,7 +96,7 @@ def _usage(rest: bytes) -> Usage:
         except RecursionError as error:
             raise TooDeep from error
         except (msgspec.DecodeError, UnicodeDecodeError):
-            if number == len(lines):  # cut off: the run is read without it
+            if number == len(lines):  # a torn line: the run is read without it
                 break
             one = Usage()
         used = one if used is None else used + one

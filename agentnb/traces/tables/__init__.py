@@ -1,4 +1,4 @@
-"""Runs as pandas tables: one function a table, each a list of columns.
+"""Runs as pandas tables: one function per table, each a list of columns.
 
 Each takes a run, several runs, a path, a folder, a glob or a store, and returns a new DataFrame.
 Strings are ``str``, counts that may be unknown ``Int64``, times UTC with microseconds, durations seconds.

@@ -1,4 +1,4 @@
-"""A table is a list of columns."""
+"""Tables built from lists of columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIME = "datetime64[us, UTC]"
 
 
 class Column(NamedTuple, Generic[R]):
-    """Its name, its dtype, and how its value is read off one row's object."""
+    """A column: its name, its dtype, and a function from a row's object to its value."""
 
     name: str
     dtype: str
@@ -21,7 +21,7 @@ class Column(NamedTuple, Generic[R]):
 
 
 def table(rows: Iterable[R], columns: Sequence[Column[R]]) -> pd.DataFrame:
-    """The DataFrame: built column by column, which is several times faster than row by row."""
+    """Return a DataFrame, built column by column, which is several times faster than row by row."""
     import pandas as pd
 
     rows = list(rows)

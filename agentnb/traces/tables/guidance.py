@@ -1,4 +1,4 @@
-"""One row for each time something was said to a model in passing: the ledger of guidance."""
+"""The table of guidance: one row for each ephemeral guidance a model got."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """Some guidance, what came of it, and what came before and after."""
+    """One piece of guidance, whether it was followed, and how that compares with earlier and later guidance."""
 
     run: Run
     round: int
@@ -44,12 +44,12 @@ COLUMNS: list[Column[Row]] = [
 
 
 def guidance(source: RunSource) -> pd.DataFrame:
-    """One row for each time guidance was given, in order.
+    """Return one row for each time guidance was given, in order.
 
-    ``followed``: whether the reply did what it asked (missing where there was none), and ``why``. ``ignored_in_a_row``: how
-    often guidance of this kind was ignored up to here, this time included. ``rounds_until_followed``: 1 if this reply followed
-    it, 2 if that of the next round did, and so on; missing if none did. The four cells are one kind, as they ask in turn for
-    the same discipline; interventions are another.
+    ``followed``: whether the reply followed it (missing if that is unknown), and ``why``. ``ignored_in_a_row``: how
+    often in a row guidance of this kind was ignored, this time included. ``rounds_until_followed``: 1 if this reply followed
+    it, 2 if the reply of the next round did, and so on; missing if none did. The four cells are one kind, as they ask in turn
+    for the same discipline; interventions are another.
     """
     return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
 
@@ -74,7 +74,7 @@ def _rows(run: Run) -> Iterator[Row]:
 
 
 def _verdicts(given: tuple[Guidance, ...], followed: tuple[Followed, ...]) -> Iterator[tuple[Guidance, Followed]]:
-    """Each with its verdict; a round that was cut off has none."""
+    """Yield each guidance with its verdict, which is unknown if the round was cut off."""
     for position, guidance in enumerate(given):
         yield guidance, followed[position] if position < len(followed) else Followed(None, "the round did not end")
 

@@ -1,4 +1,4 @@
-"""One row for each time a run was found to repeat itself."""
+"""The table of loops: one row for each time a policy found a run repeating itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A finding, and the run it is of."""
+    """A detected loop and its run."""
 
     run: Run
     loop: LoopDetected
@@ -32,5 +32,5 @@ COLUMNS: list[Column[Row]] = [
 
 
 def loops(source: RunSource) -> pd.DataFrame:
-    """One row a loop that a policy found: the ``rule`` that saw it, its rounds (``first`` to ``last``), and a sentence."""
+    """Return one row per loop that a policy found: its ``rule``, its rounds (``first`` to ``last``), and a sentence."""
     return table((Row(run, loop) for run in load_traces(source) for loop in run.loops), COLUMNS)

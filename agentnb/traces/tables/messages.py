@@ -1,4 +1,4 @@
-"""One row a message."""
+"""The table of messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A message, where it stands, and whether it is of the conversation the run went on with."""
+    """A message, its position, and whether it is inherited from the continued conversation."""
 
     run_id: str
     position: int
@@ -38,7 +38,7 @@ COLUMNS: list[Column[Row]] = [
 
 
 def messages(source: RunSource) -> pd.DataFrame:
-    """One row a stored message, in order; ``text`` of a tool message is the text of its results."""
+    """Return one row per stored message, in order; ``text`` of a tool message is the text of its results."""
     return table(
         (
             Row(run.id, index, message, index < run.inherited)

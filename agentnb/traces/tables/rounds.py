@@ -1,4 +1,4 @@
-"""One row a round."""
+"""The table of rounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A round and the run it is of."""
+    """A round, its run's id, and its usage."""
 
     run_id: str
     round: WorkflowRound
@@ -46,11 +46,11 @@ COLUMNS: list[Column[Row]] = [
 
 
 def rounds(source: RunSource) -> pd.DataFrame:
-    """One row a round (a call of the model with the tools it asked for), failed ones included.
+    """Return one row per round (a model call with its tool calls), including failed ones.
 
-    ``compacted``: the conversation was summed up before it was sent; ``recovered``: the process died in it, or right before,
-    and another went on. ``attempts``: calls of the model it took, 1 if it went well at once. ``metadata``: what the model had
-    kept with its reply, as JSON; of a simulated persona its fault, and whether it heeded.
+    ``compacted``: the conversation was compacted before it was sent; ``recovered``: the process died in the round, or right
+    before, and another resumed it. ``attempts``: model calls, 1 if the first succeeded. ``metadata``: the metadata of the
+    model's reply, as JSON; for a simulated persona, its fault and whether it followed the guidance.
     """
     return table(
         (Row(run.id, one, one.usage or Usage()) for run in load_traces(source) for one in run.rounds),

@@ -1,4 +1,4 @@
-"""One row a run."""
+"""The table of runs."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ COLUMNS: list[Column[Run]] = [
 
 
 def runs(source: RunSource) -> pd.DataFrame:
-    """One row a run: what it was asked, how it ended, what it took. ``cost`` in US dollars, ``seconds`` of wall time.
+    """Return one row per run: its prompt, its end, its usage. ``cost`` in US dollars, ``seconds`` of wall time.
 
-    ``limit`` and ``limit_value``: the limit that ended it, if one did. ``spent``: US dollars for the calls of which the price
-    is known, also where ``cost`` is not; ``budget``: its own, if it had one. ``recovered``: how often another process went on
-    with it; ``compactions``: how often its conversation was summed up. ``calls_blocked``: calls that were not let run.
-    ``retries`` are calls of the model that failed and were made again. ``todos_completed`` of ``todos`` is its completion
-    rate, ``all_completed`` is missing where it kept no list; ``breaches`` are those of `tables.todos`.
+    ``limit`` and ``limit_value``: the limit that ended it, if one did. ``spent``: US dollars for the calls with a known price,
+    even if ``cost`` is unknown; ``budget``: its own, if it had one. ``recovered``: how often another process resumed it;
+    ``compactions``: how often its conversation was compacted. ``calls_blocked``: tool calls blocked by a gate. ``retries``:
+    model calls that failed and were retried. ``todos_completed`` of ``todos`` is its completion rate; ``all_completed`` is
+    missing if it kept no list; ``breaches`` are the todo violations in `tables.todos`.
     """
     return table(load_traces(source), COLUMNS)
 
@@ -74,5 +74,5 @@ def _compactions(one: WorkflowRound) -> int:
 
 
 def _amount(value: Any) -> float | None:
-    """A setting, if it is an amount: logs may hold anything."""
+    """Return a setting if it is a number, else None: logs may hold anything."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

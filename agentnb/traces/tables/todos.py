@@ -1,4 +1,4 @@
-"""One row for each change of a todo, and for each breach of discipline."""
+"""The table of todos: one row for each change of a todo, and for each todo violation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """What happened to a todo, or beside the list."""
+    """A change of a todo or of the list, or a violation."""
 
     run_id: str
     round: int | None
@@ -52,11 +52,11 @@ COLUMNS: list[Column[Row]] = [
 
 
 def todos(source: RunSource) -> pd.DataFrame:
-    """One row a change of a todo, in order, and one a breach of discipline.
+    """Return one row per change of a todo, and one per todo violation (a ``breach``), in order.
 
     ``what``: ``inherited`` (from the conversation or board the run began with), ``added``, ``removed``, ``status``,
-    ``edited``, ``reordered`` (the whole list); or a breach: ``work_without_todo_in_progress`` (of the call ``call_id``),
-    ``completed_without_in_progress``. ``by``: model or outside; missing for what was inherited.
+    ``edited``, ``reordered`` (the whole list); or a violation: ``work_without_todo_in_progress`` (by the call ``call_id``),
+    ``completed_without_in_progress``. ``by``: model or outside; missing for inherited todos.
     """
     return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
 
@@ -94,7 +94,7 @@ def _changes(run: Run, index: int | None, event: TodosChanged, before: Todo | No
 
 
 def _is_of(violation: TodoViolation, event: TodosChanged, before: Todo | None, after: Todo | None) -> bool:
-    """Whether this very change is the breach."""
+    """Return whether this change is the violation."""
     became = after is not None and after.status == "completed" and (before is None or before.status != "completed")
     return (
         became
@@ -106,7 +106,7 @@ def _is_of(violation: TodoViolation, event: TodosChanged, before: Todo | None, a
 
 
 def _changed(before: Todo | None, after: Todo | None) -> str | None:
-    """The fields that are others now, but for the time of the change."""
+    """Return the names of the changed fields, except the time of the change."""
     if before is None or after is None:
         return None
     names = [name for name in Todo.__struct_fields__ if name != "updated_at" and getattr(before, name) != getattr(after, name)]

@@ -1,4 +1,4 @@
-"""One row a tool call."""
+"""The table of tool calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A call, and where in which run it was made."""
+    """A tool call, its run's id, its round, and its position in the round."""
 
     run_id: str
     round: int
@@ -39,9 +39,9 @@ COLUMNS: list[Column[Row]] = [
 
 
 def tool_calls(source: RunSource) -> pd.DataFrame:
-    """One row a tool call: ``arguments`` as JSON, ``success`` as the tool said (missing while it is open).
+    """Return one row per tool call: ``arguments`` as JSON, ``success`` as the tool reported (missing while it is open).
 
-    ``rule``: why a call was not let run, if it was not: ``max_tool_calls``, or how it repeats itself.
+    ``rule``: the rule that blocked the call, if one did: ``max_tool_calls``, or one against repetition.
     """
     return table(
         (

@@ -1,4 +1,4 @@
-"""One row a call of a model: what was asked, how often it took, what it used and cost."""
+"""The table of usage: one row per model call, with its purpose, attempts, usage and cost."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHAT = "chat"
-"""The operation of the loop's own calls, by its name in OpenTelemetry."""
+"""The operation of the loop's own calls, as OpenTelemetry names it."""
 COMPACTION = "compaction"
 BROKEN_OFF = "broken_off"
-"""The stop reason of what is kept of a reply that did not come to its end."""
+"""The stop reason of a partial reply."""
 
 
 class Call(NamedTuple):
-    """A call of a model, whatever it was made for."""
+    """A model call of any operation."""
 
     run: Run
     round: int | None
     operation: str
     started_at: datetime
     replied: bool
-    """Whether a reply came, be it a part of one."""
+    """Whether a reply came, even a partial one."""
     failed: bool
-    """Whether it came to no whole reply."""
+    """Whether no whole reply came."""
     retries: tuple[Retry, ...]
     usage: Usage
     seconds: float
     stop_reason: str
     metadata: dict[str, Any]
     not_waited: float
-    """Seconds of the last wait that did not pass, because the person stopped the run in it; else 0."""
+    """Seconds of the last wait that did not pass because the person stopped the run; else 0."""
     problem: str = ""
-    """Why it came to nothing, where that did not end the run."""
+    """Why it failed, if that did not end the run."""
 
     @property
     def attempts(self) -> int:
-        """How often it was tried."""
+        """Attempts made."""
         return sum(retry.attempt > 0 for retry in self.retries) + (not self.not_waited)
 
     @property
@@ -97,19 +97,19 @@ COLUMNS: list[Column[Call]] = [
 
 
 def usage(source: RunSource) -> pd.DataFrame:
-    """One row a call of a model, in order, failed ones included.
+    """Return one row per model call, in order, including failed ones.
 
-    ``operation``: what the call was for; ``chat`` are those of the loop, ``final_answer`` the last one of a run at its limit,
-    ``compaction`` those for a summary of the conversation. ``answered_by``: the model as its provider reported
-    it. ``attempts``: 1 if it went well at once; ``waited``: seconds between them, all of them within ``seconds``. Tokens read
-    from and written to a cache are among ``input_tokens``, those of reasoning among ``output_tokens``; ``cost`` is in US
-    dollars. What is unknown is missing, such as all that a call used that failed; ``error`` is why it did.
+    ``operation``: the purpose of the call: ``chat`` for the loop's calls, ``final_answer`` for the last call of a run at its
+    limit, ``compaction`` for a summary of the conversation. ``answered_by``: the model as its provider reported it.
+    ``attempts``: 1 if the first succeeded; ``waited``: seconds between the attempts, included in ``seconds``. Cache reads and
+    writes are included in ``input_tokens``, reasoning in ``output_tokens``; ``cost`` is in US dollars. Unknown values are
+    missing, such as the usage of a failed call; ``error``: why it failed.
     """
     return table((call for run in load_traces(source) for call in _calls(run)), COLUMNS)
 
 
 def _calls(run: Run) -> Iterator[Call]:
-    """All calls of models that a run made: the one place that knows of them."""
+    """Yield all model calls of a run; the only place that finds them."""
     side_calls = _SideCalls(run)
     for one in run.rounds:
         yield from side_calls.calls.get(one.index, ())
@@ -121,24 +121,22 @@ def _calls(run: Run) -> Iterator[Call]:
 
 
 class _SideCalls:
-    """The calls for summaries of a run's conversation, by the rounds before which they were made; and what else was spent of
-    which nothing is kept.
-    """
+    """The compaction calls of a run, by the round before which they were made, and the usage of replies that were not kept."""
 
     def __init__(self, run: Run) -> None:
         self.calls: dict[int, list[Call]] = {}
         self.retries: dict[int, set[int]] = {}
-        """The places of the retries of a round that were of such a call."""
+        """By round, the places of those of its retries that belong to compaction calls."""
         self.replies: dict[int, Usage] = {}
-        """What the reply of a round used of which nothing is kept."""
+        """By round, the usage of a reply that was not kept."""
         self.ended: dict[int, datetime] = {}
-        """When the last of them was there, and the call of the round itself could be made."""
+        """By round, when its last compaction ended, and its own model call could start."""
         self._run = run
         self._round = self._tried = 0
         self._begun: CompactionStarted | None = None
         self._mine: list[Retry] = []
         self._used = Usage()
-        """What it used that was stopped."""
+        """Usage of a compaction call that was stopped."""
         for event in run.events:
             self._take(event)
         self._end()
@@ -168,7 +166,7 @@ class _SideCalls:
         self._tried += 1
 
     def _end(self, problem: str = "", done: ContextCompacted | None = None) -> None:
-        """The call that was begun has come to this; where no model was asked for the summary, there was none."""
+        """Record the end of the open compaction call, unless the summary was made without a model."""
         begun, self._begun = self._begun, None
         if begun is None or (done is not None and not problem and done.usage == NOTHING_USED):
             return
@@ -209,7 +207,7 @@ def _of_round(run: Run, one: WorkflowRound) -> Call:
 
 
 def _not_waited(run: Run, one: WorkflowRound) -> float:
-    """Of the last wait of a stopped call, the seconds that did not pass."""
+    """Return the seconds of a stopped call's last wait that did not pass."""
     if one.reply is not None or one.status != "cancelled" or not one.retries or one.ended_at is None:
         return 0.0
     begun = next(event.at for event in reversed(run.events) if isinstance(event, RetryScheduled))
