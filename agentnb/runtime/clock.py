@@ -10,7 +10,7 @@ from agentnb.core.events import AnyEvent, RunRecovered
 from agentnb.core.wait_state import WaitState
 
 PATIENCE = 0.15
-"""Seconds that a cancelled tool gets to clean up before the run goes on without it."""
+"""Seconds that a cancelled tool gets to clean up before the run continues without it."""
 
 
 def seconds_taken(events: Iterable[AnyEvent]) -> float:

@@ -66,7 +66,7 @@ class Elicitation:
         return answer.value
 
     def take(self, answer: Answer) -> None:
-        """Log an answer and resolve its question; no-op if it is too late or the second one."""
+        """Log an answer and resolve its question; no-op if it comes too late or a second time."""
         future = self._open.get(answer.question_id)
         if future is None or future.done():
             return

@@ -41,7 +41,7 @@ class LiveRun:
     def stop(self, why: str = "") -> None:
         """End the run now: open calls are answered as cancelled, and its work so far is kept. No-op if it has ended.
 
-        A plain tool on the main thread, where a cell waits for the run, gets a KeyboardInterrupt; the cell gets the run.
+        A plain tool on the main thread that waits for the run gets a KeyboardInterrupt; the waiting code gets the run.
         """
         if not self.done:
             self._inbox.put("stop", why)

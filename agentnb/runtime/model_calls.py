@@ -132,5 +132,5 @@ def _items(model: Model, request: Request) -> AsyncIterator[StreamItem]:
     if hasattr(stream, "__aiter__"):
         return stream  # type: ignore[no-any-return]  # just looked
     if inspect.iscoroutine(stream):
-        stream.close()  # nobody will await it
+        stream.close()  # it will not be awaited
     raise ModelError(f"{model.name} has a stream that yields nothing", "Let it yield TextDeltas, if any, and then a Reply")

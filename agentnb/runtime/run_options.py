@@ -1,4 +1,4 @@
-"""Options of one run, whatever its agent: what it continues, its store and watcher, its budget and threads."""
+"""Options of one run, whatever its agent: what it continues, its store, watcher, budget and threads, and who can answer."""
 
 from __future__ import annotations
 
