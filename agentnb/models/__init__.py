@@ -1,6 +1,6 @@
-"""Models: what answers a request. One protocol, one file a kind.
+"""Models, which answer requests: one protocol, one file per kind of model.
 
-A model of one's own is any object with a name and a stream::
+Your own model is any object with a name and a stream::
 
     class Echo:
         name = "own:echo"

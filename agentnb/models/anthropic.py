@@ -1,6 +1,6 @@
 """``anthropic:``, the Messages API.
 
-Thinking goes back as it came; the stable beginning of a conversation is marked for the provider's cache.
+Thinking is sent back as it came; the stable prefix of a conversation is marked for the provider's cache.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from agentnb.settings import Key
 
 NAME = "anthropic"
 MAX_TOKENS = 32_000
-"""Of a reply; the API wants a number. What may be thought comes on top, for it counts there too."""
+"""Default limit of a reply; the API requires one. The thinking budget comes on top, because thinking counts too."""
 MARKED = 3
-"""Messages at the end of which those of the person's side are marked for the cache: the last, which the next request will
-read, and the one before, which the last request has written. (The provider looks back only 20 blocks by itself.)"""
+"""Number of latest messages in which user messages are marked for the cache: the last one, which the next request will
+read, and the one before, which the previous request has written. (The provider looks back only 20 blocks by itself.)"""
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 BEGUN_BY = {
@@ -57,7 +57,7 @@ BEGUN_BY = {
     "thinking_delta": {"type": "thinking", "thinking": ""},
     "signature_delta": {"type": "thinking", "thinking": ""},
 }
-"""The blocks that these deltas begin, if nothing else has."""
+"""Blocks that these deltas start if no event did."""
 IN_AN_ERROR = "errors are sent without pictures"
 _OWN_KEYS = frozenset({"type", "id", "name", "input"})
 
@@ -66,7 +66,7 @@ _OWN_KEYS = frozenset({"type", "id", "name", "input"})
 
 
 def body(model: str, request: Request, options: Options) -> bytes:
-    """The request as JSON. What stands in it before the messages, and each message, is made once in a conversation."""
+    """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once."""
     messages = request.messages
     if not request.tools and (called := _called(messages)):
         request = replace(request, tools=called, settings={**request.settings, "tool_choice": "none"})
@@ -104,7 +104,7 @@ def _head(model: str, request: Request, options: Options) -> bytes:
 
 
 def _called(messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
-    """The tools that were called: the API wants a conversation with calls to have tools, also where none is to be called."""
+    """Return the tools that were called: the API wants tools in a conversation with tool calls, even if none may be called."""
     last = len(messages) - 1
     names = made_of(messages, (NAME, "called"), _names, last)
     return tuple([ToolSpec(name) for name in dict.fromkeys(chain(*names, _names(messages[last])))])
@@ -115,7 +115,7 @@ def _names(message: Message) -> tuple[str, ...]:
 
 
 def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[dict[str, Any]]:
-    """Tools stand before all else in what the provider caches; they are marked where no system prompt follows."""
+    """Return the tools as sent. They come first in the provider's cache, and are marked if no system prompt follows."""
     made: list[dict[str, Any]] = [
         {"name": tool.name, "description": tool.description, "input_schema": parameters(tool)} for tool in tools
     ]
@@ -165,7 +165,7 @@ def _marked(block: dict[str, Any], mark: Any) -> dict[str, Any]:
 
 
 def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = None, marked: int = 0) -> bytes:
-    """The message as JSON, empty if nothing of it is sent; with a mark at the end of its first ``marked`` parts."""
+    """Return the message as JSON, with a cache mark after its first ``marked`` parts; empty if nothing of it is sent."""
     of_assistant = message.role == "assistant"
     parts: Sequence[AnyPart] = message.parts
     if not of_assistant:
@@ -207,7 +207,7 @@ def _block(part: AnyPart, sees: bool, *, in_error: bool = False) -> dict[str, An
 
 
 class AnthropicReading:
-    """A reply of the Messages API, read off its stream."""
+    """A reply of the Messages API, read from its stream."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, dict[str, Any]] = {}
@@ -218,7 +218,7 @@ class AnthropicReading:
         self._end: dict[str, Any] = {}
 
     def take(self, chunk: Any) -> Iterable[Delta]:
-        """Take in an event of the stream."""
+        """Read an event of the stream, and return its deltas."""
         kind = chunk.get("type")
         if kind == "content_block_delta":
             return self._delta(chunk["index"], chunk["delta"])
@@ -229,14 +229,14 @@ class AnthropicReading:
         elif kind == "message_start":
             self._message = chunk["message"]
             self._usage.update(_known(self._message.get("usage")))
-            self._usage.pop("output_tokens", None)  # nothing of the reply was there to be counted yet
+            self._usage.pop("output_tokens", None)  # there was no reply to count yet
         elif kind == "message_delta":
             self._end.update(_known(chunk.get("delta")))
             self._usage.update(_known(chunk.get("usage")))
         return ()
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterable[Delta]:
-        """A block that comes whole has its text, or input, already here."""
+        """Start a block. A block that comes whole holds its text, or input, already."""
         self._blocks[index] = dict(block)
         kind = block.get("type")
         if kind == "text" and block.get("text"):
@@ -248,7 +248,7 @@ class AnthropicReading:
         return ()
 
     def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[Delta]:
-        """What is new of a block. Text and thinking need no beginning: some servers leave it out."""
+        """Extend a block. Text and thinking need no start event: some servers leave it out."""
         kind = delta.get("type")
         if kind in BEGUN_BY:
             self._blocks.setdefault(index, dict(BEGUN_BY[kind]))
@@ -256,7 +256,7 @@ class AnthropicReading:
             self._pieces.setdefault(index, []).append(words(delta["text"]))
             return (TextDelta(delta["text"]),) if delta["text"] else ()
         if kind == "input_json_delta":
-            self._blocks[index]  # what it is an input of must have been told
+            self._blocks[index]  # an input needs a block that has started
             self._pieces.setdefault(index, []).append(delta["partial_json"])
         elif kind == "thinking_delta":
             self._pieces.setdefault(index, []).append(words(delta["thinking"]))
@@ -266,7 +266,7 @@ class AnthropicReading:
         return ()
 
     def reply(self) -> Reply:
-        """All of it."""
+        """Return the whole reply."""
         stop_reason = self._end.get("stop_reason") or self._message.get("stop_reason")
         if not stop_reason:
             raise CutOff
@@ -280,7 +280,7 @@ class AnthropicReading:
         return checked(Reply(Message("assistant", parts), _read_usage(self._usage), stop_reason, metadata))
 
     def _has_ended(self, index: int) -> bool:
-        """Whether nothing of the block is missing: its end was told, or an object without fields has come."""
+        """Return whether the block is complete: its end event came, or its input ends like an object (``{}`` included)."""
         return index in self._ended or "".join(self._pieces.get(index, ())).endswith("}")
 
     def _part(self, index: int) -> AnyPart | None:
@@ -298,11 +298,11 @@ class AnthropicReading:
             block = {**block, "input": read_arguments(told)}
         if kind == "redacted_thinking":
             return Thinking("", {NAME: block})
-        return Text("", {NAME: block})  # a kind we do not know goes back as it came
+        return Text("", {NAME: block})  # an unknown kind is sent back as it came
 
 
 def as_stream(whole: Any) -> list[Any]:
-    """A reply that came whole, as the events of a stream."""
+    """Return a reply that came whole as the events of a stream."""
     blocks = enumerate(whole.get("content") or ())
     end = {key: whole.get(key) for key in ("stop_reason", "stop_sequence", "stop_details")}
     return [
@@ -317,7 +317,7 @@ def _known(fields: Any) -> dict[str, Any]:
 
 
 def _read_usage(reported: Mapping[str, Any]) -> Usage:
-    """The API counts what came from its cache, and what went there, apart from the rest of the input."""
+    """Return the usage. The API counts cache reads and cache writes apart from the rest of the input."""
     read, written = count(reported.get("cache_read_input_tokens")), count(reported.get("cache_creation_input_tokens"))
     fresh = count(reported.get("input_tokens"))
     return Usage(
@@ -333,7 +333,7 @@ def _read_usage(reported: Mapping[str, Any]) -> Usage:
 
 
 def error_name(told: Mapping[str, Any]) -> str:
-    """The name of an error: its type, or its code where only that tells a spent budget from too many requests."""
+    """Return the name of an error: its type, or its code if only that tells used-up credit from too many requests."""
     details = told.get("details")
     code = str(details.get("error_code") or "") if isinstance(details, dict) else ""
     return code if code in OUT_OF_CREDIT else str(told.get("type") or "")
@@ -343,7 +343,7 @@ class AnthropicSdk:
     """The library ``anthropic``."""
 
     def client(self, url: str | None, key: Key | None, timeout: float) -> Any:
-        """Its client. Servers of others may still read the header that the API had before, so they get both."""
+        """Return its client. Other servers may still read the API's former header, so they get both."""
         import anthropic
         import httpx2
 
@@ -356,18 +356,18 @@ class AnthropicSdk:
             timeout=httpx2.Timeout(timeout, connect=10),
             open_telemetry=False,
         )
-        if not own:  # what the environment has for the provider is not for others: ANTHROPIC_CUSTOM_HEADERS
+        if not own:  # the environment's ANTHROPIC_CUSTOM_HEADERS are not for other servers
             client._custom_headers = {"x-api-key": text_of(key)}
         return client
 
     def stream_class(self) -> Any:
-        """Its class of streams."""
+        """Return its stream class."""
         import anthropic
 
         return anthropic.AsyncStream[object]
 
     def error_details(self, error: BaseException) -> ProviderError | None:
-        """What an error of it says."""
+        """Return the details of an error of the provider; None for any other."""
         import anthropic
 
         if not isinstance(error, anthropic.APIStatusError):

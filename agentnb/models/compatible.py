@@ -1,6 +1,6 @@
-"""``compatible:`` and ``ollama:``, servers that speak the Chat Completions API of OpenAI: local ones, and gateways.
+"""``compatible:`` and ``ollama:``, servers that speak OpenAI's Chat Completions API: local servers and gateways.
 
-They get only the fields that all of them know, and are read with patience.
+They get only the fields that all of them know, and their replies are parsed leniently.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The connections to providers: one client for an event loop and endpoint, one limiter for an endpoint.
+"""Connections to providers: one client per event loop and endpoint, one limiter per account.
 
-This is the one state that the whole process shares. It must be: a provider counts the calls of a key, whoever makes them,
-and a connection is for the event loop it was opened on.
+This is the only state shared by the whole process. It has to be shared: a provider counts the calls of a key, whoever makes
+them, and a connection belongs to the event loop it was opened on.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from agentnb.settings import Key
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where calls go, and with which key."""
+    """The address of calls, and their key."""
 
     provider: str
     url: str | None
     key: Key | None
     key_name: str = ""
-    """The variable of the key, for what people are told."""
+    """The variable that holds the key, for messages to the person."""
     timeout: float = field(default=300.0)
 
 
@@ -41,17 +41,17 @@ _lock = Lock()
 
 
 def limiter_of(endpoint: Endpoint) -> Limiter:
-    """The limiter of this account: of a key at a provider; providers that count the calls of one key together share it."""
+    """Return the limiter of this account, a key at a provider. Providers that count the calls of a key together share it."""
     account = endpoint.key, endpoint.key_name or endpoint.provider, endpoint.url
     with _lock:
         return _limiters.setdefault(account, Limiter(name=endpoint.provider))
 
 
 def _begin_anew() -> None:
-    """After a fork: the loops and the calls of the parent do not go on here, and its lock may have been taken."""
-    global _lock  # noqa: PLW0603  # the one that was taken cannot be given back
+    """Reset after a fork: the event loops and calls of the parent process do not continue here, and its lock may be held."""
+    global _lock  # noqa: PLW0603  # a held lock cannot be released here
     _lock = Lock()
-    _of_the_parent.append(dict(_clients))  # kept: to sweep them away would touch connections that the parent still uses
+    _of_the_parent.append(dict(_clients))  # kept: collecting them would touch connections that the parent still uses
     _clients.clear()
     _limiters.clear()
 
@@ -61,16 +61,16 @@ if hasattr(os, "register_at_fork"):
 
 
 async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:
-    """The client of the running event loop for this endpoint. `SettingsError` if the environment lets none be made."""
+    """Return the running event loop's client for this endpoint. Raises `SettingsError` if the environment prevents one."""
     loop = asyncio.get_running_loop()
     with _lock:
         mine = _clients.get(loop)
         if mine is None:
             for closed in [other for other in _clients if other.is_closed()]:
-                del _clients[closed]  # it did not end in order
+                del _clients[closed]  # it was closed without an orderly shutdown
             mine = _clients[loop] = {}
     if endpoint not in mine:
-        # The first import of a library takes a second: the loop should hear a stop meanwhile.
+        # The first import of a library takes a second: the event loop must stay free to handle a stop meanwhile.
         client = await loop.run_in_executor(None, _made, endpoint, sdk)
         if isinstance(client, SettingsError):
             raise client
@@ -82,15 +82,15 @@ async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:
 
 
 def text_of(key: Key | None) -> str:
-    """What a library is given as the key; never put it in a variable: tracebacks may show those."""
+    """Return the key as plain text, for a library. Never put it in a variable: tracebacks may show variables."""
     return key.reveal() if key is not None else "none"
 
 
 def http_settings(url: str | None) -> dict[str, Any]:
-    """What every client wants of HTTP.
+    """Return the HTTP settings of every client.
 
-    No redirect is followed: it would carry the key and the conversation to another server. Servers on this machine are asked
-    without the proxy of the environment, which has no business with them.
+    No redirect is followed: it would carry the key and the conversation to another server. Servers on this machine are called
+    without the environment's proxy, which is not meant for them.
     """
     import httpx2
 
@@ -100,7 +100,7 @@ def http_settings(url: str | None) -> dict[str, Any]:
 
 
 def is_at(url: str | None, host: str) -> bool:
-    """Whether the URL is the provider's own, whose API is at this host; None is."""
+    """Return whether the URL is the provider's own, an https URL on this host. True for None."""
     if url is None:
         return True
     parts = urlsplit(url)
@@ -108,7 +108,7 @@ def is_at(url: str | None, host: str) -> bool:
 
 
 def _made(endpoint: Endpoint, sdk: Sdk) -> Any:
-    """The client, or what is wrong: handed back, so that no frame which holds a key is in its traceback."""
+    """Return the client, or the error: returned, not raised, so that no frame that holds a key is in its traceback."""
     try:
         return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)
     except (ImportError, ValueError, OSError) as error:
@@ -126,13 +126,13 @@ def _no_client(provider: str, error: Exception, told: str) -> SettingsError:
             f"{provider}: the proxy of the environment is one for SOCKS, and the package for that is not installed",
             "Install it: %pip install socksio. Or look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY",
         )
-    # Not its words: the URL of a proxy may hold a password.
+    # The error's text is not repeated: the URL of a proxy may hold a password.
     what = "the environment names a proxy that cannot be used, or other settings that cannot be read"
     return SettingsError(f"{provider}: {what}", "Look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY")
 
 
 async def _open_until_the_loop_ends(client: Any, loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
-    # A loop closes the asynchronous generators begun on it when it shuts down: the one moment to close connections properly.
+    # An event loop closes its asynchronous generators when it shuts down: the only moment to close connections properly.
     try:
         yield
     finally:

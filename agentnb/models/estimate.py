@@ -1,4 +1,4 @@
-"""Token counts where nobody has counted."""
+"""Estimates of token counts that the provider does not report."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 def tokens_of_text(text: str) -> int:
-    """About how many tokens the text is."""
+    """Estimate the tokens of a text."""
     return round(len(text) / CHARACTERS_A_TOKEN)
 
 
 def tokens_of_message(message: Message) -> int:
-    """About how many tokens the message is when sent."""
+    """Estimate the tokens of a message as it is sent."""
     parts = [part for one in message.parts for part in (one.parts if isinstance(one, ToolResult) else (one,))]
     images = sum(isinstance(part, Image) for part in parts)
     words = [_without_images(part) for part in message.parts if not isinstance(part, Image)]
     try:
         length = len(_encode(words))
-    except UnicodeEncodeError:  # half a character: of a stream that broke off, say
+    except UnicodeEncodeError:  # a lone surrogate, e.g. of a stream that broke off
         length = len(_encode(encodable_data(msgspec.to_builtins(words))))
     return round(length / CHARACTERS_A_TOKEN) + images * TOKENS_AN_IMAGE
 
@@ -42,21 +42,21 @@ def _without_images(part: AnyPart) -> AnyPart:
 
 
 def tokens_of_tools(tools: tuple[ToolSpec, ...]) -> int:
-    """About how many tokens the descriptions of the tools are."""
-    told = [replace(tool, effects=()) if tool.effects else tool for tool in tools]  # no model is sent those
+    """Estimate the tokens of the tools' descriptions."""
+    told = [replace(tool, effects=()) if tool.effects else tool for tool in tools]  # effects are not sent
     return round(len(_encode(told)) / CHARACTERS_A_TOKEN) if told else 0
 
 
 def about(request: Request, message: Message) -> Usage:
-    """About what a call with this reply uses."""
+    """Estimate the usage of a call with this reply."""
     return Usage(tokens_of_request(request), tokens_of_message(message), estimated=True)
 
 
 def with_estimates(usage: Usage, request: Request, message: Message) -> Usage:
     """Return the usage with an estimate for each side that was not counted; the same object if both sides were.
 
-    A count of 0 is none: no request is empty, and no reply that holds anything. A part that is larger than its whole, as some
-    servers report cached or reasoning tokens, was counted beside it and is added.
+    A count of 0 is taken as missing: no request is empty, nor a reply with content. Where cached or reasoning tokens exceed
+    their total, as some servers report them, they were counted apart from it and are added.
     """
     sent, received = usage.input, usage.output
     cached, reasoning = (usage.cache_read or 0) + (usage.cache_write or 0), usage.reasoning or 0
@@ -75,20 +75,20 @@ def with_estimates(usage: Usage, request: Request, message: Message) -> Usage:
 
 
 class RunningEstimate:
-    """About how many tokens a request is whose messages grow in number: those behind which another stands are counted once."""
+    """A token estimate for a growing list of messages: each message is counted once, except the last."""
 
     def __init__(self, system: str, tools: tuple[ToolSpec, ...]) -> None:
-        """``system`` and ``tools``: what stands before the messages."""
+        """``system`` and ``tools``: the parts of the request before the messages."""
         self._before = system, tools
         self._sums: list[int] = []
-        """Of what stands before each message; nothing until somebody asks, which most runs never do."""
+        """Tokens before each message; empty until the first estimate, which most runs never need."""
 
     def keep(self, count: int) -> None:
-        """Only so many messages at the start are still the same."""
+        """Drop the counts behind the first ``count`` messages, the only ones that are unchanged."""
         del self._sums[count + 1 :]
 
     def of(self, messages: Sequence[Message]) -> int:
-        """The request with these messages, which begin as those of the last time did."""
+        """Estimate the tokens of a request with these messages, which must start with those of the previous call."""
         sums = self._sums
         if not sums:
             system, tools = self._before
@@ -99,7 +99,7 @@ class RunningEstimate:
 
 
 def tokens_of_request(request: Request) -> int:
-    """About how many tokens the whole request is. In a conversation each message is encoded once."""
+    """Estimate the tokens of the whole request. In a conversation each message is encoded once."""
     messages = request.messages
     last = len(messages) - 1
     if isinstance(messages, Sent) and last >= 0:

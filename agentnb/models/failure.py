@@ -1,4 +1,4 @@
-"""What a provider's errors mean: one table for all of them, by HTTP status and by the names that stand inside streams."""
+"""The meaning of providers' errors: one table for all, by HTTP status and by the error names inside streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.settings import KEY_VARIABLES
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
 MAX_OF_A_MESSAGE = 500
-"""Characters of a provider's own words that an error repeats."""
+"""Characters of a provider's message that an error repeats."""
 
 STATUS_OF_NAME = {
     "invalid_request_error": 400,
@@ -37,7 +37,7 @@ STATUS_OF_NAME = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""Errors inside a stream come under a name, when the status has long been 200; or under a number, as gateways have it."""
+"""HTTP status by error name. Inside a stream, whose own status is 200, errors carry a name, or a number from gateways."""
 OUT_OF_CREDIT = frozenset(
     {
         "insufficient_quota",
@@ -53,15 +53,15 @@ OVERFLOW = re.compile(
     r"|exceeds? the (available|model'?s?) context",
     re.IGNORECASE,
 )
-"""How providers and local servers say that the conversation is too long."""
+"""Messages of providers and local servers for a conversation that is too long."""
 TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
 CERTIFICATE = re.compile("certificate", re.IGNORECASE)
 PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong version number|record layer failure")
-"""How the library of TLS says what failed."""
+"""Messages of the TLS library for a server that seems to speak plain HTTP."""
 MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
-"""What is no words in a page."""
+"""The parts of a web page that are not its text."""
 TRANSIENT = frozenset({"rate limit", "trouble"})
-"""What may pass."""
+"""Meanings that allow a retry."""
 
 
 MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
@@ -88,7 +88,7 @@ MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
         "Look at what was asked for, %%agent --dry shows it, and at the options",
     ),
 }
-"""What each kind of error becomes: the class, what is wrong, and what to type next."""
+"""Error class, message and hint by meaning."""
 
 
 HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -102,32 +102,32 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "Use a model that can call tools, or a cell without -t",
     ),
 )
-"""What to type next where the provider's words tell it."""
+"""More specific hints for errors of status 400, by the provider's message."""
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why an attempt failed, and whether another may fare better."""
+    """Why an attempt failed, and whether a retry may succeed."""
 
     error: ModelError
     transient: bool
     status: int | None = None
-    """Of HTTP."""
+    """HTTP status."""
     retry_after: float | None = None
     """Seconds that the provider asks to wait."""
 
     @property
     def is_rate_limit(self) -> bool:
-        """Whether it is too many requests, and not trouble of the provider."""
+        """Whether there were too many requests, as opposed to trouble at the provider."""
         return self.status == 429
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """What a provider said instead of a reply."""
+    """The error that a provider sent instead of a reply."""
 
     provider: str
     model: str
     status: int | None
-    """Of HTTP; None if the error came without one."""
+    """HTTP status; None if the error came without one."""
     name: str
     """The type or code of the error, in the provider's words; empty if it gave none."""
     message: str
@@ -135,11 +135,11 @@ class Refusal(msgspec.Struct, frozen=True):
     key_name: str = ""
     """The variable that holds the key."""
     url: str | None = None
-    """Of the server, if it is not the provider's own."""
+    """URL of the server, if it is not the provider's own."""
 
 
 def failure(refusal: Refusal) -> Failure:
-    """What it means."""
+    """Return what a refusal means: the error, whether it is transient, and the wait that the provider asks for."""
     status = refusal.status if refusal.status is not None and refusal.status >= 300 else _status_of(refusal.name)
     meaning = _meaning(refusal, status)
     transient = meaning in TRANSIENT and refusal.headers.get("x-should-retry") != "false"
@@ -147,16 +147,16 @@ def failure(refusal: Refusal) -> Failure:
 
 
 def _status_of(name: str) -> int | None:
-    """The HTTP status that an error inside a stream stands for."""
+    """Return the HTTP status for the name of an error inside a stream."""
     if re.fullmatch("[45][0-9][0-9]", name):
         return int(name)
     return STATUS_OF_NAME.get(name, 400 if name.startswith("invalid_") else None)
 
 
 def broken_connection(provider: str, error: BaseException, url: str | None = None) -> Failure:
-    """The way to the provider failed: no connection, a time-out, a stream that was cut.
+    """Return the failure for a broken connection: no connection, a timeout, a stream that was cut.
 
-    A server on this machine that does not answer at all is not running: that does not pass by waiting.
+    A server on this machine that does not answer at all is not running: the failure is not transient.
     """
     kind = type(error).__name__
     words = readable(f"{kind}: {error}".rstrip(": "))
@@ -176,7 +176,7 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
 
 
 def _insecure(provider: str, words: str) -> Failure:
-    """What speaks no TLS, or has a certificate that nobody here trusts, will not do otherwise in a minute."""
+    """Return the failure of a TLS connection. Missing TLS and an untrusted certificate are not transient."""
     what, transient = f"{provider}: no secure connection ({words})", False
     if CERTIFICATE.search(words):
         what = f"{provider}: the server's certificate is not trusted ({words})"
@@ -189,12 +189,12 @@ def _insecure(provider: str, words: str) -> Failure:
 
 
 def is_local(url: str | None) -> bool:
-    """Whether the server is on this machine."""
+    """Return whether the server is on this machine."""
     return url is not None and urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """The seconds a provider asks to wait, from ``retry-after-ms`` or ``Retry-After`` (seconds, or a date), or None."""
+    """Return the seconds a provider asks to wait, from ``retry-after-ms`` or ``Retry-After`` (seconds, or a date), or None."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1_000
@@ -211,7 +211,7 @@ def _number(text: str) -> float | None:
 def _seconds_until(date: str, now: datetime) -> float | None:
     try:
         then = parsedate_to_datetime(date)
-        # A date of HTTP is in UTC, also where it does not say so.
+        # HTTP dates are in UTC, even where they name no zone.
         return max(0.0, ((then if then.tzinfo else then.replace(tzinfo=UTC)) - now).total_seconds())
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
@@ -224,7 +224,7 @@ def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
     words = {"who": refusal.provider, "model": refusal.model, "key": refusal.provider if own else refusal.key_name or "NAME"}
     code, message = f" ({told})" if told else "", readable(refusal.message)
     if meaning == "redirect":
-        message = ""  # the page that comes along says nothing
+        message = ""  # the page sent with a redirect holds nothing useful
         if place := _place(refusal.headers.get("location", ""), refusal.url):
             what, hint = (
                 "the server sends us to {place}, and we do not follow with key and conversation",
@@ -256,7 +256,7 @@ def _meaning(refusal: Refusal, status: int | None) -> str:
 
 
 def _place(location: str, url: str | None) -> str:
-    """The URL of this redirect, fit to be shown: without a password, a query or a fragment, which may hold secrets."""
+    """Return the URL of a redirect, safe to show: without password, query or fragment, which may hold secrets."""
     try:
         parts = urlsplit(urljoin(url or "", location)) if location else None
     except ValueError:
@@ -267,7 +267,7 @@ def _place(location: str, url: str | None) -> str:
 
 
 def words_of(body: object) -> str:
-    """What the body of an error says, in whatever form a server or a gateway has put it; empty if it says nothing."""
+    """Return the message in the body of an error, whatever form the server or gateway uses; empty if there is none."""
     body = body[0] if isinstance(body, list) and body else body
     if isinstance(body, Mapping):
         for field in ("message", "error", "detail", "msg", "error_message", "title"):
@@ -281,7 +281,7 @@ def words_of(body: object) -> str:
 
 
 def readable(message: str) -> str:
-    """What somebody else has said, fit to be shown: on one line, without control characters, and not too long."""
+    """Return text from outside in a form fit to show: one line, no control characters, limited length."""
     beginning = encodable(message[: 10 * MAX_OF_A_MESSAGE])
     text = " ".join("".join(one if one.isprintable() else " " for one in beginning).split())
     return text if len(text) <= MAX_OF_A_MESSAGE else text[:MAX_OF_A_MESSAGE].rstrip() + " …"

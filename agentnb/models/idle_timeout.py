@@ -1,4 +1,4 @@
-"""A limit of silence that signs of life do not break: the reply has to come on, not only its connection to stay open."""
+"""The idle timeout of a reply, which keep-alives do not reset: the reply must progress, not only its connection stay open."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 OF_A_REPLY = ("message_", "content_block_", "response.")
-"""How the events of a reply are called, where they have names."""
+"""Prefixes of the events of a reply, where events have names."""
 SIGNS_OF_LIFE = frozenset({"response.in_progress", "response.queued"})
-"""Those among them that say nothing but that the server is there."""
+"""Those of these events that are mere keep-alives."""
 ENDED: Any = object()
 
 
 class IdleTimeout(Exception):
-    """For so many seconds nothing of the reply has come, whatever else the server sent."""
+    """No part of the reply came for so many seconds, whatever else the server sent."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"nothing of the reply for {seconds:g} s")
@@ -22,9 +22,10 @@ class IdleTimeout(Exception):
 
 
 async def until_idle(chunks: AsyncGenerator[Any], seconds: float) -> AsyncGenerator[Any]:
-    """The chunks; raises `IdleTimeout` when none of the reply has come for so many seconds of waiting.
+    """Yield the chunks; raise `IdleTimeout` after so many seconds of waiting without a part of the reply.
 
-    What is done with a chunk does not count. Comments, which the libraries pass over, make no chunk, and break no silence.
+    The time that the consumer spends on a chunk does not count. Comments in the stream, which the libraries skip, make no
+    chunk and do not reset the timeout.
     """
     clock, left = asyncio.get_running_loop().time, seconds
     while True:
@@ -45,7 +46,7 @@ async def until_idle(chunks: AsyncGenerator[Any], seconds: float) -> AsyncGenera
 
 
 def is_of_the_reply(chunk: Any) -> bool:
-    """Whether something of the reply is in this chunk: words, thinking, arguments of a call, its beginning or its end."""
+    """Return whether the chunk holds part of the reply: text, thinking, arguments of a call, its start or its end."""
     if not isinstance(chunk, dict):
         return False
     if isinstance(choices := chunk.get("choices"), list):
@@ -61,7 +62,7 @@ def _says_more(choice: Any) -> bool:
 
 
 def _says(delta: Any) -> bool:
-    """Whether there is anything in it beside what names it: some servers send empty ones to keep a connection open."""
+    """Return whether the delta has content: some servers send empty ones to keep a connection open."""
     if isinstance(delta, dict):
         return any(value for name, value in delta.items() if name not in ("type", "role"))
     return bool(delta)

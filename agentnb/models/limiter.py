@@ -1,4 +1,4 @@
-"""How many calls go to a provider at once: one limiter for each account, in the whole process, whichever loop a call is of."""
+"""Limits on calls to a provider at once: one limiter per account, shared by the whole process and all its event loops."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from threading import RLock
 from time import monotonic
 
 MAX_AT_ONCE = 32
-"""Calls of one provider that go on at the same time."""
+"""Calls to one provider at the same time."""
 LOOK_AGAIN = 1.0
-"""Seconds after which whoever waits looks whether a loop has ended with its places: nobody tells of that."""
+"""Seconds after which a waiting call checks whether an event loop ended with places taken: nothing signals that."""
 MOMENT = 0.001
-"""Seconds that are not worth waiting for."""
+"""Seconds too short to wait for."""
 LONGEST_CLOSED = 3600.0
-"""Seconds after which one call asks again, however long the provider asked to wait: the account may have been raised."""
+"""Most seconds to stay closed, however long the provider asked to wait: the account's limit may have been raised."""
 
 
 class NoPlace(Exception):
-    """A place would take too long. ``seconds``: until it opens, 0 if it is open; ``held``: how long was waited."""
+    """A place would take too long. ``seconds``: until the limiter opens, 0 if it is open; ``held``: seconds held up so far."""
 
     def __init__(self, seconds: float, held: float) -> None:
         super().__init__(f"no place for {seconds:g} s, after {held:g} s")
@@ -33,24 +33,25 @@ class NoPlace(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Place:
-    """A call that has its place, or waits for it."""
+    """The place of a call, taken or waited for."""
 
     number: int
-    """In the order of coming."""
+    """Order of arrival."""
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[None]
 
     def go(self) -> None:
-        """Wake it, on its own loop."""
+        """Wake the call, on its own event loop."""
         if not self.future.done():
             self.future.set_result(None)
 
 
 class Limiter:
-    """Lets so many calls in at once, first come, first served. When the provider says that it is too many, half as many, and
-    none before the time it asks for has passed; each call that goes well lets one more in again, up to the first number.
+    """A limit on calls at once, first come, first served.
 
-    A loop that does not run makes no calls: its places count for nothing, and those of a closed one are given back.
+    A refusal for too many requests halves the limit and closes it until the time that the provider asks for has passed; each
+    successful call raises it by one, up to the initial limit.
+    An event loop that does not run makes no calls: its places are not counted, and those of a closed loop are released.
     """
 
     def __init__(self, most: int = MAX_AT_ONCE, name: str = "the provider") -> None:
@@ -61,25 +62,25 @@ class Limiter:
         self._closed_until = 0.0
         self._waiting: list[_Place] = []
         self._numbers = count()
-        # Re-entrant: whoever is waiting may be swept away as garbage, at any moment, with its loop.
+        # Re-entrant: a waiting call may be garbage-collected with its event loop at any moment, and then takes the lock too.
         self._lock = RLock()
 
     @property
     def allowed(self) -> int:
-        """How many calls may go on at once now."""
+        """Calls allowed at once now."""
         return self._allowed
 
     @property
     def closed_for(self) -> float:
-        """Seconds until it opens; 0 if it is open."""
+        """Seconds until the limiter opens; 0 if it is open."""
         return max(0.0, self._closed_until - monotonic())
 
     @asynccontextmanager
     async def place(self, most: float = math.inf, longest: float = math.inf) -> AsyncIterator[float]:
-        """Wait for a place, and keep it; gives the seconds that it was held up.
+        """Wait for a place and hold it; yield the seconds that the call was held up.
 
-        That is the time in which it was closed, or let fewer in because of a refusal, and not the time in which all places
-        were taken. Raises `NoPlace` when that would come to more than ``most``, or it is closed for more than ``longest``.
+        These are the seconds in which the limiter was closed, or let fewer calls in after a refusal; waiting while all places
+        are taken does not count. Raises `NoPlace` if they would exceed ``most``, or if it is closed for more than ``longest``.
         """
         mine, held = await self._come(next(self._numbers), most, longest)
         try:
@@ -88,15 +89,15 @@ class Limiter:
             self._leave(mine)
 
     def went_well(self) -> None:
-        """A call got its reply."""
+        """Record a successful call, which raises the limit by one."""
         with self._lock:
             self._allowed = min(self._most, self._allowed + 1)
             self._let_in()
 
     def was_refused(self, seconds: float, asked: float | None = None) -> None:
-        """The provider said that it is too many: none goes before the seconds have passed that it ``asked`` for.
+        """Record a refusal for too many requests: halve the limit and close it for the seconds that the provider ``asked`` for.
 
-        If it asked for none, ``seconds`` close it, unless it is closed already: calls that went together tell one thing.
+        If it asked for none, close for ``seconds``, unless already closed: calls sent together report the same refusal.
         """
         now = monotonic()
         with self._lock:
@@ -122,12 +123,12 @@ class Limiter:
             if mine is not None and not self.closed_for:
                 return mine, held
             if mine is not None:
-                self._leave(mine)  # when it opens, fewer may be allowed than have come this far
+                self._leave(mine)  # when it reopens, fewer calls may be allowed than have got this far
             elif fewer and not closed and held + MOMENT >= most:
                 raise NoPlace(0.0, held)
 
     async def _enter(self, number: int, seconds: float) -> _Place | None:
-        """A place, or None if none becomes free in so many seconds."""
+        """Return a place, or None if none becomes free within so many seconds."""
         loop = asyncio.get_running_loop()
         mine = _Place(number, loop, loop.create_future())
         with self._lock:
@@ -158,11 +159,11 @@ class Limiter:
             self._inside.add(first)
             try:
                 first.loop.call_soon_threadsafe(first.go)
-            except RuntimeError:  # its loop is closed: nobody waits there any more
+            except RuntimeError:  # its event loop is closed, and the call with it
                 self._inside.discard(first)
 
     def _taken(self) -> int:
-        places = list(self._inside)  # what is swept away meanwhile leaves the set
+        places = list(self._inside)  # a copy: garbage-collected calls leave the set meanwhile
         for one in places:
             if one.loop.is_closed():
                 self._inside.discard(one)

@@ -1,4 +1,4 @@
-"""The one thing the loop knows of a model."""
+"""The `Model` protocol: all that the loop knows of a model."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from agentnb.core.usage import UNKNOWN, Usage
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A whole reply. The deltas before it, joined, are its text; without any delta it is just as good."""
+    """A whole reply. Its text is that of the deltas before it, joined; deltas are optional."""
 
     message: Message
     usage: Usage = UNKNOWN
     stop_reason: str = ""
-    """In the provider's words. Whether the loop goes on depends on the calls in the message, not on this."""
+    """In the provider's words. Tool calls in the message decide whether the loop continues, not this."""
     metadata: dict[str, Any] = {}
-    """What should be kept with the reply in the log."""
+    """Data to keep with the reply in the log."""
     raw: Any = None
-    """The provider's own object, for those who look. Not kept."""
+    """The provider's own object, for inspection. Not logged."""
     seconds: float | None = None
-    """What the call took, where the model knows better than who waits for it: without loading a library first, say."""
+    """Duration of the call, if the model measures it better than its caller can: without loading a library first, say."""
 
 
 class Retry(msgspec.Struct, frozen=True, gc=False):
-    """An attempt failed; another follows after ``seconds``. What was streamed of the reply so far does not count."""
+    """A failed attempt; another follows after ``seconds``. Discard the deltas of the reply so far."""
 
     attempt: int
-    """The one that failed, counted from 1; 0: none was made, it waits for others before the first."""
+    """Number of the failed attempt, from 1; 0: no attempt was made yet, the call waits for other calls first."""
     seconds: float
     reason: str
     """One sentence."""
     status: int | None = None
-    """Of HTTP, if it came to that."""
+    """HTTP status, if there was a response."""
 
 
 StreamItem: TypeAlias = Delta | Retry | Reply
@@ -45,11 +45,11 @@ StreamItem: TypeAlias = Delta | Retry | Reply
 
 @runtime_checkable
 class Model(Protocol):
-    """Answers requests. Any exception that `stream` raises is a failure of the model."""
+    """An object that answers requests. Any exception that `stream` raises is a failure of the model."""
 
     @property
     def name(self) -> str:
         """``provider:model``."""
 
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Yields the deltas of a reply, if there are any, and then the `Reply`; a `Retry` where it begins anew."""
+        """Yield the deltas of a reply, if any, then the `Reply`; a `Retry` where the reply starts over."""

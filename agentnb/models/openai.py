@@ -1,4 +1,4 @@
-"""``openai:``, the Chat Completions API, which many other servers speak too (see `compatible`)."""
+"""``openai:``, the Chat Completions API, which many other servers speak as well (see `compatible`)."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from agentnb.settings import Key
 
 NAME = "openai"
 OTHERS = "compatible"
-"""The name under which stands what servers want back that only speak like OpenAI."""
+"""Metadata key for OpenAI-compatible servers."""
 THINKING_FIELDS = ("reasoning_content", "reasoning")
-"""Where servers put what a model thinks."""
+"""Fields in which servers send a model's thinking."""
 SHOWN_BELOW = "(shown below)"
-"""What stands for a result that is only pictures: they follow in a message of the person's side."""
+"""Text of a tool result that is only pictures: they follow in a user message."""
 MAX_LOOKS = 50
-"""How often it is looked whether a call is whole already, for servers that tell calls apart by nothing else."""
+"""Most checks whether a call is complete, for servers that separate calls in no other way."""
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
 
 
@@ -53,7 +53,7 @@ _OWN_KEYS = frozenset({"index", "id", "type", "function"})
 
 
 def body(model: str, request: Request, options: Options, *, minimal: bool = False) -> bytes:
-    """The request as JSON. What stands in it before the messages, and each message, is made once in a conversation.
+    """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once.
 
     ``minimal``: only the fields that every server knows.
     """
@@ -74,7 +74,7 @@ def _head(model: str, request: Request, options: Options, minimal: bool) -> byte
     if options.stream:
         fields |= {"stream": True, "stream_options": {"include_usage": True}}
     choice = request.settings.get("tool_choice")
-    # A small server does not know that choice, and takes a history with calls also without tools.
+    # Small servers do not know this choice, and accept a history with tool calls without tools.
     if request.tools and not (minimal and choice == "none"):
         fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in request.tools]
         if choice is not None:
@@ -98,14 +98,14 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
 
 
 def schema_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What asks for answers of this JSON Schema."""
+    """Return the field that requests answers of this JSON Schema; None without one."""
     return None if schema is None else {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
 def _fragment(message: Message, *, own: str, sees: bool, echo: bool) -> bytes:
-    """The message as JSON; several with commas between where the API wants several; empty if nothing of it is sent.
+    """Return the message as JSON; several, with commas between, where the API wants several; empty if nothing of it is sent.
 
-    What is only text is sent as one text: not all servers take a list, and what follows later leaves its beginning as it was.
+    Content that is only text is sent as one string: not all servers take a list, and later text leaves its start unchanged.
     """
     if message.role == "assistant":
         return _assistant(message, own, echo)
@@ -140,7 +140,7 @@ def _call(call: ToolCall, own: str) -> dict[str, Any]:
 
 
 def _result_text(result: ToolResult, sees: bool) -> str:
-    """Results hold text only here."""
+    """Return the text of a tool result, which in this API holds only text."""
     return in_words(result.parts, sees) or (SHOWN_BELOW if sees and _sent_pictures(result) else WITHOUT_RESULT)
 
 
@@ -168,7 +168,7 @@ def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
 
 
 class OpenAIReading:
-    """A reply of the Chat Completions API, read off its stream; also of servers that take its format lightly."""
+    """A reply of the Chat Completions API, read from its stream; lenient with servers that deviate from the format."""
 
     def __init__(self, *, own: str = NAME) -> None:
         self._own = own
@@ -184,7 +184,7 @@ class OpenAIReading:
         self._metadata: dict[str, Any] = {}
 
     def take(self, chunk: Any) -> Iterable[Delta]:
-        """Take in a chunk of the stream."""
+        """Read a chunk of the stream, and return its deltas."""
         if chunk.get("error"):
             raise Refused(_provider_error(chunk["error"]))
         if chunk.get("usage"):
@@ -199,7 +199,7 @@ class OpenAIReading:
         return self._delta(delta) if isinstance(delta, dict) else ()
 
     def _choice(self, choices: Any) -> dict[str, Any]:
-        """What is new of the reply. Of several replies, which were not asked for, the one that came first counts."""
+        """Return the reply's new part. If a server sends several replies, though not requested, the first one counts."""
         for choice in choices or ():
             if isinstance(choice, dict):
                 index = choice.get("index") or 0
@@ -249,18 +249,18 @@ class OpenAIReading:
             call["given"] = given
 
     def _begun(self, index: Any, call_id: Any, function: dict[str, Any]) -> dict[str, Any] | None:
-        """The call that this fragment may go on with. Some servers give all calls one index, or no index, or no id."""
+        """Return the call that this fragment may continue. Some servers give all calls one index, or no index, or no id."""
         if index is not None:
             call = self._by_index.get(index)
             if call is None or not call_id or call["id"] in ("", call_id):
                 return call
         if call_id:
             return next((one for one in self._calls if one["id"] == call_id), None)
-        # With neither, a name begins a call.
+        # Without an index and an id, a name starts a new call.
         return self._calls[-1] if self._calls and not function.get("name") else None
 
     def reply(self) -> Reply:
-        """All of it."""
+        """Return the whole reply."""
         if not self._finish:
             raise CutOff
         parts: list[AnyPart] = []
@@ -278,7 +278,7 @@ class OpenAIReading:
 
 
 def _plain(content: Any) -> str:
-    """Text that comes as text, or as a list of parts."""
+    """Return the text of content that is a string or a list of parts."""
     if isinstance(content, list):
         texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
         return "".join(words(text) for text in texts if text is not None)
@@ -286,15 +286,15 @@ def _plain(content: Any) -> str:
 
 
 def _provider_error(error: Any) -> ProviderError:
-    """What a server that has nothing else to give says in the place of a reply."""
+    """Return the details of an error that a server sent in place of a reply."""
     told = error if isinstance(error, dict) else {"message": error}
     return ProviderError(None, str(told.get("code") or told.get("type") or ""), str(told.get("message") or ""), {})
 
 
 def _begins_another(call: dict[str, Any], function: dict[str, Any]) -> bool:
-    """Whether this is a new call, though it has the place or the id of this one: by another name, or behind its end.
+    """Return whether the fragment starts a new call, despite the same index or id: by another name, or after the call's end.
 
-    A name that comes again may also be one that a server repeats with each piece.
+    A repeated name alone proves nothing: some servers repeat it with each fragment.
     """
     name, given = function.get("name"), function.get("arguments")
     if not name or not call["name"]:
@@ -321,13 +321,13 @@ def _read_call(call: dict[str, Any], own: str) -> ToolCall:
 
 
 def as_stream(whole: Any) -> list[Any]:
-    """A reply that came whole, as the chunks of a stream."""
+    """Return a reply that came whole as the chunks of a stream."""
     choices = [{**choice, "delta": choice.get("message")} for choice in whole.get("choices") or () if isinstance(choice, dict)]
     return [{**whole, "choices": choices}]
 
 
 def read_usage(reported: Any) -> Usage:
-    """The counts of both APIs; what a server does not count is unknown."""
+    """Return the usage that either API reports; counts that are missing are unknown."""
     reported = object_of(reported)
     of_input = object_of(reported.get("prompt_tokens_details") or reported.get("input_tokens_details"))
     of_output = object_of(reported.get("completion_tokens_details") or reported.get("output_tokens_details"))
@@ -347,7 +347,7 @@ class OpenAISdk:
     """The library ``openai``."""
 
     def client(self, url: str | None, key: Key | None, timeout: float) -> Any:
-        """Its client."""
+        """Return its client."""
         import httpx2
         import openai
 
@@ -359,19 +359,19 @@ class OpenAISdk:
             timeout=httpx2.Timeout(timeout, connect=10),
         )
         if not is_at(url, "api.openai.com"):
-            # What the environment has for the provider is not for others: OPENAI_ORG_ID, _PROJECT_ID and _CUSTOM_HEADERS.
+            # The environment's settings for OpenAI are not for other servers: OPENAI_ORG_ID, _PROJECT_ID, _CUSTOM_HEADERS.
             client.organization = client.project = client.admin_api_key = None
             client._custom_headers = {}
         return client
 
     def stream_class(self) -> Any:
-        """Its class of streams."""
+        """Return its stream class."""
         import openai
 
         return openai.AsyncStream[object]
 
     def error_details(self, error: BaseException) -> ProviderError | None:
-        """What an error of it says."""
+        """Return the details of an error of the provider; None for any other."""
         import openai
 
         if not isinstance(error, openai.APIError) or isinstance(error, openai.APIConnectionError):

@@ -1,4 +1,4 @@
-"""``openai-responses:``, the Responses API, without anything kept on its side: all that is needed goes along each time."""
+"""``openai-responses:``, the Responses API, with nothing stored on its side: each request carries everything it needs."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"}
 THINKING_DELTAS = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
 ENDS = frozenset({"response.completed", "response.incomplete"})
 BETWEEN_THOUGHTS = "\n\n"
-"""Between the parts of a summary; they come without anything between them."""
+"""Separator between the parts of a summary, which come without one."""
 
 
 # The request
 
 
 def body(model: str, request: Request, options: Options) -> bytes:
-    """The request as JSON. What stands in it before the messages, and each message, is made once in a conversation."""
+    """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once."""
     head = partial(_head, model, request, options)
     messages = request.messages
     of = (model, options, request.system, request.tools, request.settings)
@@ -82,7 +82,7 @@ def _head(model: str, request: Request, options: Options) -> bytes:
         if options.parallel is not None:
             fields["parallel_tool_calls"] = options.parallel
     if options.thinking != "off":
-        # Without it a model that thinks would begin anew in each round.
+        # Without it, a model would start its thinking over in each round.
         fields["include"] = ["reasoning.encrypted_content"]
     most = request.settings.get("max_tokens") or options.max_tokens
     given = {
@@ -104,7 +104,7 @@ def _text_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _fragment(message: Message, *, sees: bool) -> bytes:
-    """The message as the items of the API's input, with commas between; empty if nothing of it is sent."""
+    """Return the message as input items of the API, with commas between; empty if nothing of it is sent."""
     if message.role == "assistant":
         said_items = [item for item in map(_said_item, message.parts) if item is not None]
         return b",".join(map(encode, without_last_thoughts(said_items, ("reasoning",))))
@@ -120,7 +120,7 @@ def _fragment(message: Message, *, sees: bool) -> bytes:
 
 
 def _said_item(part: AnyPart) -> dict[str, Any] | None:
-    """An item of the model's own, as it comes back to it."""
+    """Return a part of the model's own message as the input item to send back; None if it is not sent."""
     own = getattr(part, "provider_metadata", None) or {}
     if isinstance(part, ToolCall):
         arguments = encode(arguments_of(part)).decode()
@@ -150,7 +150,7 @@ def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
 
 
 class ResponsesReading:
-    """A reply of the Responses API, read off its stream."""
+    """A reply of the Responses API, read from its stream."""
 
     def __init__(self) -> None:
         self._items: dict[int, dict[str, Any]] = {}
@@ -158,7 +158,7 @@ class ResponsesReading:
         self._response: dict[str, Any] = {}
 
     def take(self, chunk: Any) -> Iterable[Delta]:
-        """Take in an event of the stream."""
+        """Read an event of the stream, and return its deltas."""
         kind = chunk.get("type")
         if kind in TEXT_DELTAS:
             self._told.append(words(chunk["delta"] or ""))
@@ -181,9 +181,9 @@ class ResponsesReading:
         return ()
 
     def reply(self) -> Reply:
-        """All of it. Some servers leave the output out of the last event: then the items count that came before.
+        """Return the whole reply. Some servers leave the output out of the last event: then the earlier items are used.
 
-        Where there is no text in them, what was streamed is the text: it was shown.
+        If these hold no text, the streamed text is used, because it was shown.
         """
         if not self._response:
             raise CutOff
@@ -202,7 +202,7 @@ class ResponsesReading:
         return checked(Reply(Message("assistant", parts), read_usage(self._response.get("usage")), stop_reason, metadata))
 
     def _has_ended(self, item: dict[str, Any]) -> bool:
-        """Whether it is known that nothing of the item is missing."""
+        """Return whether the item is known to be complete."""
         if item.get("arguments") or item.get("status") == "completed":
             return True
         return item.get("status") is None and item in self._items.values()
@@ -222,19 +222,19 @@ def _parts_of(item: dict[str, Any]) -> list[AnyPart]:
         return [ToolCall(item.get("name") or "", read_arguments(item.get("arguments") or ""), item.get("call_id") or "")]
     if kind == "reasoning":
         told = [one.get("text") or "" for field in ("summary", "content") for one in item.get(field) or ()]
-        # Without its content, encrypted, the API could not find it again: nothing is kept there.
+        # Without its encrypted content the API could not look it up: nothing is stored there.
         own = {NAME: {key: value for key, value in _set(item).items() if key != "status"}}
         return [Thinking(BETWEEN_THOUGHTS.join(told), own if item.get("encrypted_content") else None)]
     return [Text("", {NAME: _set(item)})]
 
 
 def _set(item: dict[str, Any]) -> dict[str, Any]:
-    """The item as it can be sent back: the API does not take fields without a value, nor the status of reasoning."""
+    """Return the item as it can be sent back: the API takes no fields without a value, nor the status of reasoning."""
     return {key: value for key, value in item.items() if value is not None}
 
 
 def as_stream(whole: Any) -> list[Any]:
-    """A reply that came whole, as the events of a stream."""
+    """Return a reply that came whole as the events of a stream."""
     events: list[Any] = []
     for item in whole.get("output") or ():
         for part in _parts_of(item):

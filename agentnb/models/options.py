@@ -1,4 +1,4 @@
-"""How a model is to be called: what stands behind ``?`` in its name."""
+"""The options of a model: the part of its name after ``?``."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ NUMBER = re.compile("[1-9][0-9]{0,8}")
 MAX_SHOWN = 80
 """Characters of a wrong value that an error repeats."""
 PLAIN = ":/,[]@"
-"""What stands in a name as it is, beside letters and digits."""
+"""Characters that are not quoted in a name, besides letters and digits."""
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Settings of one model; None leaves it to the provider."""
+    """Settings of one model; None leaves the choice to the provider."""
 
     max_tokens: int | None = None
-    """The most tokens a reply may have."""
+    """Limit on the tokens of a reply."""
     temperature: float | None = None
     effort: str | None = None
-    """How hard it thinks: `EFFORTS`, as far as the model knows them."""
+    """Thinking effort: one of `EFFORTS`, as far as the model supports them."""
     thinking: str | None = None
     """``off``, ``adaptive``, or a number of tokens."""
     stop: tuple[str, ...] = ()
-    """A reply ends where one of these would come."""
+    """Stop sequences: a reply ends where one of these would come."""
     echo: bool = False
-    """Whether its thinking is sent back to it, as some servers want."""
+    """Whether the model gets its thinking back, as some servers want."""
     parallel: bool | None = None
     """Whether a reply may hold several tool calls."""
     cache: str = "5m"
     """How long the provider should keep the beginning of the conversation: ``5m``, ``1h`` or ``no``."""
     stream: bool = True
-    """Whether replies come word by word."""
+    """Whether replies are streamed."""
     images: bool | None = None
-    """Whether the model can see; else pictures are told in words."""
+    """Whether the model takes images; otherwise text replaces them."""
     timeout: float = 300.0
     """Seconds of silence after which a call is given up."""
     stall: float | None = None
-    """Seconds without anything of the reply itself, whatever else the server sends; None: twice the ``timeout``."""
+    """Idle timeout: seconds without any part of the reply, whatever else the server sends; None: twice the ``timeout``."""
     url: str | None = None
-    """Of the server, if not the provider's own."""
+    """URL of the server, if not the provider's own."""
     key: str | None = None
     """The variable that holds the key, if not the provider's own."""
     price: Price | None = None
-    """Instead of the one in the price table."""
+    """Price to use instead of the one in the price table."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema of the answers."""
 
@@ -63,7 +63,7 @@ class Options:
         if self.url is not None:
             check_url(self.url)
         if self.key is not None and not VARIABLE.fullmatch(self.key):
-            # It may be a key: it is not repeated.
+            # The value may be a key: it is not repeated.
             raise SettingsError(
                 "key= wants the name of a variable, not a key", "Write key=MY_KEY, and set it: %agent key MY_KEY"
             )
@@ -82,23 +82,23 @@ class Options:
 
     @property
     def longest_stall(self) -> float:
-        """Seconds after which a reply that does not come on is given up."""
+        """Idle timeout: seconds after which a reply that makes no progress is given up."""
         return 2 * self.timeout if self.stall is None else self.stall
 
 
 def read_options(name: str, given: Iterable[tuple[str, str]], known: frozenset[str]) -> Options:
-    """The options of the model called ``name``; `UnknownModel` for what it does not know or what cannot be read."""
+    """Return the options of the model called ``name``. Raises `UnknownModel` for unknown options and unreadable values."""
     values: dict[str, Any] = {}
     for key, text in given:
         if key not in known:
-            # Not the value: it may be a secret.
+            # The value may be a secret: it is not repeated.
             raise UnknownModel(f"{name} has no option {shown(key)!r}", f"It has {', '.join(sorted(known))}")
         values[key] = (*values.get("stop", ()), text) if key == "stop" else _read(name, key, text)
     return Options(**values)
 
 
 def named(options: Options) -> str:
-    """The options that are not the usual, as they stand in a name; empty without any."""
+    """Return the options that differ from the defaults, as they are written in a name; empty if none does."""
     usual = Options()
     told = []
     for field in fields(Options):
@@ -111,7 +111,7 @@ def named(options: Options) -> str:
 
 
 def shown(text: str) -> str:
-    """What the person has written, fit to be repeated: if it may be a key it is not."""
+    """Return the person's text if it is safe to repeat, ``...`` if it is too long or may hold a key."""
     holds_key = any(map(is_surely_a_key, re.split(r"[^A-Za-z0-9_-]+", text))) or (looks_like_a_key(text) and ":" not in text)
     return "..." if len(text) > MAX_SHOWN or holds_key or url_problem(text) else text
 
@@ -132,7 +132,7 @@ def _read(name: str, key: str, text: str) -> Any:
             return YES[text.lower()]
     except (ValueError, KeyError) as error:
         wanted = "yes or no" if isinstance(error, KeyError) else "a number"
-        raise UnknownModel(f"{key}={shown(text)} of {name} is not {wanted}") from None  # it repeats the text
+        raise UnknownModel(f"{key}={shown(text)} of {name} is not {wanted}") from None  # the cause repeats the text
     if key == "price":
         if shown(text) != text:
             raise SettingsError("price= is no price", "Write dollars for a million tokens: input/output as in 3/15")
@@ -141,12 +141,12 @@ def _read(name: str, key: str, text: str) -> Any:
 
 
 def check_url(url: str) -> None:
-    """`SettingsError` unless this is the URL of a server, without a password or anything behind its path."""
+    """Raise `SettingsError` unless this is the URL of a server, without a password and with nothing after its path."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise SettingsError("url= is no URL", "Write url=http://localhost:8000/v1") from None  # it repeats the text
+        raise SettingsError("url= is no URL", "Write url=http://localhost:8000/v1") from None  # the cause repeats the text
     problem = url_problem(url)
     if "password" in problem:
         raise SettingsError(f"The URL of a model {problem}", "Put it in a variable: url=...&key=MY_KEY, then %agent key MY_KEY")

@@ -1,6 +1,6 @@
-"""What a call costs, by tokens of each kind: from a price the person gave, or from the table of genai-prices.
+"""The cost of a call, by tokens of each kind: from a price the person gave, or from the table of genai-prices.
 
-The table comes with that package and is never fetched. Reading it takes half a second: `load` does that, in a thread.
+The table comes with that package and is never fetched. Reading it takes half a second: run `load` in a thread.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
 IN_TABLE = {"anthropic": "anthropic", "openai": "openai", "openai-responses": "openai"}
-"""Our providers, as the table calls them. Servers of others are known by their URL, or not at all."""
+"""The table's names of our providers. Other servers are found by their URL, or not at all."""
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 MILLION = Decimal(1_000_000)
 MAX_MODELS = 256
-"""Models whose prices are kept at hand."""
+"""Models whose prices are cached."""
 
 _loading = Lock()
 _loaded = Event()
 
 
 class Price(msgspec.Struct, frozen=True):
-    """US dollars for a million tokens of each kind. A kind without a price of its own costs what its whole does."""
+    """US dollars per million tokens of each kind. A kind without its own price costs what other input or output does."""
 
     input: Decimal
     output: Decimal
     cache_read: Decimal | None = None
-    """Of input that was read from a cache."""
+    """Price of input read from a cache."""
     cache_write: Decimal | None = None
-    """Of input that was written to a cache."""
+    """Price of input written to a cache."""
     reasoning: Decimal | None = None
-    """Of output that was thought and not said."""
+    """Price of output spent on thinking."""
     call: Decimal = Decimal(0)
-    """Of the call itself, whatever its length."""
+    """Price of the call itself, in US dollars, whatever its length."""
 
     @classmethod
     def parse(cls, text: str) -> Price:
-        """``3/15`` is input/output, ``3/15/0.3/3.75`` has reading from and writing to a cache too, ``0`` is free."""
+        """Parse a price: ``3/15`` is input/output, ``3/15/0.3/3.75`` adds reading and writing a cache, ``0`` is free."""
         parts = [part.strip() for part in text.split("/")]
         numbers = [Decimal(part) for part in parts if NUMBER.fullmatch(part)]
         if numbers == [0]:
@@ -62,11 +62,11 @@ class Price(msgspec.Struct, frozen=True):
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing costs anything."""
+        """Whether all prices are 0."""
         return not any((self.input, self.output, self.cache_read, self.cache_write, self.reasoning, self.call))
 
     def cost(self, usage: Usage) -> float | None:
-        """Of a call that used this much; None if it is not known how much that is, or if it cannot be."""
+        """Return the cost of a call with this usage; None if the usage is unknown or impossible."""
         if self.is_free:
             return 0.0
         if usage.input is None or usage.output is None:
@@ -86,7 +86,7 @@ class Price(msgspec.Struct, frozen=True):
         return float(tokens / MILLION + self.call)
 
     def __str__(self) -> str:
-        """As `parse` reads it."""
+        """Return the price in the form that `parse` reads."""
         if self.is_free:
             return "0"
         numbers = [self.input, self.output]
@@ -105,11 +105,11 @@ def priced(
     url: str | None = None,
     long_cache: bool = False,
 ) -> Usage:
-    """The usage with what it cost in US dollars: by ``price``, or else by the table's price of the model at this time.
+    """Return the usage with its cost in US dollars: by ``price``, or else by the table's price of the model at this time.
 
-    The cost is None where the table has no such provider or model, or where the tokens are not known. ``url`` is that of the
-    server, where one was named: whose it is decides the price, and a server of nobody's in the table (such as a local one) has
-    none. ``long_cache`` says that what was written to a cache is kept there for an hour.
+    The cost is None if the table has no such provider or model, or if the tokens are unknown. ``url``: the server's URL, if one
+    was given: it then decides which provider's prices apply, and a server that is not in the table (such as a local one) has no
+    price. ``long_cache``: cache writes are kept for an hour.
     """
     if price is None:
         known = _model(IN_TABLE.get(provider) if url is None else None, model, url)
@@ -118,13 +118,13 @@ def priced(
 
 
 def known_of(provider: str, model: str, url: str | None = None) -> tuple[int | None, bool]:
-    """The context window of the model, in tokens, and whether its price is known. Reads the table first, if it was not read."""
+    """Return the model's context window, in tokens, and whether its price is known. Reads the table if it was not read yet."""
     found = _model(IN_TABLE.get(provider) if url is None else None, model, url)
     return (None, False) if found is None else (found.context_window, found.price(datetime.now(UTC), 0, False) is not None)
 
 
 def load() -> None:
-    """Read the price table, which takes half a second the first time. From any thread."""
+    """Read the price table, which takes half a second the first time. Safe to call from any thread."""
     with _loading:
         from genai_prices import data_snapshot
 
@@ -133,19 +133,19 @@ def load() -> None:
 
 
 def loaded() -> bool:
-    """Whether the table has been read."""
+    """Return whether the table has been read."""
     return _loaded.is_set()
 
 
 class _Step(NamedTuple):
-    """A price for calls with more than so many tokens of input."""
+    """A price for calls with more than ``above`` tokens of input."""
 
     above: int
     price: Price | None
 
 
 class _Model:
-    """A model of the table, with its prices taken apart once: the table's own way takes a tenth of a millisecond a call."""
+    """A model of the table, with its prices read once: the table's own lookup takes a tenth of a millisecond per call."""
 
     def __init__(self, model: ModelInfo) -> None:
         self._model = model
@@ -153,13 +153,13 @@ class _Model:
 
     @property
     def context_window(self) -> int | None:
-        """Tokens of input that it can take."""
+        """Tokens of input that the model can take."""
         return self._model.context_window
 
     def price(self, at: datetime, tokens: int, long_cache: bool) -> Price | None:
-        """The price at this time of a call with so many tokens of input."""
+        """Return the price at this time of a call with so many tokens of input."""
         table = self._model.get_prices(at)
-        key = (id(table), long_cache)  # the model holds its prices for good
+        key = (id(table), long_cache)  # a safe key: the model keeps its price tables alive
         if key not in self._steps:
             self._steps[key] = _steps(table, long_cache)
         return next(step.price for step in self._steps[key] if tokens > step.above)
@@ -180,7 +180,7 @@ def _model(provider: str | None, model: str, url: str | None) -> _Model | None:
 
 
 def _steps(table: ModelPrice, long_cache: bool) -> tuple[_Step, ...]:
-    """The price of each size of input, the largest first; the last is for any size."""
+    """Return the price for each size of input, the largest first; the last is for any size."""
     from genai_prices.types import TieredPrices
 
     tiers = {tier.start for price in table.__dict__.values() if isinstance(price, TieredPrices) for tier in price.tiers}
@@ -188,7 +188,7 @@ def _steps(table: ModelPrice, long_cache: bool) -> tuple[_Step, ...]:
 
 
 def _price(table: ModelPrice, above: int, long_cache: bool) -> Price | None:
-    """The price of calls with more than so many tokens of input; None for a model that is not paid by tokens."""
+    """Return the price of calls with more than ``above`` tokens of input; None for a model that is not paid by tokens."""
 
     def of(key: str) -> Decimal | None:
         price: Decimal | TieredPrices | None = getattr(table, f"{key}_mtok")

@@ -1,4 +1,4 @@
-"""What is particular to a provider: where its requests go, and two pure functions, request to wire and stream to reply."""
+"""The parts specific to a provider: where its requests go, and two pure functions, request to wire and stream to reply."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from agentnb.settings import Key
 
 
 class Reading(Protocol):
-    """One reply while it is read off its stream."""
+    """A reply being read from its stream."""
 
     def take(self, chunk: Any) -> Iterable[Delta]:
-        """Take in the next piece, as plain data; returns what may be shown of it. Of what it does not know it takes nothing."""
+        """Read the next chunk, as plain data, and return the deltas to show. Chunks of unknown kinds are ignored."""
 
     def reply(self) -> Reply:
-        """All of it. Raises `CutOff` if the stream has ended before the reply did."""
+        """Return the whole reply. Raises `CutOff` if the stream ended before the reply did."""
 
 
 class CutOff(Exception):
-    """The stream ended, and the reply had not."""
+    """The stream ended before the reply did."""
 
 
 class ProviderError(NamedTuple):
-    """What an error of an SDK says."""
+    """The details of an SDK's error."""
 
     status: int | None
-    """Of HTTP, if it came to an answer."""
+    """HTTP status, if there was a response."""
     name: str
     """The type or code, in the provider's words."""
     message: str
@@ -39,7 +39,7 @@ class ProviderError(NamedTuple):
 
 
 class Refused(Exception):
-    """Inside the stream, the provider said this instead of a reply."""
+    """An error that the provider sent inside the stream, instead of a reply."""
 
     def __init__(self, details: ProviderError) -> None:
         super().__init__(details.message)
@@ -47,16 +47,16 @@ class Refused(Exception):
 
 
 class Sdk(Protocol):
-    """The library of a provider: the only place where it is imported."""
+    """The library of a provider, imported nowhere else."""
 
     def client(self, url: str | None, key: Key | None, timeout: float) -> Any:
-        """Its asynchronous client, without retries of its own. The key is revealed only where it is handed over."""
+        """Return its asynchronous client, with its own retries off. Reveal the key only where it is handed over."""
 
     def stream_class(self) -> Any:
-        """Its class of streams."""
+        """Return its stream class."""
 
     def error_details(self, error: BaseException) -> ProviderError | None:
-        """What the error says, if it is one of the provider; None for one of the connection, or of nobody."""
+        """Return the details of a provider's error; None for a connection error or any other exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +66,24 @@ class Provider:
     name: str
     sdk: Sdk
     path: str
-    """Below the URL of the server."""
+    """Path below the URL of the server."""
     body: Callable[[str, Request, Options], bytes]
-    """The wire form of a request for the model of this name."""
+    """Makes the wire form of a request, given the model's name."""
     reading: Callable[[], Reading]
     as_stream: Callable[[Any], Sequence[Any]]
-    """A reply that came whole, as the pieces of a stream."""
+    """Turns a reply that came whole into the chunks of a stream."""
     options: frozenset[str]
-    """The options it knows."""
+    """The options it supports."""
     needs_key: bool = True
     sees: bool = True
-    """Whether its models can see, if nobody says otherwise."""
+    """Whether its models take images, unless the ``images`` option is set."""
     thinks_by_budget: bool = False
-    """Whether a number of tokens to think with can be asked for."""
+    """Whether requests can set a number of tokens for thinking."""
     url: str | None = None
-    """Where it is, if its library does not know."""
+    """URL of its server, if its library does not know it."""
     models_path: str = "/models"
-    """Where it lists its models."""
+    """Path of its list of models."""
 
 
 COMMON_OPTIONS = frozenset({"max_tokens", "stop", "stream", "timeout", "stall", "images", "url", "key", "price"})
-"""Options that all providers know."""
+"""Options that all providers support."""

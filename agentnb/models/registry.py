@@ -1,4 +1,4 @@
-"""From a name, ``provider:model?option=value``, to a model."""
+"""Models by name: ``provider:model?option=value``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from agentnb.models.simulated.personas import read_options as read_persona_optio
 from agentnb.settings import is_surely_a_key
 
 DEFAULT = "simulated:disciplined"
-"""What answers when there is neither a model nor a key."""
+"""The model to use when there is neither a model nor a key."""
 
 Given: TypeAlias = Sequence[tuple[str, str]]
-"""What stands behind ``?``, in order."""
+"""The options after ``?``, in order."""
 
 REMOTE: dict[str, Provider] = {
     provider.name: provider
@@ -62,19 +62,19 @@ def _recorded(name: str, given: Given) -> Model:
 
 
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
-"""How to make what is no language model, from the rest of its name and its options."""
+"""Constructors of models that are not language models, from the rest of the name and the options."""
 PLAIN_URL = re.compile(r"https?://[\w.:/-]{1,200}")
 OPTIONS_FORM = "They stand behind ?, with & between them: provider:NAME?effort=high&max_tokens=8000"
 PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
-"""All that a name may begin with."""
+"""All prefixes that a name may have."""
 
 
 def endpoint_of(provider: Provider, options: Options) -> Endpoint:
-    """Where its calls go, and with which key. Raises `MissingKey` if it needs one and there is none."""
+    """Return the address and the key of the provider's calls. Raises `MissingKey` if a key is needed and there is none."""
     url = options.url or settings.base_url(provider.name) or provider.url
     if url is not None:
-        check_url(url)  # that of the environment too
-        url = url.rstrip("/").removesuffix(provider.path)  # as the documentation of servers often has it
+        check_url(url)  # it may come from the environment
+        url = url.rstrip("/").removesuffix(provider.path)  # servers' documentation often includes it
     if url is None and provider is compatible.COMPATIBLE:
         raise SettingsError(
             "compatible: needs the URL of its server",
@@ -91,12 +91,12 @@ def endpoint_of(provider: Provider, options: Options) -> Endpoint:
 
 
 def names() -> list[str]:
-    """The names that can be completed."""
+    """Return the names to offer for completion."""
     return [f"simulated:{persona}" for persona in PERSONAS]
 
 
 def check_model(model: object) -> None:
-    """Raise `UnknownModel` unless this is a model or could be the name of one. A key is not asked for yet."""
+    """Raise `UnknownModel` unless this is a model or could be the name of one. No key is needed yet."""
     if isinstance(model, str):
         provider, name, given = _taken_apart(model)
         if provider in REMOTE:
@@ -108,7 +108,7 @@ def check_model(model: object) -> None:
 
 
 def can_be_made(model: str) -> bool:
-    """Whether a model can be made from this name alone."""
+    """Return whether a model can be made from this name alone."""
     try:
         check_model(model)
     except SettingsError:
@@ -117,11 +117,11 @@ def can_be_made(model: str) -> bool:
 
 
 def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = None) -> Model:
-    """The model of this name; a model object is handed back as it is.
+    """Return the model of this name; a model object is returned as it is.
 
-    ``output_schema``: JSON Schema (an object) that a provider's model is asked to keep to: the text of each reply without
-    tool calls is then JSON of that form, as far as the provider sees to it.
-    Raises `UnknownModel`, with the names most like it, `MissingKey` or another `SettingsError`.
+    ``output_schema``: JSON Schema (an object) for the replies of a provider's model: the text of each text-only reply is then
+    JSON of that form, as far as the provider enforces it.
+    Raises `UnknownModel`, with the most similar names, `MissingKey` or another `SettingsError`.
     """
     if not isinstance(model, str):
         if output_schema is not None:
@@ -141,7 +141,7 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
 
 
 def wire_form(model: str | Model, request: Request) -> bytes | None:
-    """The JSON that would be sent for this request; None if the model is not a provider's. Needs no key, and sends nothing."""
+    """Return the JSON that would be sent for this request; None if the model is not a provider's. Needs no key."""
     if isinstance(model, RemoteModel):
         return model.body(request)
     provider, name, given = _taken_apart(model) if isinstance(model, str) else ("", "", ())
@@ -158,13 +158,13 @@ def _options(provider: str, name: str, given: Given) -> Options:
         raise SettingsError(f"{provider}: models are not told with how many tokens to think", "Write effort=high, or low")
     most = settings.max_tokens()
     if options.max_tokens is None and most is not None:
-        # What may be thought comes on top, as it does without the variable: the API refuses a limit below it.
+        # The thinking budget comes on top, as it does without the variable: the API refuses a limit below it.
         options = replace(options, max_tokens=most + budget)
     return options
 
 
 def _taken_apart(model: str) -> tuple[str, str, Given]:
-    """Provider, name and options; `UnknownModel`, with the names most like it, if it has no such form."""
+    """Split a name into provider, model and options. Raises `UnknownModel`, with the most similar names, if it cannot."""
     called, _, query = model.partition("?")
     provider, colon, name = called.partition(":")
     if is_surely_a_key(called) or is_surely_a_key(name):
@@ -181,7 +181,7 @@ def _taken_apart(model: str) -> tuple[str, str, Given]:
 
 
 def _url_of(query: str) -> str:
-    """The URL among the options, as it stands there; nothing else is repeated, for it may be a key."""
+    """Return the URL among the options, as it was written; nothing else is repeated, because it may be a key."""
     url = dict(parse_qsl(query)).get("url", "")
     return f"?url={url}" if PLAIN_URL.fullmatch(url) else ""
 
@@ -198,7 +198,7 @@ def _how_to_name(called: str, provider: str) -> str:
 
 
 def is_model(value: object) -> bool:
-    """Whether this is a model object: one with a name and a stream, and not a class or a table that happens to have such."""
+    """Return whether this is a model object: it has a name and a stream, and is no class or table that happens to have both."""
     return (
         not inspect.isclass(value)
         and callable(getattr(value, "stream", None))

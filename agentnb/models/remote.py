@@ -1,4 +1,4 @@
-"""A model behind a provider's API: everything between a request and a reply that is not particular to the provider."""
+"""A model behind a provider's API: everything between a request and a reply that is not specific to the provider."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
 
 USUAL_RETRIES = RetryPolicy()
 MAX_TURNS = 10
-"""How often a reply that the provider only paused is taken up again."""
+"""Most requests for one reply that the provider keeps pausing."""
 PAUSED = "pause_turn"
 WHOLE = ("content", "choices", "output")
-"""What a reply that came whole has, one or another of them."""
+"""Fields of a reply that came whole; it has at least one of them."""
 
 
 class RemoteModel:
     """A model of a provider; made from its name by `make_model`.
 
-    Replies stream, or come whole with ``stream=no`` in the name; both give the same. Failures that may pass are tried again,
-    see `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`,
+    Replies stream, or come whole with ``stream=no`` in the name; both give the same. Transient failures are retried, see
+    `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`,
     `ProviderTrouble` or `BrokenReply`.
     """
 
@@ -66,10 +66,10 @@ class RemoteModel:
         self._sent_options = options if options.images is not None else with_changes(options, images=provider.sees)
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """The reply. Where the provider paused in the middle of one, it is asked to go on: all of it is one reply."""
+        """Yield the reply. If the provider pauses it, request the rest: all of it is one reply."""
         prices_ready = None if prices.loaded() else asyncio.get_running_loop().run_in_executor(None, prices.load)
         limiter = limiter_of(self._endpoint)
-        await client_of(self._endpoint, self._provider.sdk)  # whose first import takes a second, which is not the model's
+        await client_of(self._endpoint, self._provider.sdk)  # its first import takes a second, which is not the model's time
         started = perf_counter()
         before: Reply | None = None
         used = NOTHING_USED
@@ -82,10 +82,10 @@ class RemoteModel:
                     else:
                         yield item
                         if isinstance(item, Retry) and before is not None and (text := before.message.text):
-                            yield TextDelta(text)  # hearing begins anew, but only this turn does
+                            yield TextDelta(text)  # a retry discards all deltas, but repeats only this turn
             before = reply if before is None else _joined(before, reply)
             used += with_estimates(reply.usage, request, reply.message)
-            # Calls must be answered before it can go on; the loop does that.
+            # Tool calls need results before the reply can continue; the agent loop provides them.
             if reply.stop_reason != PAUSED or reply.message.calls or turn == MAX_TURNS - 1:
                 break
             request = request.and_then(reply.message)
@@ -100,21 +100,21 @@ class RemoteModel:
         yield replace(before, usage=usage, seconds=seconds, metadata=metadata)
 
     def capabilities(self) -> Capabilities:
-        """What the price table knows of it, as far as that has been read."""
+        """Return what the price table knows of the model, if the table has been read."""
         if not prices.loaded():
             return Capabilities(has_price=self.options.price is not None)
         window, priced = prices.known_of(self._provider.name, self.model, self._endpoint.url)
         return Capabilities(context_window=window, has_price=priced or self.options.price is not None)
 
     def used_until_cut(self, request: Request, heard: Message) -> Usage:
-        """About what a call used of whose reply this came before it broke off."""
+        """Estimate what a call used whose reply broke off after this message."""
         used = about(request, heard)
         if self.options.price is None and not prices.loaded():
-            return used  # to read the table now would hold up the event loop
+            return used  # reading the table now would block the event loop
         return self._priced(Reply(heard, used), used)
 
     def body(self, request: Request) -> bytes:
-        """The request as JSON, as it would be sent."""
+        """Return the request as JSON, as it would be sent."""
         return self._provider.body(self.model, request, self._sent_options)
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[Delta | Reply]:
@@ -133,7 +133,7 @@ class RemoteModel:
         return until_idle(chunks, self.options.longest_stall)
 
     async def _chunks(self, body: bytes) -> AsyncGenerator[Any]:
-        """The pieces of the reply as plain data. The library's ``create`` would walk over the whole history first."""
+        """Yield the chunks of the reply as plain data. The library's ``create`` would walk the whole history first."""
         sdk, path = self._provider.sdk, self._provider.path
         client = await client_of(self._endpoint, sdk)
         as_json = {"headers": {"Content-Type": "application/json"}}
@@ -145,7 +145,7 @@ class RemoteModel:
             path, cast_to=object, content=body, options=as_json, stream=True, stream_cls=sdk.stream_class()
         )
         async with stream:
-            # Not all servers stream when they are asked to, and not all URLs are those of such a server.
+            # Some servers do not stream although the request says so, and some URLs do not belong to such a server.
             if (told := await _instead_of_a_stream(stream.response)) is not None:
                 for chunk in _whole(told, self._provider):
                     yield chunk
@@ -158,10 +158,10 @@ class RemoteModel:
                 raise NoReply("text")
 
     def _priced(self, reply: Reply, used: Usage) -> Usage:
-        """What it cost: by the name that was asked for, or else by the one that answered, as behind a gateway's own names.
+        """Return the usage with its cost: by the requested model's name, or else by the name in the reply, as with gateways.
 
-        ``used`` has estimates for what the server did not count. They matter where there is a price, for a budget may depend
-        on it: else the server's own counts are returned.
+        ``used`` has estimates for what the server did not count. They matter only if there is a price, as a budget may depend
+        on it; otherwise the server's own counts are returned.
         """
         at, options = datetime.now(UTC), self.options
         url, long_cache = self._endpoint.url, options.cache == "1h"
@@ -174,7 +174,7 @@ class RemoteModel:
 
 
 async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
-    """The names of the models that the provider has for this key. Raises a `ModelError` if it does not say."""
+    """Return the names of the models that the provider has for this key. Raises a `ModelError` if it does not list them."""
     client = await client_of(endpoint, provider.sdk)
     try:
         answer = await client.get(provider.models_path, cast_to=object)
@@ -183,11 +183,11 @@ async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
         return [str(one["id"]) for one in answer["data"]]
     except Exception as error:
         found = failure_of(error, provider, endpoint, "list of models").error
-    raise found  # only here: what the libraries had in hand, such as the key, is in no traceback
+    raise found  # outside the handler: the traceback then holds no frames of the libraries, which have the key
 
 
 class NoReply(Exception):
-    """The server sent this kind of thing, with a status that says all is well."""
+    """The server sent something that is no reply, with a status of success."""
 
     def __init__(self, sent: str, wanted: str = "reply") -> None:
         super().__init__(sent)
@@ -196,7 +196,7 @@ class NoReply(Exception):
 
 
 def _whole(told: Any, provider: Provider) -> Sequence[Any]:
-    """A reply that came whole, as the pieces of a stream; raises what came in its place."""
+    """Return a reply that came whole as the chunks of a stream; raise `Refused` or `NoReply` if something else came."""
     if not isinstance(told, dict):
         raise NoReply(_kind_of(told))
     if (error := told.get("error")) and not any(told.get(key) for key in WHOLE):
@@ -215,13 +215,13 @@ def _kind_of(told: Any) -> str:
 
 
 async def _instead_of_a_stream(response: Any) -> Any:
-    """What came if it is no stream, although one was asked for: JSON, or text; None if it is a stream."""
+    """Return the JSON or text that came although the request was for a stream; None if it is a stream."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if response.status_code != 204 and not (kind.endswith("json") or kind == "text/html"):
         return None
     text = (await response.aread()).decode(errors="replace").strip()
     if text.startswith(("data:", "event:", ":")):
-        return None  # a stream under a wrong name
+        return None  # a stream with the wrong content type
     try:
         return json.loads(text)
     except ValueError:
@@ -231,8 +231,9 @@ async def _instead_of_a_stream(response: Any) -> Any:
 
 
 def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
-    """What an exception of an attempt means, without the key, which servers may repeat; one that means nothing is a bug,
-    and raised.
+    """Return the failure that an attempt's exception means, without the key, which servers may repeat.
+
+    Any other exception is a bug, and raised again.
     """
     found = _idle_timeout(error, provider) if isinstance(error, IdleTimeout) else _failure_of(error, provider, endpoint, model)
     what, hint = redact((found.error.what, found.error.hint))
@@ -250,7 +251,7 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
                 model,
                 details.status,
                 redact(details.name),
-                redact(details.message),  # before it is cut off
+                redact(details.message),  # before it is truncated
                 details.headers,
                 endpoint.key_name,
                 endpoint.url,
@@ -278,7 +279,7 @@ def _idle_timeout(error: IdleTimeout, provider: Provider) -> Failure:
 
 
 def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> Failure | None:
-    """What came and is no reply; None if it is not that."""
+    """Return the failure if what came is no reply; None for any other error."""
     if isinstance(error, NoReply):
         place = f" at {endpoint.url}" if endpoint.url else ""
         what = f"{provider.name}: the server{place} sent {readable(error.sent)}, and no {error.wanted}"
@@ -301,7 +302,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _is_called(error: BaseException, *names: str) -> bool:
-    """Whether it is an error of this name, or of a kind of it: the libraries that have them are not at hand here."""
+    """Return whether the error's class, or one of its bases, has one of these names: the libraries are not imported here."""
     return any(kind.__name__ in names for kind in type(error).__mro__)
 
 

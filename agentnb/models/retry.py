@@ -1,4 +1,4 @@
-"""Retries, in one place: what is tried again, when, and how often. The SDKs' own are off."""
+"""Retries, in one place: which failures, when, and how often. The SDKs' own retries are off."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agentnb.models.limiter import Limiter, NoPlace
 from agentnb.models.model import Reply, Retry
 
 WORTH_TELLING = 1.0
-"""Seconds of waiting for other calls below which nothing is said of it."""
+"""Waits for other calls that are shorter than so many seconds are not reported."""
 
 
 class AttemptFailed(Exception):
-    """An attempt failed, for this reason. Never leaves the models."""
+    """An attempt failed, for this reason. Never leaves `agentnb.models`."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure.error))
@@ -31,12 +31,12 @@ class AttemptFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """What is tried again: rate limits after 4, 8, 16, 32 and 64 seconds, other trouble that may pass after 2, 4, 8 and 16,
-    each times a random factor, so that runs that failed together do not come back together.
+    """When to retry: rate limits after 4, 8, 16, 32 and 64 seconds, other transient failures after 2, 4, 8 and 16.
 
-    What the provider asks to wait goes before that; if it asks for more than ``longest_wait`` seconds the call fails at once.
-    It fails too when the waits would come to more than ``most_waiting`` seconds, or when the next attempt would begin more
-    than ``most_seconds`` after the first.
+    Each wait is multiplied by a random factor, so that runs that failed together do not retry together.
+    A wait that the provider asks for takes precedence; if it is longer than ``longest_wait`` seconds, the call fails at once.
+    It fails too if its waits would exceed ``most_waiting`` seconds, or if the next attempt would begin more than
+    ``most_seconds`` after the first.
     """
 
     rate_limit_first: float = 4.0
@@ -48,7 +48,7 @@ class RetryPolicy:
     most_seconds: float = 600.0
 
     def wait(self, failure: Failure, attempt: int, waited: float, draw: float, elapsed: float = 0.0) -> float | None:
-        """Seconds to wait after this attempt, counted from 1, failed; None to give up.
+        """Return the seconds to wait after this failed attempt, counted from 1; None to give up.
 
         ``waited``: seconds of waiting so far; ``elapsed``: seconds since the first attempt began; ``draw``: a random number
         from 0 to 1.
@@ -63,14 +63,14 @@ class RetryPolicy:
         if failure.retry_after is not None:
             if failure.retry_after > self.longest_wait:
                 return None
-            seconds = failure.retry_after * (1 + draw / 10) + draw / 2  # never before it was asked
+            seconds = failure.retry_after * (1 + draw / 10) + draw / 2  # never earlier than asked
         else:
             seconds = min(first * 2 ** (attempt - 1) * (0.5 + draw), self.longest_wait)
         in_time = waited + seconds <= self.most_waiting and elapsed + seconds <= self.most_seconds
         return seconds if in_time else None
 
     def left(self, waited: float, elapsed: float) -> float:
-        """Seconds that a call may still wait for its place."""
+        """Return the seconds that a call may still wait for its place."""
         return max(0.0, min(self.most_waiting - waited, self.most_seconds - elapsed))
 
 
@@ -79,10 +79,10 @@ async def with_retries(
     policy: RetryPolicy,
     limiter: Limiter,
 ) -> AsyncGenerator[Delta | Retry | Reply]:
-    """What the attempts yield, with a `Retry` between one and the next. Raises the `ModelError` of the last.
+    """Yield the items of the attempts, with a `Retry` between two of them. Raises the `ModelError` of the last attempt.
 
-    Waits hold no place in the limiter; a cancellation ends them at once. What the limiter holds a call up, because of other
-    calls that were refused, counts like its own waits; before the first attempt it is told as the `Retry` of attempt 0.
+    Waits hold no place in the limiter; a cancellation ends them at once. Time that the limiter holds a call up, because other
+    calls were refused, counts like the call's own waits; before the first attempt it is reported as the `Retry` of attempt 0.
     """
     waited, number, begun, told = 0.0, 1, math.inf, False
     last: Failure | None = None
@@ -119,7 +119,7 @@ async def with_retries(
 
 
 def _held_up(limiter: Limiter, seconds: float, waited: float) -> RateLimited:
-    """Why a call fails that was never made."""
+    """Return the error of a call that the limiter held up for too long; it was never sent."""
     if not seconds:
         what = f"{limiter.name}: too many requests; after {waited:,.0f} s this call had not had its turn"
         return RateLimited(what, "Begin fewer at once, or wait a while; then go on with %%agent --continue")

@@ -1,4 +1,4 @@
-"""A model that says what it was told to say: for tests, demonstrations and teaching."""
+"""A model that plays back a script: for tests, demonstrations and teaching."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from agentnb.models.capabilities import NO_LANGUAGE_MODEL, Capabilities
 from agentnb.models.model import Reply, StreamItem
 
 Line: TypeAlias = "str | AnyPart | Sequence[str | AnyPart] | Reply | BaseException | Callable[[Request], Line]"
-"""What a script may hold for one reply: words, a call, several of both, a whole `Reply`, an exception to raise,
-or a function of the request that returns one of these."""
+"""An entry of a script, for one reply: text, a tool call, a list of both, a whole `Reply`, an exception to raise,
+or a function of the request that returns any of these."""
 
 
 class ScriptedModel:
-    """Gives the replies of a script, one a call, and an error when they have run out.
+    """A model that gives the replies of a script, one per call, and an error when they run out.
 
     ``requests`` holds each `Request` as it was sent. With ``stream=False`` replies come whole.
     """
@@ -34,11 +34,11 @@ class ScriptedModel:
         self._stream = stream
 
     def capabilities(self) -> Capabilities:
-        """It writes no summaries, and costs what it says."""
+        """Report no language model (it writes no summaries) and a known price."""
         return NO_LANGUAGE_MODEL
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """The next reply of the script; raises `ScriptEnded` after the last."""
+        """Yield the next reply of the script; raise `ScriptEnded` after the last."""
         self.requests.append(request)
         count = len(self.requests)
         if count > len(self._replies):
@@ -77,6 +77,6 @@ def _as_part(item: str | AnyPart) -> AnyPart:
     if isinstance(item, str):
         return Text(item)
     if isinstance(item, ToolCall):
-        # Through JSON and back, as a provider's would have come: what cannot be sent cannot be scripted.
+        # Through JSON and back, like a provider's call: what cannot be sent cannot be scripted.
         return msgspec.json.decode(msgspec.json.encode(item), type=ToolCall)
     return item

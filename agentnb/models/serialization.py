@@ -1,4 +1,4 @@
-"""Pieces of messages that all wires share: names and ids that any provider accepts, what stands for a picture, half a call."""
+"""Serialization shared by all providers: names and ids that all of them accept, text for pictures, calls that were cut off."""
 
 from __future__ import annotations
 
@@ -25,50 +25,50 @@ SAFE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""The kinds that all APIs take. With a picture of another kind in it, a conversation would be refused for ever."""
+"""Media types that all APIs accept. A picture of any other type would get the conversation refused forever."""
 NOT_SENT = "this model is sent no pictures"
 OF_NO_KIND = "models take no pictures of this kind"
 EMPTY = "there is nothing in it"
 MAX_TOKENS = 10**12
-"""A count above it is none."""
+"""Larger counts are ignored as errors of the server."""
 WITHOUT_RESULT = "(no value)"
-"""What stands for a result in which there is nothing."""
+"""Text sent for an empty tool result."""
 
 
 def safe_name(name: str) -> str:
-    """The name of a tool as all providers accept it: a model may have asked for one with any name."""
+    """Return the tool's name in a form that all providers accept: a model may have called a tool by any name."""
     if SAFE_NAME.fullmatch(name):
         return name
     return _UNSAFE.sub("_", name)[:64] or "_"
 
 
 def safe_id(call_id: str) -> str:
-    """The id of a call as all providers accept it. It ends with a sum of the whole, so that no two become the same."""
+    """Return the call's id in a form that all providers accept. It ends with a checksum, so that no two become the same."""
     if SAFE_ID.fullmatch(call_id):
         return call_id
     return f"{_UNSAFE.sub('_', call_id)[:31]}_{zlib.crc32(call_id.encode()):08x}"
 
 
 def parameters(tool: ToolSpec) -> dict[str, Any]:
-    """The JSON Schema of what a tool takes, with the keys that providers want even where a tool takes nothing."""
+    """Return the JSON Schema of a tool's arguments, with the keys that providers require even if it takes none."""
     return {"type": "object", "properties": {}, **tool.input_schema}
 
 
 def words(value: Any) -> str:
-    """The text that a stream should have here; TypeError if it is something else."""
+    """Return the value, which must be text at this place of a stream; TypeError if it is something else."""
     if not isinstance(value, str):
         raise TypeError(f"a text was expected, not {type(value).__name__}")
     return value
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
-    """The arguments as an object, which all wires want; what was none is told under ``arguments``."""
+    """Return the arguments as an object, which all APIs require; anything else goes under the key ``arguments``."""
     given = call.arguments
     return given if isinstance(given, dict) else {"arguments": given}
 
 
 def read_arguments(text: str) -> Any:
-    """Return the arguments that came as JSON text; the text itself, to be refused, where it is no JSON or nested too deep."""
+    """Return the arguments that came as JSON text; the text itself, to be refused, if it is no JSON or nested too deep."""
     if not text.strip():
         return {}
     try:
@@ -79,9 +79,9 @@ def read_arguments(text: str) -> Any:
 
 
 def checked(reply: Reply) -> Reply:
-    """Return the reply without half characters, which some servers send; the next request, or an estimate, could not hold them.
+    """Return the reply without lone surrogates, which some servers send, but neither requests nor estimates can encode.
 
-    ValueError if a server sent something else where a name, a text or a number should be.
+    Raises ValueError if a server sent something else where a name, a text or a number should be.
     """
     reply = replace(reply, message=bounded(reply.message), metadata=bounded_metadata(reply.metadata))
     plain = msgspec.to_builtins(reply)
@@ -93,27 +93,27 @@ def checked(reply: Reply) -> Reply:
 
 
 def count(value: Any) -> int | None:
-    """The number of tokens; None for what is no count: it would make a good reply, which is paid for, a broken one."""
+    """Return the token count; None if it is invalid: a bad count must not spoil a good reply, which is paid for."""
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
 def object_of(value: Any) -> Mapping[str, Any]:
-    """The object that a server should have sent here; without any fields if it is something else."""
+    """Return the object that a server should have sent here; an empty one if it is something else."""
     return value if isinstance(value, dict) else {}
 
 
 def data_url(image: Image) -> str:
-    """The picture as a ``data:`` URL."""
+    """Return the picture as a ``data:`` URL."""
     return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
 
 
 def words_for(image: Image, why: str = NOT_SENT) -> str:
-    """What a model reads in the place of a picture."""
+    """Return the text that a model gets in place of a picture."""
     return f"[{image.media_type}, {len(image.data):,} bytes: left out, {why}]"
 
 
 def left_out(image: Image, sees: bool) -> str | None:
-    """The words for a picture that is not sent, as the model is sent none or no API takes it; None for one that is sent."""
+    """Return the text in place of a picture that the model or no API takes; None if the picture is sent."""
     if not sees:
         return words_for(image)
     if image.media_type not in PICTURES:
@@ -122,23 +122,23 @@ def left_out(image: Image, sees: bool) -> str | None:
 
 
 def in_words(parts: Sequence[Any], sees: bool = False) -> str:
-    """The texts of these parts, with words for the pictures that are not sent."""
+    """Return the texts of these parts, joined, with text in place of pictures that are not sent."""
     told = [left_out(part, sees) if isinstance(part, Image) else part.text for part in parts if isinstance(part, Text | Image)]
     return "\n".join(text for text in told if text)
 
 
 def without_last_thoughts(items: list[dict[str, Any]], kinds: Collection[str]) -> list[dict[str, Any]]:
-    """The pieces of a reply up to the last that is of none of these kinds: providers refuse what ends with thinking."""
+    """Drop the items of these kinds from the end, and return the rest: providers refuse a reply that ends with thinking."""
     while items and items[-1].get("type") in kinds:
         items.pop()
     return items
 
 
 def without_half_call(parts: Sequence[AnyPart], *, ended: bool) -> tuple[tuple[AnyPart, ...], dict[str, str]]:
-    """The parts of a reply that was cut off by its length, without the call it broke off in; its name is told as metadata.
+    """Return the parts of a reply cut off by its length, without its incomplete call, and that call's name as metadata.
 
-    Beside whole calls, which run, it stays as it came, to be refused: else the model would not learn that it did not run.
-    ``ended``: the server has told the end of the last part. Without that, arguments may have been to come where there are none.
+    Next to complete calls, which run, the incomplete call is kept, to be refused: otherwise the model would not learn that it
+    did not run. ``ended``: the server reported the end of the last part; without that, empty arguments count as incomplete.
     """
     last = parts[-1] if parts else None
     if not isinstance(last, ToolCall) or (isinstance(last.arguments, dict) and (last.arguments or ended)):
@@ -150,24 +150,24 @@ def without_half_call(parts: Sequence[AnyPart], *, ended: bool) -> tuple[tuple[A
 
 
 def made_of(messages: Sequence[Message], form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
-    """What ``make`` makes of the first ``stop`` messages; in a conversation each is made once."""
+    """Return ``make`` of each of the first ``stop`` messages; in a conversation, each result is cached."""
     if isinstance(messages, Sent):
         return messages.made(form, make, stop)
     return [make(message) for message in messages[:stop]]
 
 
 def made_once(messages: Sequence[Message], form: Any, of: tuple[Any, ...], make: Callable[[], T]) -> T:
-    """What ``make`` makes ``of`` these; in a conversation it is made once, as long as they stay the same."""
+    """Return the result of ``make``; in a conversation, it is cached as long as ``of``, which it depends on, stays the same."""
     return messages.once(form, of, make) if isinstance(messages, Sent) else make()
 
 
 def lasting(messages: Sequence[Message]) -> tuple[int, Message]:
-    """Where the message stands to which the reply is, and that message without what is said in passing."""
+    """Return the index of the last input message, and that message without its ephemeral text."""
     if isinstance(messages, Sent):
         return len(messages) - 1 - messages.said_since, messages.lasting
     return len(messages) - 1, messages[-1]
 
 
 def joined(fragments: Sequence[bytes]) -> bytes:
-    """The items of a JSON list from their fragments; a message of which nothing is sent has an empty one."""
+    """Join the fragments of a JSON list; a message of which nothing is sent has an empty one."""
     return b",".join(filter(None, fragments))

@@ -1,4 +1,4 @@
-"""What the simulated model does wrong: each fault, where it can show, puts another move in the place of the right one."""
+"""The faults of the simulated model: each replaces the right move with a wrong one, in situations where it applies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TALK = (
     "The obvious way forward is {what}, and that is the way I mean to go.",
     "Allow me to announce {what}: that is what I am turning to at this point.",
 )
-"""What it says instead of doing it. So many that none comes back among the last five answers."""
+"""Replies that announce work instead of doing it. Enough of them that none repeats within five replies."""
 PLANS = (
     "Before I go on I want to think {what} through once more from the start.",
     "Let me look over the whole plan again; {what} deserves some thought.",
@@ -33,12 +33,12 @@ PLANS = (
     "A good plan saves work later. Once again, then: how to go about {what}?",
     "I weigh what could go wrong with {what} before anything is touched.",
 )
-"""What it says where it has no tool to plan with."""
+"""Replies that plan again; they carry a planning call if there is a tool for one."""
 THINK = "think"
 
 
 def _forget(observation: Observation, right: Move) -> Move | None:
-    """Goes on, or answers, as if what it finished needed no mark."""
+    """Continue or answer without marking finished steps completed."""
     if right.kind == "step" and observation.next_step is not None:
         wrong = step_move(observation, observation.next_step, "none")
         return wrong if wrong != right else None
@@ -46,14 +46,14 @@ def _forget(observation: Observation, right: Move) -> Move | None:
 
 
 def _chat(observation: Observation, right: Move) -> Move | None:
-    """Says what it will do."""
+    """Announce the next step instead of doing it."""
     if right.kind not in ("step", "close", "review"):
         return None
     return Move("talk", TALK[observation.turn % len(TALK)].format(what=_what(observation)))
 
 
 def _loop(observation: Observation, right: Move) -> Move | None:
-    """Makes the calls of its last step again."""
+    """Repeat the calls of the last step."""
     if right.kind not in ("step", "close", "answer") or not observation.made:
         return None
     place = observation.made[-1]
@@ -62,7 +62,7 @@ def _loop(observation: Observation, right: Move) -> Move | None:
 
 
 def _plan(observation: Observation, right: Move) -> Move | None:
-    """Plans again, with whatever it was given to plan with."""
+    """Plan again, with the planning tools that it was given, if any."""
     if right.kind not in ("step", "close", "review"):
         return None
     calls = _planning_calls(observation)
@@ -71,7 +71,7 @@ def _plan(observation: Observation, right: Move) -> Move | None:
 
 
 def _stop(observation: Observation, right: Move) -> Move | None:
-    """Answers although something is left to do."""
+    """Answer although work is left."""
     started = right.kind == "step" and bool(observation.made)
     return _answer(observation) if started or right.kind == "review" else None
 
@@ -83,7 +83,7 @@ COMMIT: dict[str, Callable[[Observation, Move], Move | None]] = {
     "plan": _plan,
     "stop": _stop,
 }
-"""By the name of the fault: what it makes of the right move, or None where it cannot show."""
+"""Functions by fault name, from the right move to the wrong one, or None where the fault does not apply."""
 
 
 def _answer(observation: Observation) -> Move:
@@ -91,7 +91,7 @@ def _answer(observation: Observation) -> Move:
 
 
 def _what(observation: Observation) -> str:
-    """What it should be doing."""
+    """Return a description of the step that is due."""
     place = observation.next_step
     if place is None:
         return "the end of the list"

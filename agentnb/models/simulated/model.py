@@ -1,10 +1,10 @@
-"""A model without a language model: it follows the list in the prompt, so that everything else can be seen working.
+"""A model without a language model: it follows the list in the prompt, so that you can see everything else work.
 
-``simulated:disciplined`` reads what a model reads. It takes the newest message with a Markdown list, takes its items down
-as todos if it was given a tool for that, makes for one item a round the calls that stand there in backticks (Python calls
-with literal arguments, of tools it was given), and at the end answers with what they returned. Without a list it says what
-it is. The other personas do the same and fail in documented ways (docs/personas.md). Its tokens are estimates, its cost is 0.
-``?delay=0.02`` makes it speak one word every 0.02 seconds, ``?seed=3`` draws other faults, ``?price=3/15`` makes it cost.
+``simulated:disciplined`` reads what a model reads. It takes the newest message with a Markdown list, writes its items down
+as todos if it has a tool for that, makes the calls in backticks of one item per round (Python calls with literal arguments,
+of tools it was given), and finally answers with their results. Without a list it introduces itself. The other personas do the
+same and fail in documented ways (docs/personas.md). Its tokens are estimates, its cost is 0. ``?delay=0.02`` streams one word
+every 0.02 seconds, ``?seed=3`` draws other faults, ``?price=3/15`` sets a price.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from agentnb.models.simulated.planner import Move, next_move
 
 
 class SimulatedModel:
-    """A plan-follower.
+    """A plan follower.
 
-    ``delay``: seconds between two words. ``seed``: which draws it makes. ``heed``: the probability that it does the right thing
-    after all when the reminder asks for it. ``p``: the probability of its fault, a reply; ``mixed``, which has all faults, has
-    ``forget``, ``chat``, ``loop``, ``plan`` and ``stop`` instead. ``price``: what its estimated tokens cost, so that budgets
-    can be seen at work; `FREE`, ``Price.parse("3/15")``. Raises `UnknownModel` for a persona or a value there is not.
+    ``delay``: seconds between two words. ``seed``: seed of its draws. ``heed``: the probability that it does the right thing
+    after all when the reminder asks for it. ``p``: the probability per reply of its fault; ``mixed``, which has all faults, has
+    ``forget``, ``chat``, ``loop``, ``plan`` and ``stop`` instead. ``price``: the price of its estimated tokens, to see budgets
+    at work; `FREE`, ``Price.parse("3/15")``. Raises `UnknownModel` for an unknown persona or an invalid value.
     """
 
     def __init__(
@@ -62,21 +62,21 @@ class SimulatedModel:
 
     @property
     def name(self) -> str:
-        """``simulated:PERSONA``, with the options that are not the usual."""
+        """``simulated:PERSONA``, with the options that differ from the defaults."""
         query = query_of(self.persona, self._options, self.price)
         return f"simulated:{self.persona}" + (f"?{query}" if query else "")
 
     def capabilities(self) -> Capabilities:
-        """It writes no summaries, and costs what it says."""
+        """Report no language model (it writes no summaries) and a known price."""
         return NO_LANGUAGE_MODEL
 
     def used_until_cut(self, request: Request, heard: Message) -> Usage:
-        """About what a call used of whose reply this came."""
+        """Estimate what a call used whose reply broke off after this message."""
         used = about(request, heard)
         return replace(used, cost=self.price.cost(used))
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """The next step of the plan in the request, or the answer after the last."""
+        """Yield the next step of the plan in the request, or the answer after the last step."""
         move, metadata = _decide(self._character, Observation(request))
         message = Message("assistant", (Text(move.text), *move.calls))
         for word in re.findall(r"\S+\s*|\s+", message.text):
@@ -88,7 +88,7 @@ class SimulatedModel:
 
 
 def _decide(who: Character, observation: Observation) -> tuple[Move, dict[str, Any]]:
-    """What it does, and, where a fault came up that can show here, how that was decided."""
+    """Return the move, and metadata on how it was chosen if a fault was drawn that applies here."""
     right = next_move(observation)
     drawn = who.drawn(observation.turn)
     wrong = COMMIT[drawn.fault.option](observation, right) if drawn else None

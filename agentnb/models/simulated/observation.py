@@ -1,4 +1,4 @@
-"""What the simulated model sees in a request. It has no memory: its place in the plan is what the messages say it is."""
+"""What the simulated model sees in a request. It has no memory: it reads its place in the plan from the messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.core.todos import PLANNING_TOOLS, TODO_TOOL
 from agentnb.models.simulated.plan_parser import Entry, PlanItem, calls_of, left_out, read_listing, read_plan, short_title
 
 ANSWERED = re.compile(r"Done\b|The list has ")
-"""How its answers begin, so that it knows them again."""
+"""Beginnings of its answers, by which it recognizes them."""
 _STEP = re.compile(r"Step (\d+) of \d+: (.*)\.\Z", re.DOTALL)
 _TODO = re.compile(r"Todo (\d+): ")
 _REMINDER = re.compile(r"\s*<system-reminder>(.*)</system-reminder>\s*", re.DOTALL)
@@ -22,45 +22,45 @@ _MAKES_LIST = ("write", "add")
 
 
 class Step(NamedTuple):
-    """An item of the plan with something to do in it."""
+    """An item of the plan that holds tool calls."""
 
     title: str
     calls: tuple[ToolCall, ...]
 
 
 class Observation:
-    """A request, as a plan-follower reads it."""
+    """A request, as a plan follower reads it."""
 
     def __init__(self, request: Request) -> None:
         self.tools = request.tools
         self.messages, ephemeral_text = _without_reminder(request.messages)
         self.reminder = ephemeral_text.lower()
         self._told = read_listing(ephemeral_text)
-        """The list as the reminder shows it, if it does."""
+        """The list of todos in the reminder, if it shows one."""
         self.turn = sum(message.role == "assistant" for message in self.messages)
         """Replies so far."""
         self.plan, self.since = _since_plan(self.messages)
-        """The newest list that somebody wrote, and what was said after it."""
+        """The newest plan in a message that is not its own, and the messages after it."""
         self.steps = _steps(self.plan, self.tools)
         names = {tool.name for tool in self.tools}
         self.has_todos = TODO_TOOL in names
         self.keeps_list = self.has_todos and not any(call.name == TODO_TOOL for step in self.steps for call in step.calls)
-        """Whether it takes its steps down as todos: not if the plan itself says what to do with them."""
+        """Whether it writes its steps down as todos: not if the plan itself calls the todo tool."""
 
     @cached_property
     def odd(self) -> list[str]:
-        """What stands in the plan like a call, and is none."""
+        """Code in the plan that looks like a call and is none."""
         return [code for item in self.plan for code in left_out(item, self.tools)]
 
     @cached_property
     def made(self) -> list[int]:
-        """The steps whose calls it has made, by place from 0."""
+        """Steps whose calls it has made, by index from 0."""
         numbers = {int(found[1]) - 1 for message in self.since if message.calls and (found := _STEP.match(message.text))}
         return sorted(number for number in numbers if number < len(self.steps))
 
     @cached_property
     def next_step(self) -> int | None:
-        """The first step after the last it made; one that the list says is completed is passed over."""
+        """The next step after the last it made, skipping steps that the list shows as completed; None if there is none."""
         first = self.made[-1] + 1 if self.made else 0
         return next((place for place in range(first, len(self.steps)) if not self._is_completed(place)), None)
 
@@ -79,17 +79,17 @@ class Observation:
 
     @cached_property
     def board(self) -> tuple[Entry, ...]:
-        """The list as it saw it last, in this conversation."""
+        """The list of todos as last seen in this conversation."""
         return self._told or _newest_listing(self.messages) or ()
 
     @cached_property
     def fresh_board(self) -> tuple[Entry, ...] | None:
-        """The list as it saw it since it last said something without a call, if it did."""
+        """The list of todos as seen since its last text-only reply; None if it was not."""
         return self._told or _newest_listing(self.since_words)
 
     @cached_property
     def since_words(self) -> list[Message]:
-        """What came after its last words without a call."""
+        """The messages after its last text-only reply."""
         for index in range(len(self.messages) - 1, -1, -1):
             if self.messages[index].role == "assistant" and not self.messages[index].calls:
                 return self.messages[index + 1 :]
@@ -97,7 +97,7 @@ class Observation:
 
     @cached_property
     def own(self) -> dict[int, Entry]:
-        """What became of its steps on the list, by place of the step. The last of equal titles are its own."""
+        """Its steps' entries on the list of todos, by index of the step. Of equal titles, the last are its own."""
         if not self.attempts_at_list:
             return {}
         left = list(self.board)
@@ -111,39 +111,39 @@ class Observation:
 
     @cached_property
     def attempts_at_list(self) -> int:
-        """How often it tried to take down its steps."""
+        """How often it tried to write its steps down."""
         asked = [call for message in self.since for call in message.calls if call.name == TODO_TOOL]
         return sum(isinstance(call.arguments, dict) and call.arguments.get("operation") in _MAKES_LIST for call in asked)
 
     @property
     def list_due(self) -> bool:
-        """Whether its steps are still to be taken down. It tries twice."""
+        """Whether it still has to write its steps down. It tries twice."""
         return self.keeps_list and bool(self.steps) and not self.own and not self.made and self.attempts_at_list < 2
 
     @cached_property
     def unmarked(self) -> list[Entry]:
-        """Todos of steps it has made that are not completed, in the order of the steps."""
+        """Open todos of steps it has made, in the order of the steps."""
         return [self.own[place] for place in self.made if place in self.own and self.own[place].is_open]
 
     @cached_property
     def titles_done(self) -> set[str]:
-        """The titles of all steps it has made in this conversation, of earlier plans too."""
+        """Titles of all steps it has made in this conversation, including those of earlier plans."""
         matches = (_STEP.match(message.text) for message in self.messages if message.calls)
         return {short_title(found[2]) for found in matches if found}
 
     @cached_property
     def todos_worked_on(self) -> set[int]:
-        """Todos of others whose calls it made since it last said something without a call."""
+        """Ids of todos not from its plan whose calls it has made since its last text-only reply."""
         matches = (_TODO.match(message.text) for message in self.since_words if message.calls)
         return {int(found[1]) for found in matches if found}
 
     def has_asked(self, call: ToolCall) -> bool:
-        """Whether it made this very call since it last said something without one."""
+        """Return whether it has made this same call since its last text-only reply."""
         return any(call.name == one.name and call.arguments == one.arguments for m in self.since_words for one in m.calls)
 
     @cached_property
     def results(self) -> list[ToolResult]:
-        """What the calls of its steps returned."""
+        """Results of its steps' calls."""
         working = {call.name for step in self.steps for call in step.calls}
         return [
             result
@@ -156,7 +156,7 @@ class Observation:
 
 
 def _without_reminder(messages: Sequence[Message]) -> tuple[list[Message], str]:
-    """The conversation, and what is said in passing at its end."""
+    """Return the conversation without the reminders in its last message, and their text."""
     if not messages:
         return [], ""
     last = messages[-1]
@@ -168,7 +168,7 @@ def _without_reminder(messages: Sequence[Message]) -> tuple[list[Message], str]:
 
 
 def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list[Message]]:
-    """The plan it works on is the newest message of others that holds a list: words without one change no plan."""
+    """Return the plan, from the newest message of others with a list (those without one change no plan), and what follows it."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if message.role != "assistant" and (text := message.text) and (plan := read_plan(text)):
@@ -189,7 +189,7 @@ def _results(messages: Iterable[Message]) -> Iterator[ToolResult]:
 
 
 def _newest_listing(messages: Iterable[Message]) -> tuple[Entry, ...] | None:
-    # What a blocked repetition shows is how the list was the time before.
+    # A blocked duplicate call shows the list as it was at the earlier call.
     told = [one for one in _results(messages) if one.name == TODO_TOOL and one.error_code != DUPLICATE]
     for result in reversed(told):
         if (entries := read_listing(result.text)) is not None:

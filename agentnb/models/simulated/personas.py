@@ -1,6 +1,6 @@
 """The personas of the simulated model, as data: what each does wrong, how often, and which words make it heed.
 
-``docs/personas.md`` shows these tables to people; a test holds the two together.
+``docs/personas.md`` documents these tables; a test keeps both in step.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from agentnb.errors import UnknownModel, near
 from agentnb.models.prices import Price
 
 Alternatives: TypeAlias = tuple[tuple[str, ...], ...]
-"""Ways to say something. Each is words, in lower case, that must all be in the text, wherever they stand."""
+"""Ways to say something. Each is a set of lower-case words that must all be in the text, anywhere."""
 
 OPEN_TODOS: Alternatives = (("todos", "open"), ("todos", "remain"), ("incomplete", "todo"), ("not finished",))
-"""How a reminder says that there is still something to do."""
+"""Ways in which a reminder says that todos are still open."""
 
 
 class Fault(NamedTuple):
     """One way to fail."""
 
     option: str
-    """Its name, and that of its probability in ``simulated:mixed``."""
+    """Its name, also that of the option for its probability in ``simulated:mixed``."""
     persona: str
-    """The persona that has this fault alone."""
+    """The persona that has only this fault."""
     mixed: float
-    """Its probability a reply in ``simulated:mixed``, unless said otherwise."""
+    """Its default probability per reply in ``simulated:mixed``."""
     heeds: Alternatives
-    """What a reminder must say to ask for the act that is missing."""
+    """What a reminder must say to request the missing action."""
 
 
 FAULTS = (
@@ -42,24 +42,24 @@ FAULTS = (
     Fault("stop", "early-stopper", 0.1, OPEN_TODOS),
 )
 PERSONAS = ("disciplined", *(fault.persona for fault in FAULTS), "mixed")
-"""The ways it can behave."""
+"""All personas."""
 USUAL_P = 0.5
-"""The probability a reply of the fault of a persona that has only one."""
+"""Default probability of the fault per reply, for personas with only one."""
 USUAL_HEED = 0.7
-"""The probability that it does the right thing after all when the reminder asks for it."""
+"""Default probability that it does the right thing after all when the reminder asks for it."""
 FREE = Price(Decimal(0), Decimal(0))
-"""What it costs, unless said otherwise."""
+"""The default price."""
 PRICE = "price"
-"""The one option that is no number."""
+"""The only option that is not a number."""
 
 
 def says(reminder: str, alternatives: Alternatives) -> bool:
-    """Whether the reminder, in lower case, says one of these things."""
+    """Return whether the reminder, in lower case, says any of these alternatives."""
     return any(all(word in reminder for word in words) for words in alternatives)
 
 
 class Drawn(NamedTuple):
-    """A fault that came up, and the number that brought it."""
+    """A fault that was drawn, and the random number that drew it."""
 
     fault: Fault
     draw: float
@@ -67,16 +67,16 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """A persona with its numbers. It has no memory: a draw depends on the seed and on how far the conversation is."""
+    """A persona with its numbers. It has no memory: draws depend on the seed and the length of the conversation."""
 
     persona: str
     seed: int
     heed: float
     chances: Mapping[str, float]
-    """The probability of each fault it has, by the name of the fault."""
+    """Probabilities of its faults, by name."""
 
     def drawn(self, turn: int) -> Drawn | None:
-        """The fault of this reply, if any. ``turn`` is the number of replies before it."""
+        """Draw the fault of this reply, if any. ``turn``: the number of replies before it."""
         own = [fault for fault in FAULTS if fault.option in self.chances]
         draw = self._number("fault" if self.persona == "mixed" else own[0].option, turn) if own else 1.0
         bound = 0.0
@@ -87,7 +87,7 @@ class Character:
         return None
 
     def drawn_to_heed(self, fault: Fault, turn: int) -> float:
-        """The number that decides whether it heeds: it does below `heed`."""
+        """Draw the number that decides whether it heeds the reminder: it does below `heed`."""
         return self._number(f"{fault.option}:heed", turn)
 
     def _number(self, what: str, turn: int) -> float:
@@ -95,7 +95,7 @@ class Character:
 
 
 def options_of(persona: str) -> dict[str, float]:
-    """The options of a persona that are numbers, with their usual values. Raises `UnknownModel` if there is no such persona."""
+    """Return a persona's numeric options with their defaults. Raises `UnknownModel` if there is no such persona."""
     if persona not in PERSONAS:
         raise UnknownModel(f"simulated: has no persona {persona!r}", near(persona, PERSONAS))
     own: dict[str, float] = {}
@@ -107,8 +107,9 @@ def options_of(persona: str) -> dict[str, float]:
 
 
 def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Price]:
-    """Options as they stand in a name, as numbers, and the price. Raises `UnknownModel` for what is no number, and
-    `SettingsError` for what is no price.
+    """Parse the options in a name: numbers, and the price.
+
+    Raises `UnknownModel` for an unknown option or a value that is no number, `SettingsError` for an invalid price.
     """
     known = options_of(persona)
     options: dict[str, float | Price] = {}
@@ -127,7 +128,7 @@ def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Pr
 
 
 def checked_options(persona: str, given: Mapping[str, float]) -> dict[str, float]:
-    """All options of the persona, those given and the usual. Raises `UnknownModel` for what it has not and what cannot be."""
+    """Return all options of the persona, given or default. Raises `UnknownModel` for unknown options and invalid values."""
     known = options_of(persona)
     for name, value in given.items():
         _check_known(persona, name, known)
@@ -153,7 +154,7 @@ def _check_value(persona: str, name: str, value: object) -> None:
         fits, wanted = number and isinstance(value, int), "a whole number"
     else:
         most, unit = (10, " seconds") if name == "delay" else (1, "")
-        fits, wanted = number and 0 <= value <= most, f"between 0 and {most}{unit}"  # type: ignore[operator]  # it is one
+        fits, wanted = number and 0 <= value <= most, f"between 0 and {most}{unit}"  # type: ignore[operator]  # a number by then
     if not fits:
         raise UnknownModel(f"{name}={value} of simulated:{persona} is not {wanted}")
 
@@ -164,7 +165,7 @@ def _example(persona: str, known: Mapping[str, float]) -> str:
 
 
 def query_of(persona: str, options: Mapping[str, float], price: Price) -> str:
-    """The options that are not the usual, as they stand in a name behind ``?``."""
+    """Return the options that differ from the defaults, as they are written in a name after ``?``."""
     usual = options_of(persona)
     told = [f"{name}={_shown(value)}" for name, value in options.items() if value != usual[name]]
     return "&".join(told if price.is_free else [*told, f"{PRICE}={price}"])
@@ -176,7 +177,7 @@ def _shown(value: float) -> str:
 
 
 def character(persona: str, options: Mapping[str, float]) -> Character:
-    """The persona with these options, which are all it has."""
+    """Return the persona with these options, which must be complete."""
     if persona == "mixed":
         chances = {fault.option: options[fault.option] for fault in FAULTS}
     else:

@@ -1,4 +1,4 @@
-"""Reads plans out of text: a Markdown list whose items hold calls in backticks, and the list of todos in a tool's result."""
+"""Parsers for plans in text: Markdown lists whose items hold calls in backticks, and the list of todos in a tool result."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LONGEST_TITLE = 60
 """Characters of an item that become the title of its todo."""
 _HEADING = re.compile(r"^Todos \(\d+ of \d+ completed\):[ ]*$", re.MULTILINE)
 _EMPTY = ("There are no todos", "There is no list")
-"""How results begin that show no list because it is empty."""
+"""Beginnings of results that show no list because it is empty."""
 _ENTRY = re.compile(r"(\d+)\. \[([^\]]*)\] (.*)")
 
 
 class PlanItem(NamedTuple):
-    """One item of the list: its words, and the pieces in backticks."""
+    """One item of the list: its text, and the code in backticks."""
 
     title: str
     code: tuple[str, ...]
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
     id: int
     status: str
     words: str
-    """Title, description, and why it is blocked, if it is."""
+    """Title, description, and the reason why it is blocked, if it is."""
 
     @property
     def is_open(self) -> bool:
@@ -41,22 +41,22 @@ class Entry(NamedTuple):
         return self.status != "completed"
 
     def has_title(self, title: str) -> bool:
-        """Whether this is its title, whatever stands behind."""
+        """Return whether this is its title, whatever follows it."""
         return self.words == title or self.words.startswith((f"{title}: ", f"{title} (blocked: "))
 
     def as_item(self) -> PlanItem:
-        """As if it stood in a prompt."""
+        """Return it as an item of a plan, as if it came from a prompt."""
         return PlanItem(self.words, tuple(re.findall(r"`([^`]+)`", self.words)))
 
 
 def read_listing(text: str) -> tuple[Entry, ...] | None:
-    """The todos in the result of the tool that keeps them; None if there is no list in it."""
+    """Return the todos in a result of the todo tool; None if it shows no list."""
     if text.startswith(_EMPTY):
         return ()
     headings = list(_HEADING.finditer(text))
     if not headings:
         return None
-    entries = []  # of the last heading: what stands before it may quote anything
+    entries = []  # below the last heading: text before it may quote anything
     for line in text[headings[-1].end() :].lstrip("\n").split("\n"):
         if (found := _ENTRY.fullmatch(line)) is None:
             break
@@ -65,13 +65,13 @@ def read_listing(text: str) -> tuple[Entry, ...] | None:
 
 
 def short_title(title: str) -> str:
-    """The title of a todo for an item with these words."""
+    """Return the todo title for an item with this text."""
     return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 2].rstrip() + " …"
 
 
 @lru_cache(maxsize=64)
 def read_plan(prompt: str) -> tuple[PlanItem, ...]:
-    """The items of all lists in the prompt, in order; an item that holds a list of its own stands before its items."""
+    """Return the items of all lists in the prompt, in order; an item with a nested list comes before its sub-items."""
     from markdown_it import MarkdownIt
 
     items: list[PlanItem] = []
@@ -92,14 +92,14 @@ def read_plan(prompt: str) -> tuple[PlanItem, ...]:
 
 
 def calls_of(item: PlanItem, tools: Sequence[ToolSpec]) -> list[ToolCall]:
-    """The calls of one item: what stands in its backticks as Python calls with literal arguments, of tools there are."""
+    """Return the tool calls of one item: Python calls in backticks, with literal arguments, of existing tools."""
     specs = {tool.name: tool for tool in tools}
     calls = (_call(code, specs) for code in item.code)
     return [call for call in calls if call is not None]
 
 
 def left_out(item: PlanItem, tools: Sequence[ToolSpec]) -> list[str]:
-    """The pieces of one item that name a tool there is and are no call that can be made."""
+    """Return the code of one item that names an existing tool but is no valid call."""
     specs = {tool.name: tool for tool in tools}
     return [
         code for code in item.code if code.partition("(")[0].strip() in specs and "(" in code and _call(code, specs) is None
@@ -125,7 +125,7 @@ def _call(code: str, specs: dict[str, ToolSpec]) -> ToolCall | None:
 
 
 def _as_json(value: Any) -> Any:
-    """Tuples and sets as lists, as JSON has them."""
+    """Return the value as JSON can hold it: tuples and sets as lists, other objects as their ``repr``."""
     if isinstance(value, dict):
         return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

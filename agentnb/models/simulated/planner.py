@@ -1,4 +1,4 @@
-"""What the simulated model does next when it does everything right."""
+"""The next move of the simulated model when it makes no mistake."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from agentnb.models.simulated.personas import OPEN_TODOS, says
 from agentnb.models.simulated.plan_parser import Entry, calls_of, short_title
 
 MAX_OF_A_RESULT = 400
-"""Characters of a result that it repeats in its answer."""
+"""Characters of a result that an answer repeats."""
 COMPLETE = "[WORKFLOW_COMPLETE]"
-"""What it writes below an answer when the reminder speaks of it."""
+"""Marker that it writes below an answer when the reminder mentions it."""
 READ = ToolCall(TODO_TOOL, {"operation": "read"})
 NO_CALL = "it holds no call in backticks of a tool that I was given"
 
 Kind: TypeAlias = Literal["list", "step", "close", "review", "answer", "introduction", "talk", "again", "planning"]
 Marks: TypeAlias = Literal["none", "last", "all"]
-"""Which todos of finished steps it marks completed before the next step."""
+"""Todos of finished steps to mark completed before the next step."""
 
 
 class Move(NamedTuple):
-    """What it says and calls in one reply."""
+    """The text and the tool calls of one reply."""
 
     kind: Kind
     text: str
@@ -32,7 +32,7 @@ class Move(NamedTuple):
 
 
 def next_move(observation: Observation, marks: Marks = "last") -> Move:
-    """What is to be done now, given what it sees."""
+    """Return the right move for this observation."""
     if observation.list_due:
         return _list(observation)
     if observation.next_step is not None:
@@ -49,7 +49,7 @@ def next_move(observation: Observation, marks: Marks = "last") -> Move:
 
 
 def step_move(observation: Observation, place: int, marks: Marks) -> Move:
-    """The calls of one step, behind one update that says so."""
+    """Return the calls of one step, after an update of the todo list if it has anything to mark."""
     step = observation.steps[place]
     finished = {"none": [], "last": _of_last_step(observation), "all": observation.unmarked}[marks]
     entries = [(entry, "completed") for entry in finished]
@@ -60,12 +60,12 @@ def step_move(observation: Observation, place: int, marks: Marks) -> Move:
 
 
 def todo_call(operation: str, **what: Any) -> ToolCall:
-    """A call of the tool that keeps the list."""
+    """Return a call of the todo tool."""
     return ToolCall(TODO_TOOL, {"operation": operation, **what})
 
 
 def last_words(observation: Observation) -> str:
-    """The answer; a short one if it has answered before and nothing has been done since."""
+    """Return the answer; a short one if it has answered before and done nothing since."""
     if observation.plan and not observation.steps and not observation.odd:
         items = "1 item" if len(observation.plan) == 1 else f"{len(observation.plan)} items"
         text = f"The list has {items}, and none of them holds a call in backticks of a tool that I was given."
@@ -84,7 +84,7 @@ def _of_last_step(observation: Observation) -> list[Entry]:
 
 
 def _list(observation: Observation) -> Move:
-    """Take down the steps: behind what is on the list already, if anything is."""
+    """Write the steps down as todos; append them if the list already has entries."""
     titles = [short_title(step.title) for step in observation.steps]
     text = f"First I write down what there is to do, {_counted(len(titles), 'step')}."
     if observation.board or observation.attempts_at_list:
@@ -101,7 +101,7 @@ def _close(observation: Observation) -> Move | None:
 
 
 def _review(observation: Observation) -> Move:
-    """After the answer something is still open: close what it knows of, otherwise read the list, and go on from there."""
+    """Handle todos still open after the answer: close those it knows of; otherwise read the list and continue from there."""
     seen = _list_seen(observation)
     if seen is None and not observation.unmarked:
         return Move("review", "I read the list again to see what is left.", (READ,))
@@ -120,12 +120,12 @@ def _review(observation: Observation) -> Move:
 
 
 def _list_seen(observation: Observation) -> tuple[Entry, ...] | None:
-    """The list as it is since its last words; as it was before if it has asked to read it and was not let."""
+    """Return the list as seen since its last text-only reply; if its attempt to read it was blocked, as seen before."""
     return observation.board if observation.fresh_board is None and observation.has_asked(READ) else observation.fresh_board
 
 
 def _is_finished(observation: Observation, entry: Entry) -> bool:
-    """Whether it did the work of this todo."""
+    """Return whether it did the work of this todo."""
     mine = {one.id for one in observation.unmarked}
     return entry.id in mine | observation.todos_worked_on or any(entry.has_title(title) for title in observation.titles_done)
 
@@ -138,7 +138,7 @@ def _after_review(observation: Observation, left: Sequence[Entry]) -> str:
 
 
 def _close_finished(finished: Sequence[Entry], more: Iterable[tuple[Entry, str]] = ()) -> tuple[ToolCall, ...]:
-    """Mark what is finished completed, in progress first where it was not, and the others as they say."""
+    """Return the calls that mark finished todos completed, via in-progress if needed, and ``more`` todos as given."""
     started = [(entry, "in-progress") for entry in finished if entry.status != "in-progress"]
     closed = [*((entry, "completed") for entry in finished), *more]
     return tuple(_update(entries) for entries in (started, closed) if entries)
@@ -177,7 +177,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Behind the name of its tool, as Markdown: what has lines of its own keeps them."""
+    """Return a result as Markdown that follows its tool's name; text of several lines keeps them, in a code fence."""
     if "\n" not in text:
         return f" {text}"
     fence = "```" if "```" not in text else "~~~~~~"
