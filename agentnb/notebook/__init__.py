@@ -1,1 +1,1 @@
-"""What a person sees and types in a notebook: magics, displays. It reads runs and puts commands; it decides nothing."""
+"""The notebook interface: magics, cards and the panel. It reads runs and sends commands; it makes no decisions."""

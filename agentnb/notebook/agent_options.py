@@ -1,4 +1,4 @@
-"""The agent that a cell or the panel asks for: what was chosen there, and for the rest what the session's defaults say."""
+"""The agent for a cell or the panel: the options chosen there, and the session's defaults for the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.session.session import Session
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """Names as people type them; what is empty was not chosen. ``settings``: further ones of the agent, by its names."""
+    """Names as typed; an empty one was not chosen. ``settings``: further settings of the `Agent`, by parameter name."""
 
     model: str = ""
     tools: Sequence[str] = ()
@@ -30,9 +30,9 @@ class AgentOptions:
 def make_agent(
     chosen: AgentOptions, session: Session, variables: Mapping[str, Any], before: Run | None = None
 ) -> tuple[Agent, str]:
-    """The agent, and a line for the person about its model, empty where there is nothing to explain.
+    """Return the agent, and a line to the person about its model (empty if nothing needs explaining).
 
-    ``before``: the run it goes on with, whose model it has unless another was chosen. `SettingsError` for what cannot be.
+    ``before``: the run to continue, whose model is used unless another was chosen. Raises `SettingsError` for invalid options.
     """
     defaults = session.defaults
     name, note = (chosen.model, "") if chosen.model else choose_model(defaults["model"], before)

@@ -1,4 +1,4 @@
-"""Runs that a cell begins: shown below it, waited for, and kept in a variable."""
+"""Runs started by a cell: shown below it, awaited, and kept in a variable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CELL_RUNS = "_agentnb_cell_runs"
 
 
 class Answer(str):
-    """A string (equal to ``run.text``) that shows itself as words and not as a Python literal."""
+    """A string (equal to ``run.text``) that is displayed as text, not as a Python literal."""
 
     __slots__ = ()
 
@@ -42,10 +42,10 @@ class CellRuns:
         self.left_open = LeftOpen()
 
     def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions) -> Answer | None:
-        """Start a run and show it; with a foreground wait for it, and return its answer, if it has one.
+        """Start a run and show it; with a foreground, wait for it and return its answer, if it has one.
 
-        ``start`` is `Session.start` or `Session.recover`, given what is to be run. The variable ``out`` gets the run. One that
-        failed, or reached a limit that is to raise, raises with what to type next.
+        ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
+        the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``.
         """
         foreground = options.foreground
         blocks = foreground is not None
@@ -78,7 +78,7 @@ class CellRuns:
 
 
 def cell_runs(shell: Any, session: Session) -> CellRuns:
-    """Those of this kernel: all its cells share what they have left open."""
+    """Return the `CellRuns` of this kernel: all its cells share the widgets left open."""
     known: CellRuns | None = getattr(shell, _CELL_RUNS, None)
     if known is None or known.session is not session:
         known = CellRuns(shell, session)

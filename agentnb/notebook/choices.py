@@ -1,4 +1,4 @@
-"""What can be chosen for a run, by the names that people type: models, tools, guidance sets."""
+"""The models, tools and guidance sets that can be chosen for a run, by the names people type."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
 
 MAX_USED = 5
-"""Models that were used last and are offered first."""
+"""Models used last, which are offered first."""
 
 
 def available_choices(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
-    """Names to choose from, and what each field stands for when it is left as it is; ``used``: models of the last runs."""
-    known = dict(variables)  # a cell that runs meanwhile may add some
+    """Return the names to choose from, and the default of each field; ``used``: models of the last runs."""
+    known = dict(variables)  # a cell that runs meanwhile may add variables
     return {
         "models": models_to_offer(session, known, used),
         "model": _without_choice(session),
@@ -32,20 +32,20 @@ def available_choices(session: Session, variables: Mapping[str, Any], used: Iter
 
 
 def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> list[str]:
-    """Those used last, the default, variables that hold one, and the personas."""
+    """Return the models used last, the default, variables that hold a model, and the simulated models."""
     last = [name for name in dict.fromkeys(used) if can_be_made(name)][:MAX_USED]
     own = [name for name, value in variables.items() if is_model(value) and not name.startswith("_")]
     return list(dict.fromkeys([*last, *filter(None, [session.defaults["model"]]), *own, *model_names()]))
 
 
 def guidance_to_offer(session: Session, variables: Mapping[str, Any]) -> list[str]:
-    """Those built in, written in cells, and held by variables."""
+    """Return the guidance sets that are built in, written in cells, or held by variables."""
     own = [name for name, value in variables.items() if isinstance(value, GuidanceSet) and not name.startswith("_")]
     return list(dict.fromkeys([*BUILT_IN, *session.sets, *own]))
 
 
 def _without_choice(session: Session) -> str:
-    """The model that answers when none is named; empty if one has to be."""
+    """Return the model used when none is named; empty if one must be named."""
     try:
         return choose_model(session.defaults["model"])[0]
     except SettingsError:

@@ -28,13 +28,13 @@ from agentnb.session.session import Session
 
 SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy"}
 MAX_IDS = 20
-"""Interrupted runs that are offered: logs are read to find them."""
+"""Interrupted runs to offer: finding them means reading logs."""
 
 
 def matcher(
     shell: InteractiveShell, session: Session, options: Iterable[str]
 ) -> Callable[[CompletionContext], SimpleMatcherResult]:
-    """What IPython's completer asks. Everything outside our lines is left to the others."""
+    """Return a matcher for IPython's completer. Everything outside agentnb's lines is left to the other matchers."""
     known = sorted(options)
 
     @context_matcher()
@@ -74,7 +74,7 @@ def _is_a(kind: type) -> Callable[[Any], bool]:
 
 
 def _held(variables: dict[str, Any], fits: Callable[[Any], bool]) -> list[str]:
-    """The variables that hold such a thing."""
+    """Return the variables whose value fits."""
     return [name for name, value in variables.items() if fits(value) and not name.startswith("_")]
 
 
@@ -101,6 +101,6 @@ def _recover_words(before: list[str], session: Session, variables: dict[str, Any
 
 
 def _defaults(session: Session) -> list[str]:
-    """The keys; and of those for which there are only a few values, each with all of them."""
+    """Return each key, and all values of the keys that take only a few."""
     choices = CHOICES | {"policy": tuple(NAMED), "guidance": (*BUILT_IN, *session.sets)}
     return [f"{key}={value}" for key in session.defaults for value in ("", *choices.get(key, ()))]

@@ -1,4 +1,4 @@
-"""What would be sent: for ``%%agent --dry``."""
+"""``%%agent --dry``: shows what would be sent."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens
 from agentnb.policies.limits import LIMITS
 
 LINE = 100
-"""Characters up to which a list or an object of a schema stands on one line."""
+"""Longest list or object of a schema that stays on one line, in characters."""
 SHOWN_ABOVE = frozenset({"messages", "input", "system", "instructions", "tools"})
-"""Fields of a request on its wire that are told in words."""
+"""Fields of a request's wire form that are shown above as text."""
 _INNERMOST = re.compile(r"[\[{][^\[\]{}]*[\]}]")
 
 
 def limits_line(agent: Agent) -> str:
-    """The limits that were set, by the names of their options; empty if none was."""
+    """Return the limits that were set, by option name; empty if none was set."""
     set_ones = {name: getattr(agent, name) for name, limit in LIMITS.items() if not limit.is_required}
     found = {name: f"{value:g}" for name, value in set_ones.items() if value is not None}
     if "budget" in found:
@@ -37,9 +37,9 @@ def limits_line(agent: Agent) -> str:
 
 
 def dry_text(model: str, request: Request, wire: bytes | None = None, limits: str = "") -> str:
-    """The first request, the schemas of its tools and how many tokens it is, about; of its ``wire`` form what stands beside.
+    """Return the first request, its tool schemas and an estimate of its tokens; of its ``wire`` form, only the other fields.
 
-    ``limits``: a line about those of the run.
+    ``limits``: a line about the limits of the run.
     """
     lines = [
         f"Nothing was sent. The first request to {model} would be about {tokens_of_request(request):,} tokens:",
@@ -60,12 +60,12 @@ def dry_text(model: str, request: Request, wire: bytes | None = None, limits: st
 
 
 def _folded(tool: ToolSpec) -> str:
-    """The tool of every list, whose words are as long as they are always the same."""
+    """Return one line for the todo tool, whose description is long and always the same."""
     return f"{tool.name}: {tool.description.splitlines()[0]} (built in, about {tokens_of_tools((tool,)):,} tokens)"
 
 
 def tool_text(tool: ToolSpec) -> str:
-    """A tool as the model sees it."""
+    """Return a tool as the model sees it."""
     schema = msgspec.json.format(msgspec.json.encode(tool.input_schema), indent=2).decode()
     return f"{tool.name}: {tool.description or '(no description)'}\n{_INNERMOST.sub(_on_one_line, schema)}"
 

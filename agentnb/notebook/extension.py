@@ -1,4 +1,4 @@
-"""What ``%load_ext agentnb`` registers with IPython, and takes back."""
+"""The IPython extension: what ``%load_ext agentnb`` registers, and unloading removes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _later(kind: str, name: str) -> Callable[..., Any]:
 
 
 def session_of(shell: Any) -> Session:
-    """The session of this kernel; the extension is loaded first where nobody has done so."""
+    """Return the session of this kernel, after loading the extension if necessary."""
     if getattr(shell, _SESSION, None) is None:
         shell.extension_manager.load_extension("agentnb")
     session: Session = getattr(shell, _SESSION)
@@ -38,17 +38,17 @@ def session_of(shell: Any) -> Session:
 
 
 def blank_body(lines: list[str]) -> list[str]:
-    """Give a bare ``%%agent`` line a blank body: without one IPython refuses the cell before we could say what is missing."""
+    """Give a bare ``%%agent`` line a blank body: IPython rejects a cell without one before we can say what is missing."""
     if lines and lines[0].startswith(("%%agent", "%%guidance")) and not "".join(lines[1:]).strip():
         return [lines[0].rstrip("\n") + "\n", "\n"]
     return lines
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register magics, completion and how a Run shows itself."""
+    """Register magics, completion and the display of a `Run`."""
     unload(shell)
     session = getattr(shell, _SESSION, None) or Session()
-    setattr(shell, _SESSION, session)  # kept over a reload: its runs go on
+    setattr(shell, _SESSION, session)  # kept across a reload: its runs continue
     magics = AgentMagics(shell, session)
     shell.register_magics(magics)
     for kind, name in LATER_MAGICS:
@@ -64,7 +64,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take back what `load` registered; runs that are going on go on."""
+    """Remove what `load` registered; live runs continue."""
     if blank_body in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(blank_body)
     for kind, name in (("cell", "agent"), ("line", "agent"), ("cell", "guidance"), *LATER_MAGICS):

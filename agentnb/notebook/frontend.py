@@ -1,4 +1,4 @@
-"""Who is looking: which view shows a run, and whether the person can be asked while their cell runs."""
+"""The frontend: which view shows a run, and whether the person can be asked while their cell runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from agentnb.notebook.widgets import HEARS_WHILE_BUSY
 
 
 def view_for(shell: Any, left_open: LeftOpen, *, blocks: bool, variable: str = "run") -> CardView | DisplayView | TerminalView:
-    """A live card where somebody may click, a display where only the outputs are kept, lines in a terminal.
+    """Return a live card if a person may click, a display if only the outputs are kept, or lines for a terminal.
 
-    ``left_open`` takes the widgets of cards whose run is over; ``blocks``: the cell waits for the run, and shows its answer
+    ``left_open`` takes the widgets of cards whose run has ended; ``blocks``: the cell waits for the run, and shows its answer
     as its result; ``variable`` holds the run.
     """
     kernel = getattr(shell, "kernel", None)
@@ -27,14 +27,14 @@ def view_for(shell: Any, left_open: LeftOpen, *, blocks: bool, variable: str = "
 
 
 def is_attended(kernel: Any) -> bool:
-    """Whether a person is there: who executes notebooks without one (nbconvert, papermill, tests) says that it cannot ask."""
+    """Return whether a person is present: what executes notebooks without one (nbconvert, papermill, tests) disallows input."""
     return bool(getattr(kernel, "_allow_stdin", False))
 
 
 def can_ask(shell: Any, *, blocks: bool) -> bool:
-    """In the card, or with ``%agent answer`` in another cell: not while a cell blocks a frontend that then hears nothing.
+    """Return whether the person can answer, in the card or with ``%agent answer`` in another cell.
 
-    ``blocks``: the cell waits for the run.
+    They cannot while a cell blocks a kernel that receives nothing meanwhile. ``blocks``: the cell waits for the run.
     """
     kernel = getattr(shell, "kernel", None)
     if kernel is None:

@@ -1,4 +1,4 @@
-"""Variables of the notebook in the body of a cell: exactly ``{{ name }}``, with its spaces."""
+"""Notebook variables in the body of a cell: exactly ``{{ name }}``, with its spaces."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ITEM = re.compile(rf"\[({_KEY})\]")
 
 
 def interpolate(text: str, variables: Mapping[str, Any]) -> str:
-    """The text with each ``{{ name }}`` and ``{{ name["item"][0] }}`` replaced by that variable, as ``str`` shows it.
+    """Return the text with each ``{{ name }}`` and ``{{ name["item"][0] }}`` replaced by that variable, as ``str`` shows it.
 
-    No attributes and no calls; everything else (``{x}``, ``{{x}}``, JSON, LaTeX) passes untouched. What was put in
-    is not looked at again. Raises `InterpolationError` for a name or item there is not.
+    No attributes and no calls; everything else (``{x}``, ``{{x}}``, JSON, LaTeX) passes untouched. Inserted text is not
+    interpolated again. Raises `InterpolationError` for a missing name or item.
     """
     return _FIELD.sub(lambda match: _value(match, variables), text)
 

@@ -1,4 +1,4 @@
-"""The options of ``%%agent`` that limit a run, and those that say what of the conversation is sent."""
+"""The options of ``%%agent`` that limit a run or choose how much of the conversation is sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _typed(read: Reader) -> Reader:
-    """A reader as the parser wants it; ``none`` takes back a limit of the session's defaults."""
+    """Adapt a reader to the parser; ``none`` cancels a limit of the session's defaults."""
 
     def typed(text: str) -> Any:
         try:
@@ -57,17 +57,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "leave out what the CLAUDE.md, AGENT.md or AGENTS.md of the repository says",
     },
 }
-"""What each option takes. One that is not given is as in %agent defaults, where they have the same names."""
+"""Parser arguments of each option. Options not given come from `%agent defaults`, under the same names."""
 
 
 def run_options(magic: F) -> F:
-    """Give a magic these options."""
+    """Add these options to a magic."""
     for option, how in reversed(OPTIONS.items()):
         magic = argument(option, default=SUPPRESS, **how)(magic)
     return magic
 
 
 def given(options: Namespace) -> dict[str, Any]:
-    """Those that were given, as settings of an agent; the history still by its name."""
+    """Return the options that were given, as settings of an agent; the history is still a name."""
     names = [how.get("dest", option[2:].replace("-", "_")) for option, how in OPTIONS.items()]
     return {name: getattr(options, name) for name in names if hasattr(options, name)}

@@ -1,4 +1,4 @@
-"""Errors for the person, on one line: what is wrong and what to type next, without our traceback."""
+"""Errors for the person, in one line: what is wrong and what to type next, without agentnb's traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_CLOSED = "the run was told to stop and ends when its tool lets go of the eve
 
 
 def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a magic raise as it does, so that Run All and papermill stop, but show errors meant for the person as one line."""
+    """Show a magic's errors that are meant for the person as one line; they still raise, so that Run All and papermill stop."""
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -34,15 +34,15 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _quiet(error: BaseException, line: str) -> BaseException:
-    # IPython asks an exception for its own traceback, if it has one.
+    # IPython lets an exception render its own traceback, if it has this method.
     error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # any exception may have one
     return error
 
 
 def parsed(magic: Any, line: str, later: dict[str, str], *, see: str = "") -> Any:
-    """The options of a line; `SettingsError` for what is none, and for what a later version will have.
+    """Parse the options of a line; `SettingsError` for unknown ones and for those of a later version.
 
-    ``see``: where the options are told, for a line below which no text stands.
+    ``see``: where the options are explained, for a line magic, which has no text below it.
     """
     own = f"%{magic.parser.prog}?"
     for word in line.split():
@@ -51,7 +51,7 @@ def parsed(magic: Any, line: str, later: dict[str, str], *, see: str = "") -> An
             raise SettingsError(f"{option} is not in this version of agentnb yet ({later[option]})", f"{own} shows what is")
     try:
         return parse_argstring(magic, line)
-    except ValueError as error:  # a quotation that does not end
+    except ValueError as error:  # an unclosed quotation
         raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from None
     except UsageError as error:
         what = " ".join(shown(word) for word in str(error).split(" "))

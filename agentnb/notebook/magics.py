@@ -1,4 +1,4 @@
-"""The magics: parse, call the session, show. Nothing is decided here."""
+"""The magics: they parse, call the session and show. They make no decisions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ QUESTION = "What should the agent do? Write the task below the %%agent line."
 
 @magics_class
 class AgentMagics(Magics):
-    """``%%agent`` and ``%agent``."""
+    """The magics ``%%agent``, ``%agent`` and ``%%guidance``."""
 
     shell: InteractiveShell
 
@@ -146,7 +146,7 @@ class AgentMagics(Magics):
         made = self.session.write_set(options.name, cell)
         before = self.shell.user_ns.get(options.name)
         for name in (out, options.name if isinstance(before, GuidanceSet) and before.name == made.name else ""):
-            if name:  # also a variable that an earlier version of this cell has set
+            if name:  # also a variable set by an earlier version of this cell
                 self.shell.user_ns[name] = made
         print(written(made))
 

@@ -1,4 +1,4 @@
-"""Names that people type in magics, looked up in the notebook."""
+"""Lookup of names typed in magics among the notebook's variables."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from agentnb.models.registry import is_model
 from agentnb.tools.function import as_tool
 
 BUILT_IN_TOOLS = {"ask_person": "agentnb.tools.ask_person"}
-"""Tools that a run may have had although this notebook has not imported them yet, and where they are."""
+"""agentnb's own tools, with their modules: a run may have had one that this notebook has not imported yet."""
 
 
 def words_of(groups: Iterable[Iterable[str]] | None) -> list[str]:
-    """The names in what was given to ``-t``, however often and whether with spaces or commas between them."""
+    """Return the names given to ``-t``: the option may be repeated, and its names separated by spaces or commas."""
     return [part for group in groups or [] for word in group for part in word.split(",") if part]
 
 
 def unquoted(name: str | None) -> str:
-    """The name without the quotation marks that a shell would have taken off."""
+    """Return the name without the quotation marks that a shell would have removed."""
     return (name or "").strip("\"'")
 
 
 def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
-    """The functions of these names; a name of a list stands for what is in it. `UnknownTool` for what is not there."""
+    """Return the functions of these names; the name of a list stands for its items. `UnknownTool` for an undefined name."""
     found: list[Any] = []
     for name in names:
         if name not in variables:
@@ -47,12 +47,12 @@ def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
 
 
 def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
-    """The model object, or the model's name, that is in the variable of this name; or the name itself."""
+    """Return the model object, or the model's name, in the variable of this name; otherwise the name itself."""
     value = variables.get(name)
     if isinstance(value, str) and ":" in value:
         return value
     if is_model(value):
-        return value  # type: ignore[return-value]  # just looked
+        return value  # type: ignore[return-value]  # checked above
     if name.isidentifier() and ":" not in name:
         models = [known for known, one in variables.items() if is_model(one) and not known.startswith("_")]
         what = "is no model" if name in variables else "is not there, and is no model"
@@ -62,7 +62,7 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
 
 
 def find_history(name: str | history.History, variables: Mapping[str, Any]) -> history.History:
-    """What is in the variable of this name, if that is a `History`; or the one that agentnb has under this name."""
+    """Return the `History` in the variable of this name, or agentnb's own one of this name."""
     value = variables.get(name) if isinstance(name, str) else name
     if isinstance(value, history.History):
         return value
@@ -74,9 +74,9 @@ def find_history(name: str | history.History, variables: Mapping[str, Any]) -> h
 
 
 def tools_again(run: Run, given: Iterable[Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The tools of a run by their names: those that are given, and those that this notebook has, in whatever variable or list.
+    """Return the tools of a run by name: those given, and those found in any variable or list of this notebook.
 
-    What is nowhere is left out.
+    Tools found nowhere are left out.
     """
     found = {as_tool(value).spec.name: value for value in given}
     for name in names_of_tools(run):
@@ -93,7 +93,7 @@ def _may_be_called(name: str, variables: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _built_in(name: str) -> Iterator[Any]:
-    """The tool of agentnb's own that is called so: loaded when it is asked for, for reading its docstring takes a library."""
+    """Yield agentnb's own tool of this name; loaded only on demand, because reading its docstring needs a library."""
     if name in BUILT_IN_TOOLS:
         yield getattr(import_module(BUILT_IN_TOOLS[name]), name)
 
@@ -113,26 +113,26 @@ def _is_called(value: Any, name: str) -> bool:
 
 
 def _models_here(name: str, models: list[str]) -> str:
-    """Which of them may be meant; where none is alike, those there are: a bare "There is model." would not say of what."""
+    """Return which model may be meant, or all if none is similar: a bare "There is model." would not say what it is."""
     if not models or get_close_matches(name, models, cutoff=0.5):
         return near(name, models)
     return f"Variables that hold a model: {', '.join(models[:8])}{' and more' if len(models) > 8 else ''}."
 
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:
-    """Functions that the person wrote, and lists of them, by name."""
+    """Return the names of functions that the person wrote, and of lists of them."""
     return [name for name, value in variables.items() if not name.startswith("_") and _may_be_tool(value)]
 
 
 def check_variable(name: str) -> str:
-    """A name that a run can be put in; `SettingsError` for what is none."""
+    """Return the name if a run can be assigned to it; `SettingsError` otherwise."""
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):
         raise SettingsError(f"-o {name}: that is no name for a variable", "Use letters, digits and _")
     return name
 
 
 def tools_before(before: Run, agent: Agent) -> str:
-    """A line for the person, if a run is gone on with by an agent without the tools that it had; else empty."""
+    """Return a hint if the run to continue had tools and the agent has none; else empty."""
     names = names_of_tools(before)
     if not names or len(agent.toolbox):
         return ""

@@ -1,4 +1,4 @@
-"""Live views of a run: watchers that show it while it grows. They hold no truth; all they show is in the Run."""
+"""Live views of a run: watchers that show it as it grows. The `Run` is the only source of what they show."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from agentnb.notebook.widgets import view_bundle
 from agentnb.runtime.live import LiveRun
 
 INTERVAL = 1 / 15
-"""Seconds between two updates. Telling the browser of every token can lose messages, not only time."""
+"""Seconds between two updates. One update per token costs time, and can even lose messages."""
 LOAD = 10
-"""A view that takes long to draw is drawn less often: at most a part in ten of the time."""
+"""A view that takes long to draw is drawn less often: drawing takes at most a tenth of the time."""
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop of this thread. What a recovered run did before is told on whatever thread begins to go on with it."""
+    """Return the event loop of this thread, if any. Earlier events of a recovered run arrive on whichever thread resumes it."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -49,19 +49,19 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class Cell:
-    """The output of the cell in which it is first used, replaced from then on."""
+    """The output of the cell that first uses it, replaced from then on."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
     def show(self, widget: Any, meanwhile: dict[str, str]) -> None:
-        """The widget, and what frontends without widgets show instead."""
+        """Show the widget; ``meanwhile`` is for frontends without widgets."""
         self.keep(view_bundle(widget) | meanwhile)
 
     def keep(self, data: dict[str, Any]) -> None:
-        """Put it in its place. Without a widget in it, for JupyterLab would look for that when the notebook is opened again."""
+        """Replace the output. The final form has no widget: JupyterLab would look for it when the notebook is reopened."""
         if self._handle is None:
-            # The run's task has the context of its cell, so this lands there from the loop's thread too.
+            # The run's task has the context of its cell, so this appears there from the loop's thread too.
             self._handle = display(data, raw=True, display_id=True)
         else:
             self._handle.update(data, raw=True)
@@ -73,7 +73,7 @@ class DisplayView:
     def __init__(
         self, *, answer_beside: bool = True, keep: Callable[[dict[str, str]], Any] | None = None, variable: str = "run"
     ) -> None:
-        """``keep`` shows HTML and text, by default in a display of the cell that begins the run; ``variable`` holds the run."""
+        """``keep`` shows HTML and text, by default in a display of the cell that starts the run; ``variable`` holds the run."""
         self._answer_beside = answer_beside
         self._run = Run()
         self._heard: list[str] = []
@@ -82,11 +82,11 @@ class DisplayView:
         self._variable = variable
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        """That of the timer."""
+        """The event loop of the timer."""
         self._cost = 0.0
 
     def __call__(self, item: AnyEvent | Delta) -> None:
-        """Take it in, and show it soon."""
+        """Record the item and schedule an update."""
         if isinstance(item, TextDelta):
             self._heard.append(item.text)
         elif isinstance(item, Event):
@@ -118,18 +118,18 @@ class DisplayView:
         self._cost = perf_counter() - started
 
     def show(self, live: LiveRun) -> None:
-        """Nothing to do: it shows itself with the first event."""
+        """Do nothing: the view appears with the first event."""
 
 
 class TerminalView:
-    """Lines, as they come."""
+    """Writes lines to a terminal as events arrive."""
 
     def __init__(self) -> None:
         self._run = Run()
         self._written = ""
 
     def __call__(self, item: AnyEvent | Delta) -> None:
-        """Take it in, and show it soon."""
+        """Record the item and write its lines."""
         if isinstance(item, TextDelta):
             self._write(clean(item.text))
             return
@@ -142,7 +142,7 @@ class TerminalView:
         elif isinstance(item, ModelReplied):
             self._end_line("" if self._written else clean(item.message.text))
         elif isinstance(item, RoundFinished):
-            # What came before the reply was told when it happened.
+            # Notes on what came before the reply were written when it happened.
             rest = replace(self._run.rounds[-1], retries=(), compactions=(), recovered=False)
             for line in round_lines(rest, with_text=False):
                 self._write(line + "\n")
@@ -160,7 +160,7 @@ class TerminalView:
         return compaction_line(current.compactions[-1], self._run.settings)
 
     def show(self, live: LiveRun) -> None:
-        """Nothing to do: lines come with the events."""
+        """Do nothing: lines are written as events arrive."""
 
     def _write(self, text: str) -> None:
         self._written = text or self._written

@@ -1,7 +1,8 @@
-"""What a person can do in a card, by the name of the message that says so.
+"""The actions of a card, by the name of the browser's message.
 
-Each takes the run and the message, does it, and gives the HTML that was asked for, if any. Those that are not `AT_ONCE` may
-take a moment, and are not done on the thread that hears; `DRAWN` grow with the history, and do not hold up the run either.
+Each takes the run and the message, acts, and returns the requested HTML, if any. Actions outside `AT_ONCE` may take a moment,
+so they do not run on the thread that receives messages; those in `DRAWN` take longer as the history grows, and must not hold
+up the run either.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ def _move(live: LiveRun, message: Message) -> None:
 
 
 def _saw(live: LiveRun, message: Message) -> Html:
-    """What the model saw in a round."""
+    """Return what the model saw in a round."""
     return request_view_html(sent_request(live.run, int(message["round"])), whole=True)
 
 
 def _all(live: LiveRun, message: Message) -> Html:
-    """All of a result that was shown in part."""
+    """Return the whole of a result that was shown in part."""
     record = _record(live.run, str(message["call"]))
     return NOTHING if record is None else tool_body_html(record, whole=True)
 
@@ -55,7 +56,7 @@ def _choose(live: LiveRun, message: Message) -> None:
 
 
 def _no_answer(do: Callable[[LiveRun, Message], Any]) -> Callable[[LiveRun, Message], None]:
-    """For what gives something back that is no HTML for the card."""
+    """Wrap an action whose return value is not HTML for the card."""
 
     def done(live: LiveRun, message: Message) -> None:
         do(live, message)
@@ -72,11 +73,11 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
     "answer": lambda live, message: live.answer_in_words(str(message["text"]), str(message["key"])),
     "decline": lambda live, message: live.decline(question_id=str(message["key"])),
 }
-"""What only sets an event."""
+"""Actions that only set an event."""
 NOTES = {"pause": "It pauses before its next round", "say": "The model reads it in its next round"}
-"""What the person should know of what cannot be seen at once."""
+"""Notes to the person on actions whose effect is not visible at once."""
 DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all}
-"""What is drawn when it is asked for. A run may be read on any thread: its lists only grow."""
+"""Actions that draw on request. A run may be read on any thread: its lists only grow."""
 ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
     **AT_ONCE,
     **DRAWN,
@@ -89,5 +90,5 @@ ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
 
 @cache
 def drawing() -> Worker:
-    """The one thread on which cards draw what is `DRAWN`."""
+    """Return the worker whose one thread draws what cards request (`DRAWN`)."""
     return Worker("agentnb-cards")

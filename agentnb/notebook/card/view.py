@@ -1,4 +1,4 @@
-"""The live card of a run in a notebook: sends what has changed about thirty times a second, and hears what the person does."""
+"""The live card of a run in a notebook: sends changes about thirty times a second, and receives the person's actions."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
 from agentnb.runtime.live import LiveRun
 
 FRAME = 1 / 30
-"""Seconds between two messages. More would not be seen, and a browser that is sent a message a token loses some for good."""
+"""Seconds between two messages. More would not be visible, and a browser that is sent one per token loses some for good."""
 WHOLE = 0.5
-"""Seconds between two messages where the browser cannot ask for what it has missed, and each holds all."""
+"""Seconds between two messages where the browser cannot request what it missed, so that each message holds everything."""
 LOAD = 5
-"""A frame that took long to make is followed by a longer wait: at most a part in five of the time."""
+"""A frame that took long to make is followed by a longer wait: making frames takes at most a fifth of the time."""
 HINT = "So it began. The card replaces this; where it does not: %agent load {}"
-"""What stands below the first moment of a run, which is all that is kept where no page was there to take in the end."""
+"""Line below the first view of a run, which is all that is saved if no page was open to receive the end."""
 UNSEEN = 10.0
-"""Seconds after which a card that no browser has reported to show is no card but plain HTML."""
+"""Seconds after which a card becomes plain HTML if no browser has reported that it shows it."""
 
 
 class Place(Protocol):
@@ -43,11 +43,11 @@ class Place(Protocol):
         """Show the widget; ``meanwhile`` is for frontends that have no widgets."""
 
     def keep(self, run: dict[str, str]) -> None:
-        """Put this HTML and text in its place."""
+        """Show this HTML and text in place of the widget."""
 
 
 class CardView:
-    """Watches one run, and shows it in its place. It holds no truth: all it shows is in the run."""
+    """Watches one run, and shows it in its place. The run is the only source of what it shows."""
 
     def __init__(
         self,
@@ -85,7 +85,10 @@ class CardView:
     # The run
 
     def __call__(self, item: AnyEvent | Delta) -> None:
-        """Take it in, and show it soon. Called on the run's event loop; what a recovered run did before, on any thread."""
+        """Record the item and schedule an update.
+
+        Called on the run's event loop; for earlier events of a recovered run, on any thread.
+        """
         with self._lock:
             if self._instead is not None:
                 self._take_instead(self._instead, item)
@@ -93,7 +96,7 @@ class CardView:
             loop = running_loop()
             if loop is not None and loop is not self._loop:
                 self._loop = loop
-                loop.call_soon(self._begin)  # if it is shown already; else `show` will do so
+                loop.call_soon(self._begin)  # if it is shown already; otherwise `show` will do so
             self._card.take(item)
             if isinstance(item, RunFinished):
                 self._end()
@@ -101,7 +104,7 @@ class CardView:
                 self._send_soon()
 
     def show(self, live: LiveRun) -> None:
-        """Begin to show the run. One that is over already is shown as it will be kept."""
+        """Start showing the run. A run that has already ended is shown in its final form."""
         with self._lock:
             self._live = live
             if not self._run.should_continue:
@@ -119,7 +122,7 @@ class CardView:
         return self._card.run
 
     def _begin(self) -> None:
-        """Once there is a loop and a widget: send what there is, and look later whether anybody sees it."""
+        """Send the first frame once there is a loop and a widget, and check later whether a browser shows it."""
         with self._lock:
             if self._begun or self._widget is None or self._loop is None:
                 return
@@ -128,7 +131,7 @@ class CardView:
             if self._hears:
                 self._loop.call_later(UNSEEN, self._give_up)
 
-    # What the browser is sent
+    # Messages to the browser
 
     def _send_soon(self) -> None:
         wait = max(FRAME if self._hears else WHOLE, self._cost * LOAD)
@@ -147,7 +150,7 @@ class CardView:
             self._cost = perf_counter() - started
 
     def _wait_no_longer(self) -> None:
-        """What is sent now needs no timer: two of them would send twice as often."""
+        """Cancel the timer: a frame is sent now, and two timers would send twice as often."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -158,25 +161,25 @@ class CardView:
                 self._tell(self._card.whole(self._todos()))
 
     def _tell(self, message: Frame) -> None:
-        widget = self._widget  # once: the next moment it may be given up
+        widget = self._widget  # read once: it may be given up at any moment
         if widget is None:
             return
         try:
             widget.send(message)
-        except Exception:  # it was closed on another thread; who clicks, and who watches, must not fail of that
+        except Exception:  # closed on another thread; neither a click nor the watcher may fail because of it
             logging.getLogger("agentnb").info("The card of run %s could not be told", self._run.id, exc_info=True)
 
     def _todos(self) -> Any:
-        """The list as it is on its board: what the person changes is seen before the loop has read it."""
+        """Return the list from its board, so that the person's changes show before the loop has read them."""
         board = self._live.board if self._live is not None else None
         if board is None or not self._run.should_continue:
             return None
         try:
-            return redact(tuple(board.read()))  # it does not come out of the log
-        except Exception:  # a board of the person's own: the run is what tells of it, the card goes on with the list it knows
+            return redact(tuple(board.read()))  # unlike the log, a board is not redacted
+        except Exception:  # a custom board: the run reports the error, the card keeps the last list it has
             return None
 
-    # What the browser says: heard on a thread of its own while the cell runs, and so answered elsewhere
+    # Messages from the browser: received on a separate thread while the cell runs, and so handled elsewhere
 
     def _hear(self, widget: Any, message: Any, buffers: Any) -> None:
         if not isinstance(message, dict):
@@ -200,17 +203,17 @@ class CardView:
             self._tell({"kind": "heard", "id": message.get("id"), "error": f"Nothing can be done that is called {do[:40]!r}"})
 
     def _greeted(self, page: str) -> None:
-        """A page shows the widget, or has missed something."""
+        """Handle a page that now shows the widget, or that has missed a frame."""
         self._was_seen = True
         if page:
             self._pages.add(page)
-        if self._is_over:  # it was loaded again while the run went on, and its output is still the widget
+        if self._is_over:  # reloaded during the run: its output is still the widget
             self._tell_end()
         else:
             self._on_loop(self._send_whole)
 
     def _tell_end(self) -> None:
-        """With the answer, for a page that was loaded again has not got the result of the cell either."""
+        """Send the final form with the answer: a reloaded page lacks the result of the cell too."""
         self._tell({"kind": "ended", "html": self._html(last_text=True)})
 
     def _do(self, message: Frame) -> None:
@@ -222,8 +225,8 @@ class CardView:
                     self._tell({"kind": "fill", "key": message.get("key"), "html": answer})
         except AgentnbError as refused:
             error = str(refused)
-        except Exception as broken:  # of a board of the person's own, or a message that no card of ours has sent
-            # Not louder: it is told in the card, and standard error would be the output of a cell.
+        except Exception as broken:  # from a custom board, or a message that our card did not send
+            # Only at level info: the card shows the error, and standard error would become the output of a cell.
             logging.getLogger("agentnb").info("What was clicked in the card of run %s failed", self._run.id, exc_info=True)
             error = f"That failed: {type(broken).__name__}: {broken}"
         note = "" if error else NOTES.get(message["do"], "")
@@ -232,7 +235,7 @@ class CardView:
 
     def _done(self, live: LiveRun, message: Frame) -> Html | None:
         do = message["do"]
-        with self._lock if do in ASKED else nullcontext():  # the run may read it at once: what was asked stands there before
+        with self._lock if do in ASKED else nullcontext():  # the run may read it at once: record the request before its event
             answer = ACTIONS[do](live, message)
             self._card.asked(do, str(message.get("text", "")))
         return answer
@@ -245,12 +248,12 @@ class CardView:
     # The end
 
     def _kept(self) -> dict[str, str]:
-        """The run as it stays in the notebook."""
+        """Return the run in the form that stays in the notebook."""
         last_text = not (self._answer_beside and self._run.is_answered)
         return {"text/html": self._html(last_text), "text/plain": run_text(self._run, last_text=last_text)}
 
     def _html(self, last_text: bool) -> Html:
-        """As HTML; if that cannot be drawn as text, for a card must never stay as it was while the run went on."""
+        """Return the run as HTML, or as text if drawing fails: a live card must not outlive its run."""
         try:
             return run_html(self._run, last_text=last_text, folds=dict(self._folds), variable=self._variable)
         except Exception:
@@ -262,7 +265,7 @@ class CardView:
         if self._widget is None:
             return  # not shown yet: `show` will find it ended
         try:
-            self._send()  # the page tells screen readers how it ended
+            self._send()  # so that the page announces the end to screen readers
         finally:
             self._is_over = True
             self._left_open.keep(self._widget)
@@ -271,16 +274,16 @@ class CardView:
 
     def _let_go_later(self) -> None:
         if self._pages:
-            # The page says when it has put the saved form in its place. One that was loaded again meanwhile never does: no
-            # update of an output reaches it, and the widget is all it has.
+            # A page reports when it has replaced the card with the saved form. A page reloaded meanwhile never does: no update
+            # of an output reaches it, so the widget is all it has.
             if len(self._pages) > 1:
                 self._tell_end()
         else:
-            # A browser that is just making it would complain if it were gone at once.
+            # A browser still creating the widget would report an error if it were closed at once.
             asyncio.get_running_loop().call_later(UNSEEN, self._left_open.let_go, self._widget)
 
     def _give_up(self) -> None:
-        """No browser shows the widget: go on as plain HTML, which every frontend can show."""
+        """Switch to plain HTML, which every frontend can show, if no browser shows the widget."""
         with self._lock:
             if self._was_seen or self._is_over or self._widget is None:
                 return
@@ -296,12 +299,12 @@ class CardView:
     def _take_instead(self, instead: DisplayView, item: AnyEvent | Delta) -> None:
         instead(item)
         if isinstance(item, Event):
-            self._card.take(item)  # for the run, which knows the questions that are open
+            self._card.take(item)  # keeps the card's run up to date, which holds the open questions
             if isinstance(item, QuestionAsked):
                 self._ask_nobody()
 
     def _ask_nobody(self) -> None:
-        """Where there are no buttons, and the cell is busy, a question would be waited for without an end."""
+        """Decline open questions if the cell waits for the run: without buttons it would wait forever."""
         live = self._live
         if live is not None and self._blocks:
             for question in self._run.waiting:

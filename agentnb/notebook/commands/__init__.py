@@ -1,4 +1,4 @@
-"""The commands of ``%agent``: one function each, joined by a dict."""
+"""The commands of ``%agent``: one function each, collected in a dict."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from agentnb.tools.function import FunctionTool, as_tool
 
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
-    """Do what the line says; `SettingsError`, with the commands most like it, if that is none."""
+    """Run the command in the line; `SettingsError`, with the most similar commands, if there is no such command."""
     name, _, rest = line.strip().partition(" ")
     if name in ("", "help"):
         print("\n".join(f"%agent {known:<9} {(do.__doc__ or '').splitlines()[0]}" for known, do in COMMANDS.items()))
@@ -161,7 +161,7 @@ def _words(rest: str) -> list[str]:
 
 
 def _running(session: Session, part_of_id: str) -> LiveRun:
-    """The newest run that is going on, or the one of this id."""
+    """Return the newest live run, or the live run whose id contains this part."""
     if not part_of_id:
         return session.current()
     found = [live for live in session.running() if part_of_id in live.run_id]
@@ -191,6 +191,6 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "recover": recover,
 }
 VERBATIM = frozenset({"say", "answer", "todos", "key"})
-"""Commands whose words are the person's own: ``{x}`` and ``$x`` in them are not replaced by variables."""
+"""Commands that take free text: ``{x}`` and ``$x`` in it are not replaced by variables."""
 LATER = frozenset({"mcp"})
 """Commands that the documentation promises for a later version."""

@@ -1,4 +1,4 @@
-"""Answering what a run asks the person: ``%agent answer``."""
+"""``%agent answer``: answers the question that a run asks the person."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from agentnb.session.session import Session
 
 DECLINE = "--decline"
 MAX_OF_A_QUESTION = 200
-"""Characters of a question that is told again."""
+"""Characters of a question that are repeated in a message."""
 
 
 def answered(session: Session, text: str) -> str:
-    """Give the text to the newest run that waits, as the answer to its oldest question; what was done, in one line."""
+    """Answer the oldest question of the newest waiting run; return a line that says what was done."""
     live = session.waiting_for_answer()
     if not text:
         asked = first_line(clean(live.run.waiting[0].message), MAX_OF_A_QUESTION)
@@ -26,6 +26,6 @@ def answered(session: Session, text: str) -> str:
 
 
 def offered(session: Session) -> list[str]:
-    """The answers to choose from, where the question has some."""
+    """Return the choices of the open question, if it has any."""
     asked = [question for live in session.running()[::-1] for question in live.run.waiting[:1]]
     return [choice_in_words(choice) for choice in choices(asked[0].schema)] if asked else []

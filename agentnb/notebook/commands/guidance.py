@@ -1,4 +1,4 @@
-"""Guidance sets as cells and commands write and show them."""
+"""Guidance sets in cells and commands: found by name, written and shown."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from agentnb.session.session import Session
 
 
 def find_guidance(name: str, session: Session, variables: Mapping[str, Any]) -> GuidanceSet:
-    """The set that a cell wrote under this name, the one in the variable of this name, or a built-in one."""
+    """Return the set that a cell wrote under this name, the one in the variable of this name, or a built-in one."""
     value = variables.get(name)
     return value if isinstance(value, GuidanceSet) and name not in session.sets else session.find_set(name)
 
 
 def written(made: GuidanceSet) -> str:
-    """What a cell says that wrote a set."""
+    """Return the message of a cell that wrote a set."""
     own = ", ".join(made.own_parts()) or "nothing"
     what = f"Guidance set {made.name}, version {made.version}. Its own: {own}. The rest is as in matrix."
     return f"{what} Use it: %%agent -g {made.name}"
 
 
 def set_lines(session: Session) -> list[str]:
-    """One line for each set there is."""
+    """Return one line for each set."""
     sets = [*(session.find_set(name) for name in BUILT_IN), *session.sets.values()]
     return [f"{one.name:<16} version {one.version}  {_about(one)}" for one in sets]
 
 
 def set_text(one: GuidanceSet, part: str = "") -> str:
-    """The whole set, as the Markdown that would write it; or one part of it."""
+    """Return the whole set, as the Markdown that would write it, or one part of it."""
     if part:
         return clean(one.parts[part_name(part)])
     return clean(f"{one.name}, version {one.version}\n\n{one.markdown()}")

@@ -1,4 +1,4 @@
-"""``%agent history``: the runs of the store, as a list in which each opens."""
+"""``%agent history``: the runs in the store, as a list whose entries open."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from agentnb.traces.summaries import RunSummary
 
 SHOWN = 20
 MAX_LISTED = 200
-"""Runs in one list, however many are asked for."""
+"""Runs in one list, even if more are requested."""
 KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted", "running"]
 """Words that tab completion offers."""
 
 
 def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
-    """The newest runs in which all of the ``wanted`` words occur; a number that stands first says how many."""
+    """Show the newest runs that match all of the ``wanted`` words; a leading number sets how many."""
     most = SHOWN
     if wanted and wanted[0].isdecimal():
         most, wanted = min(int(wanted[0]), MAX_LISTED), wanted[1:]
@@ -41,7 +41,7 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
 
 
 def as_known_here(session: Session) -> Iterator[RunSummary]:
-    """What the store says of each run; one that goes on in this kernel is running, wherever its log stands."""
+    """Yield the store's summary of each run; a run that is live in this kernel is running, whatever its log says so far."""
     going_on = {live.run_id for live in session.running()}
     for one in session.store.each_summary():
         yield one._replace(status="running") if one.id in going_on else one
@@ -58,7 +58,7 @@ def _told(session: Session, found: list[RunSummary], wanted: list[str], most: in
 
 
 def _opened(session: Session, run_id: str) -> Html:
-    """The run, or why it cannot be shown: one torn log must not take the list away."""
+    """Return the run, or why it cannot be shown: one damaged log must not break the list."""
     live = next((live for live in session.running() if live.run_id == run_id), None)
     try:
         return compact_html(live.run if live is not None else session.store.load(run_id))

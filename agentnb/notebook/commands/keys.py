@@ -1,4 +1,4 @@
-"""Keys, asked for without showing them: ``%agent key``. Nothing here prints one, or repeats what may be one."""
+"""``%agent key``: asks for API keys without showing them. Nothing here prints a key, or repeats what may be one."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ SHOWN = (
     "Delete it from the cell. IPython keeps a history of what was run: if others can read this notebook or that history, "
     "have the provider make the key invalid and take a new one"
 )
-"""What to do about a key that was typed where everybody sees it."""
+"""Advice about a key that was typed in plain sight."""
 
 
 def names_to_offer() -> list[str]:
-    """The names of keys that can be completed."""
+    """Return the names of keys for tab completion."""
     return [*settings.KEY_VARIABLES, *settings.key_names()]
 
 
 def key_lines() -> list[str]:
-    """A line for each key that is known: its variable, where it comes from, and for which models it is."""
+    """Return a line for each known key: its variable, where it comes from, and which models it is for."""
     lines = [f"{variable:<20} {_whence(variable):<22} {_users(variable)}".rstrip() for variable in settings.key_names()]
     return [*lines, "Give one: %agent key NAME. It is asked for without showing it"]
 
 
 def key_verdict(words: Sequence[str]) -> str:
-    """Do what the words say; what was done, in one line. `SettingsError`, which repeats none of them, if they say nothing."""
+    """Carry out the command; return a line on what was done. `SettingsError`, which repeats none of it, if it is invalid."""
     name, *more = [word for word in words if not word.startswith("-")] or [""]
     options = [word for word in words if word.startswith("-")]
     for option in options:
@@ -63,7 +63,7 @@ def _shown() -> SettingsError:
 
 def _kept(name: str, variable: str, *, in_keyring: bool) -> str:
     if in_keyring:
-        settings.check_keyring()  # before somebody looks for the key
+        settings.check_keyring()  # before the person goes looking for the key
     text = _asked(name, variable)
     if not text.strip():
         return f"Nothing was kept: no key for {variable} was given"
@@ -76,8 +76,8 @@ def _asked(name: str, variable: str) -> str:
     what = variable if name == variable else f"{variable}, for {name}: models"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", getpass.GetPassWarning)  # it would show what is typed
-            # Looked up when it is used: a kernel puts its own there.
+            warnings.simplefilter("error", getpass.GetPassWarning)  # getpass would show what is typed
+            # Looked up on each call: a kernel replaces it with its own.
             return getpass.getpass(f"The key ({what}): ")
     except EOFError:
         return ""

@@ -1,4 +1,4 @@
-"""``%agent models``: the kinds of models there are, and what a provider lists."""
+"""``%agent models``: the kinds of models, and the names that a provider lists."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from agentnb.models.remote import models_of
 from agentnb.runtime.threads import LoopThread
 
 SECONDS = "20"
-"""How long to wait for a list, unless told otherwise."""
+"""Default timeout of a list."""
 
 
 def model_lines() -> list[str]:
-    """A line for each kind of model."""
+    """Return a line for each kind of model."""
     ready = [f"{one.name}:NAME".ljust(24) + _ready(one.name, one.needs_key) for one in REMOTE.values()]
     hint = "%agent models PROVIDER asks a provider for its names, such as %agent models ollama"
     return [*model_names(), *ready, hint]
 
 
 def provider_models(line: str) -> list[str]:
-    """The names that a provider lists, ready to be typed: ``anthropic``, or ``compatible?url=http://localhost:8000/v1``."""
+    """Return the names a provider lists, ready to type, for ``anthropic`` or ``compatible?url=http://localhost:8000/v1``."""
     name, _, query = line.partition("?")
     name = name.rstrip(":")
     if name not in REMOTE:

@@ -1,4 +1,4 @@
-"""``%agent recover``: go on with a run whose process died, as a cell does."""
+"""``%agent recover``: resumes a run whose process died, as a cell would."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _options(line: str) -> None:
 
 
 def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
-    """Go on with the run that the line names, or with the newest that was interrupted, and wait for its end."""
+    """Resume the run that the line names, or the newest interrupted run, and wait for its end."""
     options = parsed(_options, rest, {}, see=USAGE)
     out = check_variable(options.out)
     foreground = Foreground()
@@ -55,7 +55,7 @@ def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer 
 
 
 def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Agent:
-    """The agent that goes on: the run's own settings, with what the notebook has of its tools and its guidance."""
+    """Return the agent that resumes the run: the run's own settings, with its tools and guidance from the notebook."""
     tools = tools_again(run, find_tools(words_of(options.tools), variables), variables)
     missing = missing_tools(run, tools)
     if missing:
@@ -74,7 +74,7 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
 
 
 def _guidance(session: Session, variables: Mapping[str, Any], name: str, run: Run) -> GuidanceSet | None:
-    """The set that was named, or one in the notebook with the name of the run's own; None if there is none."""
+    """Return the set that was named, or the notebook's set with the name of the run's own; None if there is none."""
     if name:
         return find_guidance(name, session, variables)
     had = str(run.settings.get("guidance", {}).get("set", ""))

@@ -1,4 +1,4 @@
-"""What ``%agent status`` and ``%agent defaults`` say of the session."""
+"""The lines of ``%agent status`` and ``%agent defaults`` about the session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTHING = "Nothing has run yet. Write a task in a cell that begins with %%agent"
 
 
 def status_lines(session: Session) -> list[str]:
-    """What is running, or how the last run ended; then what of the session's budget is left."""
+    """Return what is running, or how the last run ended; then what is left of the session's budget."""
     runs = [live.run for live in session.running()] or ([session.last_run()] if session.has_run else [])
     lines = [f"{run.id}  {run_text(run)}" for run in runs] or [NOTHING, *_left_behind(session)]
     if session.budget.limit is not None:
@@ -23,12 +23,12 @@ def status_lines(session: Session) -> list[str]:
 
 
 def default_lines(session: Session, keys: Collection[str]) -> list[str]:
-    """Each of these defaults as it is set; of the session's budget also what of it is spent."""
+    """Return these defaults as they are set; for the session's budget, also how much is spent."""
     return [f"{key}={value}{_explained(session, key, value)}" for key, value in session.defaults.items() if key in keys]
 
 
 def _left_behind(session: Session) -> list[str]:
-    """A line about the newest run in the store, if the kernel that it was in died over it."""
+    """Return a line about the newest run in the store, if its kernel died during the run."""
     newest = list(islice(as_known_here(session), 1))
     return [
         f"Run {one.id} was interrupted. Go on with it: %agent recover {one.id}" for one in newest if one.status == "interrupted"

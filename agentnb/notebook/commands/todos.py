@@ -1,4 +1,4 @@
-"""The person's hand on a todo list: ``%agent todos``."""
+"""``%agent todos``: shows and changes a todo list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANGES: dict[str, Callable[[TodoBoard, int, str], Any]] = {
 
 
 def change_todos(board: Board, words: str) -> None:
-    """Do what the words say; `SettingsError` if they say nothing that can be done."""
+    """Make the change that the words describe; `SettingsError` if it is not a valid one."""
     board = changeable(board)
     verb, _, rest = words.strip().partition(" ")
     rest = rest.strip()
@@ -61,6 +61,6 @@ def _move(board: TodoBoard, rest: str) -> None:
 
 
 def todo_text(board: Board) -> str:
-    """The list, a line a todo."""
+    """Return the list, one line per todo."""
     found = redact(tuple(board.read()))
     return clean(f"{counted(found)}\n{listed(found)}") if found else "The todo list is empty"

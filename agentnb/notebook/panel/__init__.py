@@ -1,4 +1,4 @@
-"""``agentnb.panel()``: starts runs without a cell, with the list of runs beside."""
+"""``agentnb.panel()``: starts runs without a cell, beside a list of runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from agentnb.session.session import Session
 
 PANEL = "_agentnb_panel"
 LISTED = 30
-"""Runs in the list, the newest."""
+"""Newest runs, shown in the list."""
 WITHOUT_KERNEL = (
     "The agentnb panel: starts runs without a cell. It is there while its kernel runs; run this cell to have it again. "
     "%agent history lists the runs there have been."
@@ -49,15 +49,15 @@ Message = dict[str, Any]
 
 
 def panel() -> Panel:
-    """The panel of this kernel: write a prompt, choose a model, tools and guidance, and start; beside it are the runs.
+    """Return the panel of this kernel: write a prompt, choose a model, tools and guidance, and start; the runs are beside it.
 
-    There is one a kernel, however often it is asked for: each place shows the same, and nothing typed is lost. Its runs are
-    those of the session: ``%agent status``, ``%agent history`` and ``%%agent --continue`` know them, and one that has ended is
-    put in the variable ``run``. Plain tools run in threads, as with ``%%agent --background``, and what they print lands below
-    the cell that showed the panel last. ``{{ name }}`` in the prompt is replaced by that variable.
+    There is one per kernel, however often you call this: each place shows the same, and nothing typed is lost. Its runs belong
+    to the session: ``%agent status``, ``%agent history`` and ``%%agent --continue`` know them, and a run that has ended is put
+    in the variable ``run``. Plain tools run in threads, as with ``%%agent --background``, and what they print appears below the
+    cell that showed the panel last. ``{{ name }}`` in the prompt is replaced by that variable.
 
-    A saved notebook that is opened without its kernel shows a sentence in its place; JupyterLab itself says "model not
-    found" there, which no widget can help. `SettingsError` outside a notebook.
+    A saved notebook opened without its kernel shows a sentence in place of the panel; JupyterLab itself says "model not
+    found" there, which no widget can prevent. Raises `SettingsError` outside a notebook.
     """
     shell: Any = get_ipython()
     if shell is None:
@@ -74,7 +74,7 @@ def panel() -> Panel:
 
 
 class Panel:
-    """What `panel` gives: shows itself as the result of a cell."""
+    """The panel returned by `panel`: displays itself as the result of a cell."""
 
     def __init__(self, shell: Any, session: Session) -> None:
         self._shell = shell
@@ -101,12 +101,12 @@ class Panel:
         return self._widgets.is_open
 
     def shown_from_here(self) -> None:
-        """What the tools of its next runs print lands in the cell that calls this."""
+        """Send what the tools of the next runs print to the cell that calls this."""
         self._context = copy_context()
         self._look({})
 
     def close(self) -> None:
-        """Take it from the kernel and from all pages. Its runs go on."""
+        """Remove the panel from the kernel and from all pages. Its runs continue."""
         if self.is_open:
             self._worker.end()
             self._area.show(None)
@@ -117,14 +117,14 @@ class Panel:
         plain = {"text/plain": told, "text/html": tag("p", "", told)}
         return view_bundle(self._widgets.whole) | plain if self.is_open else plain
 
-    # What the browser says: heard on a thread of its own while a cell runs, which must not be held up
+    # Messages from the browser: received on a separate thread while a cell runs, which must not be held up
 
     def _hear(self, known: dict[str, Callable[[Message], object]], widget: Any, message: Any, buffers: Any) -> None:
         if isinstance(message, dict) and message.get("do") in known:
             self._soon(partial(self._do, known[message["do"]], widget, message))
 
     def _soon(self, job: Callable[[], object]) -> None:
-        """Do it on the worker, on behalf of the cell that shows the panel."""
+        """Run the job on the worker, in the context of the cell that shows the panel."""
         self._worker.do(partial(self._context.copy().run, job))
 
     def _do(self, action: Callable[[Message], object], widget: Any, message: Message) -> None:
@@ -134,7 +134,7 @@ class Panel:
             action(message)
         except AgentnbError as refused:
             self._tell(widget, str(refused))
-        except Exception as broken:  # of an object of the person's own, or a message that no panel of ours has sent
+        except Exception as broken:  # from an object of the person's own, or a message that our panel did not send
             logging.getLogger("agentnb").exception("What was asked for in the panel failed")
             self._tell(widget, f"That failed: {type(broken).__name__}: {broken}")
         widget.send({"kind": "heard", "id": message.get("id")})
@@ -161,7 +161,7 @@ class Panel:
         threading.Thread(target=self._wait_for, args=(live,), name="agentnb-panel-wait", daemon=True).start()
 
     def _agent(self, message: Message) -> tuple[Agent, str]:
-        """What was chosen; the rest is as in a cell that says nothing of it."""
+        """Return the agent with the chosen options, and a note; the rest is as in a cell without options."""
         tools = [str(one) for one in message.get("tools") or ()]
         chosen = AgentOptions(str(message.get("model") or ""), tools, str(message.get("guidance") or ""))
         return make_agent(chosen, self._session, self._shell.user_ns)
@@ -185,7 +185,7 @@ class Panel:
 
     def _ended(self, live: LiveRun, error: str) -> None:
         place = self._places.pop(live.run_id)
-        if live.run.started_at is None:  # its log could not be begun: there is no card that says why
+        if live.run.started_at is None:  # its log could not be created, so no card says why
             place.clear()
             self._tell(self._widgets.form, error)
         self._list_runs()
@@ -193,7 +193,7 @@ class Panel:
     # The list, and what is opened from it
 
     def _look(self, message: Message) -> None:
-        """What can be chosen now; and the list, if other runs have begun or ended since it was made."""
+        """Update the choices; and the list, if other runs have started or ended since it was made."""
         if self._state() != self._seen:
             self._list_runs()
         self._widgets.form.offers = available_choices(self._session, self._shell.user_ns, self._used)

@@ -1,4 +1,4 @@
-"""Where the panel shows a run: one at a time, as its live card or as it stays."""
+"""The area where the panel shows one run at a time: its live card, or its final form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentnb.notebook.widgets import close
 
 
 class Area:
-    """Shows one of many places. Used from several threads: of runs, and of what the person does."""
+    """Shows one of many places. Used from several threads: those of the runs, and that of the person's actions."""
 
     def __init__(self, box: Any, page: Any) -> None:
         """``box`` holds what is shown; ``page`` is the widget that shows HTML."""
@@ -19,17 +19,17 @@ class Area:
         self._lock = threading.Lock()
 
     def show(self, place: RunPlace | None) -> None:
-        """Show this place from now on, whatever comes to stand in it; None: nothing."""
+        """Show this place from now on, whatever it holds; None: nothing."""
         with self._lock:
             self._shown = place
             self._draw()
 
     def is_shown(self, place: RunPlace) -> bool:
-        """Whether it is this one."""
+        """Return whether this place is shown."""
         return place is self._shown
 
     def changed(self, place: RunPlace) -> None:
-        """Something else stands there now."""
+        """Redraw the area if this place, whose content has changed, is shown."""
         with self._lock:
             if place is self._shown:
                 self._draw()
@@ -46,7 +46,7 @@ class Area:
 
 
 class RunPlace:
-    """The place of one run, whether it is shown just now or not. A `Place` of its card."""
+    """The place of one run, shown or not. A `Place` for its card."""
 
     def __init__(self, area: Area, html: str = "") -> None:
         self._area = area
@@ -54,17 +54,17 @@ class RunPlace:
         self.html = html
 
     def show(self, widget: Any, meanwhile: dict[str, str]) -> None:
-        """The card, which grows by itself."""
+        """Show the live card, which updates itself."""
         self.widget = widget
         self._area.changed(self)
 
     def keep(self, run: dict[str, str]) -> None:
-        """HTML instead of it."""
+        """Replace the card with HTML."""
         self.widget, self.html = None, run["text/html"]
         self._area.changed(self)
 
     def clear(self) -> None:
-        """The run has never begun: nothing is shown, and its card is closed."""
+        """Show nothing and close the card, because the run never started."""
         widget, self.widget = self.widget, None
         if self._area.is_shown(self):
             self._area.show(None)

@@ -1,4 +1,4 @@
-"""The widgets of the panel: a form, the list of runs, and the area where one is shown."""
+"""The widgets of the panel: a form, the list of runs, and the area that shows one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from agentnb.notebook.widgets import STATIC, close, heard_while_busy
 
 @cache
 def _part_class() -> Any:
-    import anywidget  # 60 ms, and of no use without a frontend that shows widgets
+    import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
 
     class PanelPart(anywidget.AnyWidget):
-        """The form sends all that is typed with the wish to start, and so nothing typed a moment before can be missing.
+        """A part of the panel. The form sends all its fields with the start message, so nothing typed just before is missing.
 
-        (Fields of ipywidgets send their values by themselves, and hold them back while the one before is on its way.)
+        (Fields of ipywidgets send their values separately, and hold one back while the previous one is in transit.)
         """
 
         _esm = (STATIC / "panel.js").read_text("utf-8")
@@ -26,7 +26,7 @@ def _part_class() -> Any:
         part = Unicode().tag(sync=True)
         offers = Dict().tag(sync=True)
         chosen = Dict().tag(sync=True)
-        """What is typed and ticked, kept for a page that is loaded again. Written by the browser only."""
+        """What is typed and ticked, kept for a page that is reloaded. Written only by the browser."""
         html = Unicode().tag(sync=True)
         selected = Unicode().tag(sync=True)
         note = Unicode().tag(sync=True)
@@ -57,6 +57,6 @@ class PanelWidgets:
         return self.whole.comm is not None
 
     def close(self) -> None:
-        """Take all of them from the kernel and from the browser."""
+        """Remove all widgets from the kernel and the browser."""
         for widget in (self.whole, self._main, self.area, self.page, self.list, self.form):
             close(widget)
