@@ -168,7 +168,10 @@ def _without_reminder(messages: Sequence[Message]) -> tuple[list[Message], str]:
 
 
 def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list[Message]]:
-    """Return the plan, from the newest message of others with a list (those without one change no plan), and what follows it."""
+    """Return the plan, from the newest message of others that holds a list, and the messages after it.
+
+    Messages without a list do not change the plan.
+    """
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if message.role != "assistant" and (text := message.text) and (plan := read_plan(text)):
