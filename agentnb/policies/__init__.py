@@ -1,4 +1,4 @@
-"""What to do when a round is over: pure functions of the run so far, asked in order; the first verdict wins."""
+"""Policies, which decide after each round what happens: pure functions of the run, asked in order; the first verdict wins."""
 
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.continuation import Complete, GoOn, WorkflowMode, stuck

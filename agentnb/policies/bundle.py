@@ -1,4 +1,4 @@
-"""The rules of an agent: who guides, who decides, who guards."""
+"""The rules of an agent: its policies, guides and gates."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _nothing(run: Run) -> str:
 
 
 class PolicyBundle(NamedTuple):
-    """What the loop asks: each of these is a function of the run so far, in the order in which they are asked."""
+    """The functions of the run so far that the loop calls; each tuple is in calling order."""
 
     policies: tuple[Policy, ...] = ()
     guides: tuple[Guide, ...] = ()
     gates: tuple[Gate, ...] = ()
     markers: bool = False
-    """Whether marker lines in replies are read, and taken out of the text."""
+    """Whether marker lines in replies are read, and removed from the text."""
     note: Callable[[Run], str] = _nothing
-    """The line with every request that says where the run stands."""
+    """Returns the status line that is sent with every request: where the run stands."""

@@ -1,7 +1,7 @@
-"""Calls that a model wrote as text instead of making them: nothing runs, and the model believes that something did.
+"""Detection of tool calls written as text: nothing runs, but the model believes that something did.
 
-Small models and careless servers do this, each in its own notation. What is looked for stands where a call would stand: at the
-beginning of a line outside a code block, or as the whole reply. A tool that is only spoken of is no call.
+Small models and careless servers do this, each in its own notation. Only places where a call would stand are searched: the
+beginning of a line outside a code block, or the whole reply. A mere mention of a tool is not a call.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 MAX_CHARACTERS = 100_000
-"""Characters of a reply that are looked at."""
+"""Characters of a reply that are searched."""
 MAX_TAGS = 20
-"""Places in a reply that look as if a call began there, of which each is looked at."""
+"""Places that look like the start of a call, at most, that are examined in a reply."""
 REACH = 4_000
-"""Characters behind such a place in which the name of the tool must stand."""
+"""Characters after such a place within which the tool's name must appear."""
 
 _NAME = r"[A-Za-z0-9_-]{1,64}"
 _TAG = re.compile(
@@ -26,7 +26,7 @@ _TAG = re.compile(
     r"|(?P<open><tool_calls?>|\[TOOL_CALLS\]))"
 )
 _BEGUN = re.compile(rf"[\s\[]{{0,40}}(?P<name>{_NAME})(?=[\s\[{{(<]|$)")
-"""The name right behind the tag, as some models write it."""
+"""The name directly after the tag, as some models write it."""
 _NAMED = re.compile(rf"\"(?:name|tool|tool_name|function)\"[ \t\r\n]{{0,40}}:[ \t\r\n]{{0,40}}\"(?P<name>{_NAME})\"")
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 _FENCED = re.compile(r"(?P<fence>```|~~~)[\w-]{0,20}[ \t]*\r?\n(?P<body>.*)\n[ \t]*(?P=fence)", re.DOTALL)
@@ -36,7 +36,7 @@ _OF_ARGUMENTS = ("arguments", "parameters", "input", "args")
 
 
 def claimed_call(text: str, tool_names: Collection[str]) -> str | None:
-    """The tool of which the text holds a call, if it does. In time linear in the text, whatever it is."""
+    """Return the tool that the text calls, or None. Takes time linear in the length of the text, whatever it holds."""
     text = text.strip()
     if not tool_names or not text:
         return None
@@ -45,7 +45,7 @@ def claimed_call(text: str, tool_names: Collection[str]) -> str | None:
 
 
 def _tagged(text: str) -> Iterator[str]:
-    """The names that stand in tags at the beginning of a line."""
+    """Yield the tool names in tags at the beginning of a line."""
     if "<" not in text and "[TOOL_CALLS]" not in text:
         return
     left = MAX_TAGS
@@ -64,7 +64,7 @@ def _tagged(text: str) -> Iterator[str]:
 
 
 def _line_starts(text: str) -> Iterator[int]:
-    """Where the lines begin that stand in no code block."""
+    """Yield the start of each line outside code blocks."""
     start, fenced = 0, False
     while start < len(text):
         if _FENCE.match(text, start):
@@ -75,7 +75,7 @@ def _line_starts(text: str) -> Iterator[int]:
 
 
 def _whole(text: str, tool_names: Collection[str]) -> str | None:
-    """The tool of which the whole text is a call, as JSON or as in Python, in a code block or not."""
+    """Return the tool that the whole text calls, as JSON or as in Python, in a code block or not."""
     fenced = _FENCED.fullmatch(text)
     if fenced:
         text = fenced["body"].strip()
@@ -101,7 +101,7 @@ def _in_json(text: str) -> str | None:
 
 
 def _called(value: dict[str, Any]) -> str | None:
-    """The name in an object that has the form of a call: a tool, and an object of arguments."""
+    """Return the tool named in an object that has the form of a call: a tool name, and an object of arguments."""
     if isinstance(value.get("function"), dict):
         value = value["function"]
     name = next((value[key] for key in _OF_TOOL if isinstance(value.get(key), str)), None)
@@ -111,7 +111,7 @@ def _called(value: dict[str, Any]) -> str | None:
 
 
 def _closes_at_end(text: str, start: int) -> bool:
-    """Whether the bracket that opens here closes with the last character; brackets in strings do not count."""
+    """Return whether the bracket opened at ``start`` closes with the last character; brackets in strings do not count."""
     depth, quote, place = 0, "", start
     for place in range(start, len(text)):
         character = text[place]

@@ -1,4 +1,4 @@
-"""Whether a run goes on where the model stopped: its own markers, and workflow mode."""
+"""Policies for the model's own markers, and for workflow mode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.policies.verdict import Continue, Stop, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """``[WORKFLOW_COMPLETE]`` ends the run at once; beside calls when they have their results, without another reply.
+    """``[WORKFLOW_COMPLETE]`` ends the run at once; beside tool calls, when their results are in, without another reply.
 
     With open todos the stop reason says so; with ``strict_todos`` the first such end becomes an intervention instead.
     """
@@ -23,7 +23,7 @@ class Complete:
     cap: int = 5
 
     def __call__(self, run: Run) -> Verdict | None:
-        """Stop, or refuse to once."""
+        """Return the stop, or refuse it once."""
         if "complete" not in run.last_round.signals:
             return None
         if not has_open(run.todos):
@@ -36,7 +36,10 @@ class Complete:
 
 
 def stuck(run: Run) -> Stop | None:
-    """``{"status": "stop"}``: the model is stuck. With open todos it is refused, or the run is `blocked` if they all are."""
+    """Stop if the model reports that it is stuck, with ``{"status": "stop"}``.
+
+    With open todos this is refused, or the run ends as `blocked` if they all are.
+    """
     if "stop" not in run.last_round.signals or has_open(run.todos):
         return None
     return Stop(
@@ -49,12 +52,12 @@ def stuck(run: Run) -> Stop | None:
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """``[CONTINUE]`` beside words alone brings another round, ``cap`` times in a row at most."""
+    """``[CONTINUE]`` in a text-only reply brings another round, at most ``cap`` times in a row."""
 
     cap: int = 5
 
     def __call__(self, run: Run) -> Continue | None:
-        """Another round."""
+        """Continue, up to the cap."""
         last = run.last_round
         if "continue" not in last.signals or last.records or run.counters.continuations >= self.cap:
             return None
@@ -63,13 +66,13 @@ class GoOn:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowMode:
-    """Words alone bring another round, until the model says ``[WORKFLOW_COMPLETE]``; ``cap`` times in a row at most."""
+    """Text-only replies bring another round until the model says ``[WORKFLOW_COMPLETE]``; at most ``cap`` times in a row."""
 
     words: GuidanceSet
     cap: int = 5
 
     def __call__(self, run: Run) -> Verdict | None:
-        """Go on, or give up."""
+        """Continue, or stop at the cap."""
         if run.last_round.records:
             return None
         if run.counters.continuations >= self.cap:

@@ -1,7 +1,7 @@
-"""Ends that lie in the reply itself, and what is asked for in the place of a reply that is no use.
+"""Stops that follow from the reply itself, and further rounds that mend an unusable reply.
 
-Such a reply is mended by another round, and none without end. Rounds that follow each other because of such replies are a row,
-in which each kind is mended as often as it says, once as a rule, whatever other kinds stand between.
+Each kind of unusable reply is mended a limited number of times. Consecutive rounds that follow such replies form a row; the
+limit of a kind, usually once, holds for the whole row, whatever other kinds come between.
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ from agentnb.policies.claimed_calls import claimed_call
 from agentnb.policies.verdict import Continue, Stop
 
 CUT = frozenset({"max_tokens", "length", "max_output_tokens"})
-"""Stop reasons of providers for a reply that was cut off by the limit of its tokens."""
+"""Providers' stop reasons for a reply that was cut off by a token limit."""
 NO_ROOM = frozenset({"model_context_window_exceeded", "model_length"})
-"""Stop reasons for a reply that was cut off because the conversation fills all that the model can take."""
+"""Stop reasons for a reply that was cut off because the conversation fills the model's context window."""
 REFUSED = frozenset({"refusal", "content_filter"})
-"""Stop reasons of providers for a reply that the model, or a filter before it, refused."""
+"""Providers' stop reasons for a reply that the model, or a filter in front of it, refused."""
 WHOLE = frozenset({"", "end_turn", "stop", "stop_sequence", "completed", "complete", "eos", "eos_token"})
-"""Stop reasons for a reply that is whole."""
+"""Stop reasons for a complete reply."""
 ASKED_FOR_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
-"""Stop reasons that announce calls; where there are words and no call, the words are the answer."""
+"""Stop reasons that announce tool calls; if there is text and no call, the text is the answer."""
 PAUSED = "pause_turn"
-"""The stop reason of a reply that the provider has paused, and goes on with when it is asked again."""
+"""The stop reason of a reply that the provider has paused, and continues when called again."""
 
 EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL = "empty_answer", "reply_cut", "claimed_call"
 MENDED = frozenset({EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, PAUSED})
-"""Reasons of a round that follows a reply that was no use as it was."""
+"""Reasons of rounds that follow an unusable or paused reply."""
 MAX_PAUSES = 3
-"""Times in a row that a paused reply is gone on with."""
+"""Times in a row that a paused reply is continued."""
 
 
 def person_spoke(run: Run) -> Continue | None:
-    """The person has said something that the model has not read yet: it is to read it, whatever it was about to do."""
+    """Continue if the person has said something that the model has not read yet, whatever the model was about to do."""
     if not run.pending:
         return None
     return Continue("tool_results" if run.last_round.records else "said")
 
 
 def natural_stop(run: Run) -> Stop | None:
-    """The model answered without asking for a tool, and the person has said nothing more: the run is complete.
+    """Complete the run if the model answered without a tool call and the person has said nothing more.
 
-    The presence of calls decides, not the provider's stop reason; what is odd about the answer becomes a warning.
+    The presence of calls decides, not the provider's stop reason; oddities of the answer become a warning.
     """
     if run.last_round.records or run.pending:
         return None
-    # Of open todos the person is warned before all else, and a stop has one warning.
+    # A stop has one warning, and the one about open todos comes first.
     return Stop("natural", warning="" if has_open(run.todos) else "\n".join(_oddities(run)))
 
 
 def refused(run: Run) -> Stop | None:
-    """The model declined to answer."""
+    """Stop if the model declined to answer."""
     last = run.last_round
     return Stop("refusal", "stopped") if not last.records and last.stop_reason in REFUSED else None
 
 
 def no_call_came(run: Run) -> Stop | None:
-    """The provider says that tools were asked for, but no call came, and no word either; a marker is a word."""
+    """Fail the run if the provider announced tool calls but the reply holds neither call nor text; a marker counts as text."""
     last = run.last_round
     if last.status != "unexpected_empty_tools" or last.signals:
         return None
@@ -74,7 +74,7 @@ def no_call_came(run: Run) -> Stop | None:
 
 
 def no_room(run: Run) -> Stop | None:
-    """The answer was cut off where the context window ends, and no call came through whole: to go on makes it longer."""
+    """Fail the run if the context window cut the answer off before any whole call: continuing would only make it longer."""
     last = run.last_round
     if last.records or last.stop_reason not in NO_ROOM:
         return None
@@ -87,7 +87,7 @@ def no_room(run: Run) -> Stop | None:
 
 
 def reply_cut(run: Run) -> Continue | Stop | None:
-    """The answer was cut off by a limit of tokens, and no call came through whole: the model goes on with its words, once."""
+    """Let the model finish a text that a token limit cut off before any whole call, once; otherwise fail the run."""
     last = run.last_round
     if last.records or last.stop_reason not in CUT:
         return None
@@ -102,7 +102,7 @@ def reply_cut(run: Run) -> Continue | Stop | None:
 
 
 def paused(run: Run) -> Continue | Stop | None:
-    """The provider has paused the reply: it goes on when it is asked, a few times."""
+    """Continue a reply that the provider paused, at most `MAX_PAUSES` times in a row; then fail the run."""
     last = run.last_round
     if last.records or last.stop_reason != PAUSED:
         return None
@@ -117,10 +117,10 @@ def paused(run: Run) -> Continue | Stop | None:
 
 
 def empty_answer(run: Run) -> Continue | None:
-    """There is nothing in the answer: the model is told so, once.
+    """Tell the model, once, that its answer was empty.
 
-    That comes before what open todos and workflow mode say, for a model that said nothing has not chosen words instead of work,
-    and should not use up an intervention. If it says nothing again, they have their turn.
+    This comes before open todos and workflow mode: a model that said nothing has not chosen text over work, and should not use
+    up an intervention. If its next answer is empty too, they take their turn.
     """
     if not _is_empty(run.last_round) or _was_empty_before(run):
         return None
@@ -128,7 +128,7 @@ def empty_answer(run: Run) -> Continue | None:
 
 
 def two_empty_answers(run: Run) -> Stop | None:
-    """There is nothing in the answer, and there was nothing in the one before."""
+    """Fail the run at the second empty answer in a row."""
     if not _is_empty(run.last_round) or not _was_empty_before(run):
         return None
     return Stop(
@@ -140,7 +140,7 @@ def two_empty_answers(run: Run) -> Stop | None:
 
 
 def call_in_words(run: Run) -> Continue | None:
-    """The answer holds a call written as text: the model is told that nothing was run, once. After that it is an answer."""
+    """Tell the model, once, that the call it wrote as text was not run. After that, such a text is an answer."""
     name = _claimed(run)
     if name is None or _tried(run, CLAIMED_CALL):
         return None
@@ -148,7 +148,7 @@ def call_in_words(run: Run) -> Continue | None:
 
 
 def _tried(run: Run, reason: str) -> int:
-    """How often the row of rounds that ends here was gone on with for this reason."""
+    """Return how often the current row of rounds was continued for this reason."""
     count = 0
     for one in reversed(run.rounds):
         if one.reason not in MENDED:
@@ -158,26 +158,26 @@ def _tried(run: Run, reason: str) -> int:
 
 
 def _is_empty(one: WorkflowRound) -> bool:
-    """Whether the reply is nothing to anybody: no call, no word, no marker, no picture. Thoughts are for nobody."""
+    """Return whether the reply holds only thinking or blank text: no call, no marker, no picture."""
     if one.reply is None or one.records or one.signals:
         return False
     return all(isinstance(part, Thinking) or (isinstance(part, Text) and not part.text.strip()) for part in one.reply.parts)
 
 
 def _was_empty_before(run: Run) -> bool:
-    """Whether the answer before was empty too, and the person has not spoken since, or an earlier one of this row was."""
+    """Return whether the last answer was empty and the person has not spoken since, or an earlier one of this row was empty."""
     before = run.rounds[-2] if len(run.rounds) > 1 and run.last_round.reason != "said" else None
     return (before is not None and _is_empty(before)) or bool(_tried(run, EMPTY_ANSWER))
 
 
 def _claimed(run: Run) -> str | None:
     last = run.last_round
-    # An answer that was to keep to a JSON Schema may well have the form of a call.
+    # An answer that follows a JSON Schema may well have the form of a call.
     return None if last.records or last.metadata.get(BY_SCHEMA) else claimed_call(last.text, {tool.name for tool in run.tools})
 
 
 def _oddities(run: Run) -> Iterator[str]:
-    """What the person should know of the answer."""
+    """Yield what the person should know about the answer."""
     why = run.last_round.stop_reason
     if why not in WHOLE | ASKED_FOR_TOOLS:
         yield f"The reply ended for a reason that is not known: {why[:80]!r}"

@@ -1,4 +1,4 @@
-"""What open todos decide when a reply is words alone."""
+"""Interventions and nudges after text-only replies while todos are open."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from agentnb.policies.verdict import Continue, Stop, Verdict
 
 @dataclass(frozen=True, slots=True)
 class OpenTodos:
-    """Words alone while todos are open: another round with an intervention, stronger each time, ``cap`` times.
+    """Text-only replies with open todos bring another round with an intervention, stronger each time, ``cap`` times.
 
-    The count begins anew when a work tool ran or the model completed a todo. If all that is open is blocked, the run stops.
+    The count restarts when a work tool ran or the model completed a todo. If all open todos are blocked, the run stops.
     """
 
     words: GuidanceSet
     cap: int = 5
     planning_rounds: int = 3
-    """Rounds of planning alone that pass; more of them raise the level."""
+    """Planning-only rounds that are tolerated; more of them raise the level."""
 
     def __call__(self, run: Run) -> Verdict | None:
-        """Intervene, or give up."""
+        """Intervene, or stop."""
         if run.last_round.records or not has_open(run.todos):
             return None
         if all_open_are_blocked(run.todos):
@@ -34,7 +34,10 @@ class OpenTodos:
 
 
 def intervened(words: GuidanceSet, run: Run, trigger: str, cap: int, planning_rounds: int) -> Verdict:
-    """The next intervention: a level above the last, or as strong as planning has gone on; at the cap the run stops."""
+    """Return the next intervention, or a stop at the cap.
+
+    Its level is one above the last, or the number of planning-only rounds if that is more.
+    """
     counters = run.counters
     if counters.attempts >= cap:
         return Stop("todo_intervention_exhausted", "stopped")
@@ -45,13 +48,13 @@ def intervened(words: GuidanceSet, run: Run, trigger: str, cap: int, planning_ro
 
 @dataclass(frozen=True, slots=True)
 class TodoNudges:
-    """Words alone while todos are open: a nudge, ``most`` times in a run. After that words alone end it."""
+    """Text-only replies with open todos bring a nudge, ``most`` times in a run. After that a text-only reply ends it."""
 
     words: GuidanceSet
     most: int = 3
 
     def __call__(self, run: Run) -> Continue | None:
-        """Nudge."""
+        """Nudge, if any nudges are left."""
         if run.last_round.records or not has_open(run.todos) or all_open_are_blocked(run.todos):
             return None
         if run.counters.nudges >= self.most:

@@ -1,7 +1,7 @@
-"""Limits of a run: one table of them, their values for one run, and the policies that end it at each.
+"""Limits of a run: the table of all limits, their values for one run, and the policies that enforce them.
 
-A limit has one name: that of its setting, its option, its stop reason and its event. A new one is a row of `LIMITS`, a field of
-`Limits` and of the agent's settings, and what counts it: a policy here, or, for time and money, the run's clock and budget.
+A limit has one name, shared by its setting, option, stop reason and event. A new one needs a row in `LIMITS`, a field in
+`Limits` and in the agent's settings, and its counter: a policy here or, for time and money, the run's clock and budget.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from agentnb.policies.gates.calls import CallCount
 from agentnb.policies.verdict import Policy, Stop
 
 OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]
-"""What happens at a limit: the run ends, the model answers once more without tools, or a `RunLimited` is raised."""
+"""What happens at a limit: the run ends, the model answers once more without tools, or `RunLimited` is raised."""
 ON_LIMIT: tuple[OnLimit, ...] = ("stop", "final_answer", "raise")
 MAX_AMOUNT = 1e12
 NO_LIMIT = "None is no such limit"
 
 
 class Limit(NamedTuple):
-    """One kind of limit: how its value is read and checked, and the words for it."""
+    """One kind of limit: how its value is read and checked, and its wording."""
 
     name: str
     unit: str
-    """What an amount is in, such as seconds; empty for a whole number."""
+    """The unit of an amount, such as seconds; empty for a whole number."""
     metavar: str
-    """Stands for the value in the help of a magic."""
+    """The placeholder for the value in a magic's help."""
     help: str
     word: str
-    """What ran out, in a list of runs."""
+    """The name of what ran out, in a list of runs."""
     maximum: float = MAX_AMOUNT
     is_required: bool = False
-    """Every run has it; the others may be None."""
+    """Whether every run has it; the others may be None."""
 
     def check(self, value: object) -> None:
-        """Raise `SettingsError` for a value that this limit cannot have."""
+        """Raise `SettingsError` if the value is not valid for this limit."""
         if value is None and not self.is_required:
             return
         kind = int | float if self.unit else int
@@ -51,7 +51,7 @@ class Limit(NamedTuple):
             raise SettingsError(f"{self.name}={value!r} {self.wrong}", "" if self.is_required else NO_LIMIT)
 
     def read(self, text: str) -> float | int:
-        """Return the value that a person's text stands for; ValueError says what the text is not."""
+        """Parse a value that the person typed; the ValueError says what is wrong with it."""
         if not self.unit:
             if text.isdecimal() and 1 <= int(text) <= (self.maximum if self.is_required else int(text)):
                 return int(text)
@@ -66,14 +66,14 @@ class Limit(NamedTuple):
 
     @property
     def wrong(self) -> str:
-        """What is said of a value that cannot be one."""
+        """The error text for an invalid value."""
         if self.unit:
             return f"is no number of {self.unit} above 0"
         return f"is not a whole number from 1 {f'to {self.maximum:,}' if self.is_required else 'on'}"
 
     @property
     def option(self) -> str:
-        """What a cell types to set it."""
+        """The option that sets it in a cell."""
         return f"--{self.name.replace('_', '-')}"
 
 
@@ -94,7 +94,7 @@ SESSION_BUDGET = Limit("session_budget", DOLLARS, "USD", "what all runs of the s
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one run; None for no such limit. Raises `SettingsError` for a value that cannot be one."""
+    """The limits of one run; None for no limit. Raises `SettingsError` for an invalid value."""
 
     max_rounds: int
     max_tool_calls: int | None = None
@@ -103,7 +103,7 @@ class Limits:
     max_tokens: int | None = None
     budget: float | None = None
     unpriced: bool = False
-    """Whether a budget may be given although nobody knows what the model costs."""
+    """Whether a budget may be given although the model's price is unknown."""
     on_limit: OnLimit = "stop"
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class Limits:
             raise SettingsError(f"on_limit={self.on_limit!r} is not known", f"It is one of {', '.join(ON_LIMIT)}")
 
     def policies(self) -> Iterator[Policy]:
-        """Yield the policies that end a run at its limits; money and time are counted where the run is."""
+        """Yield the policies that end a run at its limits; the run's own clock and budget count time and money."""
         if self._counts_calls:
             yield MaxToolCalls(self.max_tool_calls, self.max_tool_calls_per_turn)
         if self.max_tokens is not None:
@@ -121,13 +121,13 @@ class Limits:
         yield MaxRounds(self.max_rounds)
 
     def guard(self, bundle: PolicyBundle) -> PolicyBundle:
-        """Return the bundle with the gate that blocks calls above the limit."""
+        """Return the bundle with a gate that blocks calls above the limit."""
         if not self._counts_calls:
             return bundle
         return bundle._replace(gates=(CallCount(self.max_tool_calls, self.max_tool_calls_per_turn), *bundle.gates))
 
     def as_logged(self) -> dict[str, Any]:
-        """Those that are set, as plain data."""
+        """Return the limits that are set, as plain data."""
         logged = {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
         if self.unpriced:
             logged["unpriced"] = True
@@ -135,7 +135,7 @@ class Limits:
 
     @staticmethod
     def logged(run_settings: dict[str, Any]) -> dict[str, Any]:
-        """The limits in the settings of a logged run, by the names of an agent's settings."""
+        """Return the limits from the settings of a logged run, by the names of an agent's settings."""
         return {name: run_settings[name] for name in (*LIMITS, "unpriced", "on_limit") if name in run_settings}
 
     @property
@@ -145,24 +145,24 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class MaxRounds:
-    """At most so many rounds. The run keeps all it has; ``--continue`` goes on."""
+    """A limit on rounds. The run keeps everything so far; ``--continue`` continues from there."""
 
     limit: int
 
     def __call__(self, run: Run) -> Stop | None:
-        """Stop after that many."""
+        """Stop after that many rounds."""
         return Stop("max_rounds", "limited", limit=self.limit) if run.last_round.index + 1 >= self.limit else None
 
 
 @dataclass(frozen=True, slots=True)
 class MaxToolCalls:
-    """The model asked for more calls than it may make. (Those that it may make are run, and it may answer from them.)"""
+    """A limit on tool calls: stops when the model asks for more. Allowed calls still run, and it may answer from them."""
 
     in_run: int | None
     in_turn: int | None
 
     def __call__(self, run: Run) -> Stop | None:
-        """Stop when a call of the last round was not let run because of its number."""
+        """Stop if a call of the last round was blocked because there had been too many."""
         for record in run.last_round.records:
             if record.rule == MAX_TOOL_CALLS:
                 return Stop(MAX_TOOL_CALLS, "limited", limit=self.in_run)
@@ -173,11 +173,11 @@ class MaxToolCalls:
 
 @dataclass(frozen=True, slots=True)
 class MaxTokens:
-    """At most so many tokens, sent and received, of all calls of the model; the last may go over it."""
+    """A limit on tokens, sent and received, over all model calls; the last call may exceed it."""
 
     limit: int
 
     def __call__(self, run: Run) -> Stop | None:
-        """Stop when they are used."""
+        """Stop when the tokens are used up."""
         used = (run.usage.input or 0) + (run.usage.output or 0)
         return Stop("max_tokens", "limited", limit=self.limit) if used >= self.limit else None

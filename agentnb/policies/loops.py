@@ -1,4 +1,4 @@
-"""End runs that repeat themselves, or plan without end."""
+"""Policies that end runs which repeat themselves or plan endlessly."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from agentnb.policies.verdict import LoopFinding, Stop, Verdict
 
 @dataclass(frozen=True, slots=True)
 class SaidTooOften:
-    """An answer that was given before, for the ``most``-th time: the run is in a loop."""
+    """Loop detection: nearly the same answer for the ``most``-th time."""
 
     most: int = 3
 
     def __call__(self, run: Run) -> Stop | None:
-        """Stop it."""
+        """Stop a run in such a loop."""
         last = run.last_round
         if last.said_before is None or run.counters.repeated < self.most:
             return None
@@ -28,12 +28,12 @@ class SaidTooOften:
 
 @dataclass(frozen=True, slots=True)
 class OnlyBlockedCalls:
-    """All calls were blocked, in ``most`` rounds with no other call between: the marker does not reach the model."""
+    """Loop detection: ``most`` rounds of blocked calls only, with no other call between. The model ignores the marker."""
 
     most: int = 5
 
     def __call__(self, run: Run) -> Stop | None:
-        """Stop it."""
+        """Stop a run in such a loop."""
         count = run.counters.all_blocked
         if count < self.most or not run.last_round.records:
             return None
@@ -46,9 +46,9 @@ class OnlyBlockedCalls:
 
 @dataclass(frozen=True, slots=True)
 class PlanningLoop:
-    """More than ``most`` rounds of planning alone: each further one brings an intervention, ``cap`` times in a row at most.
+    """Each planning-only round beyond ``most`` brings an intervention, at most ``cap`` times in a row.
 
-    Completing a todo is progress, and so is any work tool; words alone neither count nor reset.
+    Completing a todo is progress, and so is any work tool; text-only replies neither count nor reset.
     """
 
     words: GuidanceSet
@@ -56,7 +56,7 @@ class PlanningLoop:
     cap: int = 5
 
     def __call__(self, run: Run) -> Verdict | None:
-        """Intervene, or give up."""
+        """Intervene, or stop."""
         count = run.counters.planning_only
         if count <= self.most or not run.last_round.is_planning_only:
             return None

@@ -1,6 +1,6 @@
 """Markers: lines with which a model says that it is done, wants to go on, or is stuck.
 
-A marker counts only alone on its line. It is taken out of what is stored and shown.
+A marker counts only if it is alone on its line. It is removed from what is stored and shown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def without_markers(message: Message) -> tuple[Message, tuple[str, ...]]:
-    """The message without its marker lines, and what they said, in order: complete, continue, stop."""
+    """Return the message without its marker lines, and their signals in order: complete, continue, stop."""
     for part in message.parts:
         if type(part) is Text and ("[" in part.text or "{" in part.text) and _LINE.search(part.text):
             break
@@ -41,26 +41,26 @@ def _stripped(part: Text, signals: list[str]) -> Text | None:
     if not found:
         return part
     signals += [_SIGNALS.get(name, name) for name in found]
-    text = _LINE.sub("", part.text).rstrip(" \t\r\n")  # not more: it could make a marker of another line
+    text = _LINE.sub("", part.text).rstrip(" \t\r\n")  # no more than that: it could turn another line into a marker
     return replace(part, text=text) if text.strip() else None
 
 
 class MarkerFilter:
-    """Keeps marker lines out of text that streams: the beginning of a line is held back while it may still become one."""
+    """Removes marker lines from streamed text, holding back the start of a line while it may still become one."""
 
     def __init__(self) -> None:
         self._line = ""
-        """What is held back, from the beginning of its line."""
+        """The text held back, from the beginning of its line."""
         self._at_start = True
 
     def feed(self, text: str) -> str:
-        """The text that may be shown now."""
+        """Return the text that may be shown now."""
         if not self._at_start and "\n" not in text:
             return text
         return "".join([self._take(piece) for piece in _LINES.findall(text)])
 
     def rest(self) -> str:
-        """What is still held back, now that the stream has ended."""
+        """Return the text still held back when the stream has ended."""
         held, self._line, self._at_start = self._line, "", True
         return "" if _LINE.fullmatch(held) else held
 

@@ -1,4 +1,4 @@
-"""The policies that ship, by name: `Matrix`, which keeps an agent to its list, and `Minimal`, which trusts the model."""
+"""The built-in policies, by name: `Matrix`, which keeps an agent to its list, and `Minimal`, which trusts the model."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ BROKEN_REPLIES = OnTextOnly((refused, no_room, reply_cut, paused, no_call_came))
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Guidance in every round, interventions while todos are open, markers, loops: the documented behaviour.
+    """Guidance in every round, interventions while todos are open, markers, loop detection: the documented behaviour.
 
-    ``intervention_cap``: interventions in a row before the run stops. ``planning_rounds``: rounds of planning alone that pass
-    without one. ``workflow_mode``: words alone do not end the run, ``workflow_cap`` times in a row; with
-    ``workflow_drops_text`` the next request leaves them out, so that they are not repeated. ``strict_todos``: a completion
-    with open todos is refused once. ``repeats``: repeated answers that make a loop. ``blocked_rounds``: rounds in a row of
-    which all calls were blocked that make a loop. ``guard``: the duplicate-call guard, or None.
+    ``intervention_cap``: interventions in a row before the run stops. ``planning_rounds``: planning-only rounds that bring no
+    intervention. ``workflow_mode``: text-only replies do not end the run, ``workflow_cap`` times in a row; with
+    ``workflow_drops_text`` the next request leaves them out, so that they are not repeated. ``strict_todos``: completion with
+    open todos is refused once. ``repeats``: repeated answers that make a loop. ``blocked_rounds``: rounds in a row with all
+    calls blocked that make a loop. ``guard``: the duplicate-call guard, or None.
     """
 
     name: ClassVar[str] = "matrix"
@@ -59,7 +59,7 @@ class Matrix:
         _check_counts(self)
 
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
-        """The functions the loop asks, in the documented order: markers, todos, workflow mode, natural stop."""
+        """Return the functions that the loop calls, in the documented order: markers, todos, workflow mode, natural stop."""
         todos = OpenTodos(words, self.intervention_cap, self.planning_rounds)
         modes = (WorkflowMode(words, self.workflow_cap),) if self.workflow_mode else ()
         return PolicyBundle(
@@ -83,11 +83,11 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Minimal:
-    """Calls go on, words alone stop: no cells, no levels, no markers. What it does:
+    """Tool calls continue the run, text-only replies end it: no guidance cells, no levels, no markers.
 
-    ``todo_nudges``: nudges in a run while todos are open. ``batches``: a reply that asks for the very calls of the replies
-    before is blocked that time. ``blocked_rounds``: rounds in a row of which all calls were blocked that make a loop.
-    ``guard``: the duplicate-call guard, or None.
+    ``todo_nudges``: nudges in a run while todos are open. ``batches``: identical batches of calls in a row, of which the last
+    is blocked. ``blocked_rounds``: rounds in a row with all calls blocked that make a loop. ``guard``: the duplicate-call
+    guard, or None.
     """
 
     name: ClassVar[str] = "minimal"
@@ -100,7 +100,7 @@ class Minimal:
         _check_counts(self)
 
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
-        """The functions the loop asks."""
+        """Return the functions that the loop calls."""
         exempt = frozenset(repeatable) | (self.guard.exempt if self.guard is not None else frozenset())
         return PolicyBundle(
             (
@@ -117,19 +117,19 @@ class Minimal:
 
 
 class PolicySet(Protocol):
-    """A policy as an agent has it: a name, and the functions the loop asks. One of your own is any object with these two."""
+    """A policy as an agent holds it: a name, and the functions that the loop calls. Any object with these two will do."""
 
     name: ClassVar[str]
 
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
-        """The functions the loop asks; ``limits`` should come last, ``repeatable`` names tools that may repeat themselves."""
+        """Return the functions that the loop calls; ``limits`` should come last, ``repeatable`` names tools that may repeat."""
 
 
 NAMED: dict[str, type[Matrix] | type[Minimal]] = {"matrix": Matrix, "minimal": Minimal}
 
 
 def find_policy(policy: str | PolicySet) -> PolicySet:
-    """The policy of this name; one that is given is handed back. `SettingsError` with the names there are."""
+    """Return the policy of this name, or the given policy itself. Raises `SettingsError` with the known names."""
     if not isinstance(policy, str | type) and callable(getattr(policy, "rules", None)) and hasattr(policy, "name"):
         return policy
     if not isinstance(policy, str):
@@ -140,14 +140,14 @@ def find_policy(policy: str | PolicySet) -> PolicySet:
 
 
 def in_workflow_mode(policy: PolicySet) -> PolicySet:
-    """The policy with workflow mode on; `SettingsError` for one that has none."""
+    """Return the policy with workflow mode on. Raises `SettingsError` if it has none."""
     if not isinstance(policy, Matrix):
         raise SettingsError(f"The policy {policy.name} has no workflow mode", "Use it with -p matrix")
     return replace(policy, workflow_mode=True)
 
 
 def settings_of(policy: PolicySet) -> dict[str, Any]:
-    """Its name, and the settings that are not the usual, as plain data."""
+    """Return the policy's name, and the settings that differ from the defaults, as plain data."""
     if not isinstance(policy, Matrix | Minimal):
         return {"name": policy.name}
     usual = type(policy)()
@@ -158,7 +158,7 @@ def settings_of(policy: PolicySet) -> dict[str, Any]:
 
 
 def policy_as_logged(logged: dict[str, Any]) -> PolicySet:
-    """The policy that `settings_of` has described; settings of other versions that this one does not know are left out."""
+    """Rebuild the policy that `settings_of` described, ignoring settings that this version does not know."""
     kind = NAMED[logged["name"]]
     known = {one.name: logged[one.name] for one in fields(kind) if one.name in logged}
     if isinstance(guard := known.get("guard"), dict):
@@ -182,7 +182,7 @@ def _check_counts(policy: Matrix | Minimal) -> None:
         if isinstance(one.default, bool):
             wrong = not isinstance(value, bool)
         elif isinstance(one.default, int):
-            least = 2 if one.name == "batches" else 1  # one batch alone repeats nothing
+            least = 2 if one.name == "batches" else 1  # a single batch repeats nothing
             wrong = not isinstance(value, int) or isinstance(value, bool) or value < least
         else:
             wrong = value is not None and not isinstance(value, DuplicateGuard)

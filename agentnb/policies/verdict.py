@@ -1,4 +1,4 @@
-"""Verdicts, and how they are reached."""
+"""Verdicts of policies, and the decision between them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ MAX_LISTED = 40
 
 
 class Continue(msgspec.Struct, frozen=True, gc=False):
-    """Another round, for this reason. ``message`` is what the model is told if nothing else asks it to go on, by default
-    the built-in prompt ``continue``; ``guidance`` is said with the next request, before that of the guides.
-    Every limit caps it.
+    """Another round, for this reason. Every limit caps it.
+
+    ``message`` is sent to the model if nothing else asks it to go on, by default the built-in prompt ``continue``; ``guidance``
+    goes with the next request, before that of the guides.
     """
 
     reason: str
@@ -30,7 +31,7 @@ class Continue(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoopFinding(NamedTuple):
-    """How a run repeats itself: the rule that saw it, the rounds, and a sentence."""
+    """A loop in a run: the rule that found it, its first and last round, and a sentence about it."""
 
     rule: str
     first: int
@@ -39,19 +40,19 @@ class LoopFinding(NamedTuple):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """The run is over. ``stop_reason`` and ``status`` are what the run will show."""
+    """The end of the run, with the ``stop_reason`` and ``status`` that it will show."""
 
     stop_reason: str
     status: Status = "completed"
     limit: float | None = None
-    """The value of the limit that was reached, if that is why."""
+    """The value of the limit, if one was reached."""
     problem: str = ""
     hint: str = ""
-    """What went wrong and what to do, if the run failed."""
+    """``problem`` says what went wrong and ``hint`` what to do, if the run failed."""
     loop: LoopFinding | None = None
-    """The loop it was found in, if that is why."""
+    """The loop that ended the run, if one did."""
     warning: str = ""
-    """What the person should know all the same."""
+    """A warning for the person, however the run ended."""
 
 
 Verdict: TypeAlias = Continue | Stop
@@ -60,12 +61,12 @@ Policy: TypeAlias = Callable[[Run], "Verdict | None"]
 
 @dataclass(frozen=True, slots=True)
 class OnTextOnly:
-    """Asks these policies, in order, but only when the reply is words alone."""
+    """Policies, asked in order, that apply only to a text-only reply."""
 
     policies: tuple[Policy, ...]
 
     def __call__(self, run: Run) -> Verdict | None:
-        """The first verdict any of them gives."""
+        """Return the first verdict of these policies."""
         if run.last_round.records:
             return None
         for policy in self.policies:
@@ -76,9 +77,9 @@ class OnTextOnly:
 
 
 def decide(policies: Iterable[Policy], run: Run) -> Verdict:
-    """The first verdict any policy gives; without one the run goes on. A limit also stops what a policy wants to go on.
+    """Return the first verdict of the policies; without one the run continues.
 
-    A stop that leaves todos open says so.
+    A limit also stops what another policy would continue. A stop with open todos warns about them.
     """
     first: Verdict | None = None
     for policy in policies:

@@ -1,4 +1,4 @@
-"""Gates: whether a call may run. Each is a function of the call and the run so far; the first that blocks wins."""
+"""Gates, which decide whether a call may run: functions of the call and the run so far; the first that blocks wins."""
 
 from agentnb.policies.gates.batch import BatchGuard
 from agentnb.policies.gates.block import Block, Gate, admitted

@@ -1,4 +1,4 @@
-"""A reply that asks for the very calls of the two replies before it is not run a third time."""
+"""The batch guard: a reply that repeats the calls of the two replies before it is not run a third time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from agentnb.policies.gates.block import Block, blocked_as_duplicate
 
 @dataclass(frozen=True, slots=True)
 class BatchGuard:
-    """Blocks the calls of a reply that repeats the replies before it whole, from the ``batches``-th time on.
+    """Blocks the calls of a reply that repeats all calls of the replies before it, from the ``batches``-th time on.
 
-    A reply with one call alone is the business of the `DuplicateGuard`.
+    Replies with a single call are left to the `DuplicateGuard`.
     """
 
     batches: int = 3
     exempt: frozenset[str] = frozenset()
 
     def __call__(self, call: ToolCall, run: Run) -> Block | None:
-        """Block the call if it is one of such a reply."""
+        """Block the call if it belongs to such a reply."""
         current, last = run.open_round, run.last_finished_round
         if current is None or last is None or run.counters.same_batch < self.batches - 2 or call.name in self.exempt:
             return None

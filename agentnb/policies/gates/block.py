@@ -1,4 +1,4 @@
-"""What a gate says."""
+"""Gates, and the blocks that they return."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from agentnb.core.rounds import DUPLICATE
 from agentnb.core.run import Run
 
 MAX_REPEATED = 8_192
-"""Characters of an earlier result that are repeated to the model."""
+"""Characters of an earlier result that a block repeats to the model."""
 
 
 class Block(NamedTuple):
-    """The call does not run. ``result`` is what the model is told instead, ``rule`` names why."""
+    """A call that must not run. The model gets ``result`` instead; ``rule`` names the reason."""
 
     rule: str
     result: ToolResult
@@ -24,7 +24,7 @@ Gate: TypeAlias = Callable[[ToolCall, Run], "Block | None"]
 
 
 def admitted(gates: Iterable[Gate], call: ToolCall, run: Run) -> Block | None:
-    """None if every gate lets the call pass."""
+    """Return the first block, or None if every gate lets the call pass."""
     for gate in gates:
         block = gate(call, run)
         if block is not None:
@@ -33,7 +33,7 @@ def admitted(gates: Iterable[Gate], call: ToolCall, run: Run) -> Block | None:
 
 
 def blocked_as_duplicate(call: ToolCall, rule: str, why: str, last: ToolResult | None) -> Block:
-    """A block with the marker and what the same call returned before."""
+    """Return a block with the marker and the earlier result of the same call."""
     if last is None:
         told = "Wait for the result of the first one."
     elif last.is_error:
@@ -42,13 +42,13 @@ def blocked_as_duplicate(call: ToolCall, rule: str, why: str, last: ToolResult |
         told = "Use its result, or do something else. The result of that call was:"
     text = f"{DUPLICATE}: {call.name} was not run again, because {why}. {told}"
     before = last.parts if last is not None else ()
-    # No pictures: the model has seen them, and words that tell of them stand beside.
+    # No pictures: the model has seen them, and text that describes them stands beside.
     parts = (Text(text), *[_shortened(part) for part in before if isinstance(part, Text)])
     return Block(rule, ToolResult(call.id, call.name, parts, is_error=True, error_code=DUPLICATE))
 
 
 def _shortened(part: Text) -> Text:
-    """The model has the whole result already, further up: many repeats of a long one must not fill the request."""
+    """Shorten a long result: the model has all of it further up, and repeats must not fill the request."""
     if len(part.text) <= MAX_REPEATED:
         return part
     return Text(f"{part.text[:MAX_REPEATED]} … ({len(part.text) - MAX_REPEATED:,} more characters, as in that result)")

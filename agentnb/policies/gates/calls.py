@@ -1,4 +1,4 @@
-"""No more tool calls than there may be."""
+"""The gate that limits the number of tool calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.policies.gates.block import Block
 
 @dataclass(frozen=True, slots=True)
 class CallCount:
-    """Blocks each call above ``in_run`` of the whole run, or ``in_turn`` since the person last spoke."""
+    """Blocks each call beyond ``in_run`` in the whole run, or beyond ``in_turn`` since the person last spoke."""
 
     in_run: int | None = None
     in_turn: int | None = None

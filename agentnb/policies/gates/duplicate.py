@@ -1,4 +1,4 @@
-"""The duplicate-call guard: the same call, with the same arguments, is not run again and again."""
+"""The duplicate-call guard, which blocks calls that keep repeating the same tool with the same arguments."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from agentnb.tools.function import as_tool
 
 @dataclass(frozen=True, slots=True)
 class DuplicateGuard:
-    """Blocks a call that repeats itself: in a row, often among the last calls, or in turn with one other.
+    """Blocks a repeated call: in a row, often among the last calls, or alternating with one other.
 
-    ``consecutive``: so many times in a row, and the last of them is blocked. ``window``: executed calls that are looked at.
-    ``frequency``: a call that is already that often among them is blocked. ``exempt``: tools that may repeat themselves, such
-    as those that poll. ``same_result``: only repeats that returned the same count. ``block_immediate_success_repeat``: a call
-    that has just succeeded is blocked at once. What the person says resets the count.
+    ``consecutive``: so many times in a row, the last of which is blocked. ``window``: executed calls that are examined.
+    ``frequency``: a call that is already that often among them is blocked. ``exempt``: tools that may be repeated, such as
+    those that poll. ``same_result``: only repeats that returned the same count. ``block_immediate_success_repeat``: a call that
+    has just succeeded is blocked at once. A message from the person resets the count.
     """
 
     consecutive: int = 3
@@ -44,7 +44,7 @@ class DuplicateGuard:
         object.__setattr__(self, "exempt", frozenset(_names(self.exempt)))
 
     def __call__(self, call: ToolCall, run: Run) -> Block | None:
-        """Block the call, with what it returned before, or let it pass."""
+        """Block the call, with its earlier result, or let it pass."""
         calls = run.calls
         if not calls.row or call.name in self.exempt:
             return None
@@ -54,9 +54,9 @@ class DuplicateGuard:
         return blocked_as_duplicate(call, *found, calls.outputs.get(calls.key_of(call))) if found else None
 
     def _of_the_list(self, call: ToolCall, run: Run) -> Block | None:
-        """The todo tool: nothing is a repeat that comes after a change by others, and what is told is the list as it is now.
+        """Check a call of the todo tool: after a change by others nothing is a repeat, and a block shows the current list.
 
-        Of calls that only read, the same answer counts and nothing else.
+        A call that only reads is a repeat only if its answer was the same.
         """
         if run.has_unseen_todos:
             return None
@@ -65,10 +65,10 @@ class DuplicateGuard:
         return blocked_as_duplicate(call, *found, now) if found else None
 
     def _rule(self, call: ToolCall, calls: CallWindow) -> tuple[str, str] | None:
-        """The rule that blocks the call, and why in words."""
+        """Return the rule that blocks the call, and the reason as text."""
         key = calls.key_of(call)
         if key not in calls.counts and key != calls.row_key:
-            return None  # as nearly all calls are: asked in every round, this has to be quick
+            return None  # as for nearly all calls: this runs in every round and has to be quick
         recent = list(islice(reversed(calls.executed), self.window))  # newest first
         return self._in_a_row(key, calls) or self._often(key, recent, calls) or self._in_turn(key, recent, calls)
 
@@ -77,7 +77,7 @@ class DuplicateGuard:
             return None
         row = list(islice(reversed(calls.executed), calls.row_executed))
         count = calls.row
-        if self.same_result:  # those that were blocked returned nothing new either
+        if self.same_result:  # blocked calls returned nothing new either
             count = self._counted(row, calls) + calls.row - calls.row_executed
         if count >= self.consecutive - 1:
             return "consecutive", f"the same call was made {count} times in a row"
@@ -102,7 +102,7 @@ class DuplicateGuard:
         return "alternation", "the same two calls have been made in turn again and again"
 
     def _counted(self, alike: Sequence[Executed], calls: CallWindow) -> int:
-        """How many of these executions of one call count."""
+        """Return how many of these executions of one call count."""
         if not self.same_result or not alike:
             return len(alike)
         newest = _told(alike[0], calls)
@@ -110,7 +110,7 @@ class DuplicateGuard:
 
 
 def _names(exempt: Iterable[Any]) -> Iterator[str]:
-    """The names of the tools, which may be given as such too."""
+    """Yield the names of tools, which may be given as names or as tools."""
     if isinstance(exempt, str) or not isinstance(exempt, Iterable):
         raise SettingsError(f"exempt={exempt!r} is no list of tools", 'Write exempt=["poll"]')
     for one in exempt:
