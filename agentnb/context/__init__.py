@@ -1,1 +1,1 @@
-"""What a request to the model is made of."""
+"""Preparation of requests to the model: history, truncation, compaction."""

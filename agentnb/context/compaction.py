@@ -1,4 +1,4 @@
-"""Compaction: when a conversation is too long to be sent, what of it is replaced, and by which words. Pure functions."""
+"""Compaction of a conversation that is too long: which messages are replaced, and by what text. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from agentnb.guidance.prompts import prompt
 from agentnb.models.estimate import tokens_of_message
 
 RESULT, WORDS = 500, 4_000
-"""Characters of a tool's result, and of other words, that whoever writes the summary is shown."""
+"""Characters of a tool result, and of other text, that the model writing the summary is shown."""
 MAX_RECORD = 400_000
-"""Characters of the whole record; of a longer one the middle is left out."""
+"""Characters of the whole record; the middle of a longer one is left out."""
 WORTH_SHARE = 0.25
-"""So much of a request, prompt and tools included, has to be replaced for another summary soon after the last."""
+"""The share of a request, prompt and tools included, that must be replaceable for another summary soon after the last."""
 RECENT_SHARE = 0.5
-"""So much of a conversation that is too long, at most, is left to the messages that no summary replaces."""
+"""The largest share of a conversation that is too long left to the messages that no summary replaces."""
 
 
 def why_due(history: History, messages: int, tokens: int | None, window: int | None) -> WhyCompacted | None:
-    """Whether a request with so many messages, and about so many tokens, is to be compacted first. Tokens may be unknown."""
+    """Return why a request of so many messages and about so many tokens must be compacted first, or None.
+
+    The number of tokens may be unknown.
+    """
     if history.compact_above is not None and messages > history.compact_above:
         return "messages"
     if history.share is not None and window is not None and tokens is not None and tokens > history.share * window:
@@ -35,8 +38,9 @@ def why_due(history: History, messages: int, tokens: int | None, window: int | N
 
 
 def start_of_recent(messages: Sequence[Message], keep: int, most_tokens: float | None) -> int | None:
-    """From which message on nothing is replaced: the last ``keep``, or fewer if these are more than ``most_tokens``, with the
-    calls to which they hold results. None if there would be nothing to replace.
+    """Return the index of the first message to keep, or None if there would be nothing to replace.
+
+    Kept are the last ``keep`` messages, or fewer if these exceed ``most_tokens``, and the calls that their results belong to.
     """
     start = max(2, len(messages) - keep)
     if most_tokens is not None:
@@ -46,15 +50,16 @@ def start_of_recent(messages: Sequence[Message], keep: int, most_tokens: float |
 
 
 def recent_tokens(messages: Sequence[Message]) -> float:
-    """How many tokens the messages may have that no summary replaces, if the conversation is too long and not only has many.
+    """Return how many tokens the kept messages may have, if the conversation is too long and does not only have many messages.
 
-    A part of its own tokens, whatever the window: what stands before it may fill most of that, or nobody knows it.
+    This is a share of the conversation's own tokens, whatever the window: what comes before the conversation may fill most of
+    the window, or the window's size may be unknown.
     """
     return RECENT_SHARE * sum(map(tokens_of_message, messages[1:]))
 
 
 def is_worth_it(messages: Sequence[Message], start: int, tokens: int) -> bool:
-    """Whether a good part of a request of so many tokens would be replaced, by the messages from 1 up to ``start``."""
+    """Return whether replacing messages 1 up to ``start`` would shorten a request of so many ``tokens`` enough."""
     return sum(map(tokens_of_message, messages[1:start])) >= WORTH_SHARE * tokens
 
 
@@ -66,16 +71,16 @@ def _start_within(messages: Sequence[Message], most_tokens: float) -> int:
 
 
 def summary_request(messages: Sequence[Message], earlier: str = "") -> Request:
-    """What a model is asked, to get a summary of these messages: without tools, all of them in one text. ``earlier``: the
-    summary among them, which is not cut.
+    """Return the request for a summary of these messages: without tools, all messages in one text.
 
-    Its reply may be as long as any: what a model thinks first counts too, and a summary that is cut forgets.
+    ``earlier``: the summary among them, which is not cut. The reply has no length limit of its own: what a model thinks first
+    counts towards it, and a summary that is cut forgets.
     """
     return Request(prompt("compaction"), (user(record_of(messages, earlier)),))
 
 
 def record_of(messages: Iterable[Message], earlier: str = "") -> str:
-    """The messages as text, with long results and words cut, but for the ``earlier`` summary among them."""
+    """Return the messages as text, with long results and texts cut, except for the ``earlier`` summary among them."""
     text = "\n\n".join(line for message in messages for line in _lines(message, earlier))
     if len(text) > MAX_RECORD:
         half = MAX_RECORD // 2
@@ -110,7 +115,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def summary_text(summary: str, count: int, todos: tuple[Todo, ...]) -> str:
-    """The summary as it is sent: what it is, the model's words, and the list with its state; without words the list alone."""
+    """Return the summary as it is sent: a heading, the model's text, and the todos; without a text, the todos alone."""
     if not summary.strip():
         return f"As of this point:\n\n{headed(todos)}" if has_open(todos) else ""
     noun = "message" if count == 1 else "messages"
@@ -121,7 +126,7 @@ def summary_text(summary: str, count: int, todos: tuple[Todo, ...]) -> str:
 
 
 def plain_summary(messages: Sequence[Message], task: str) -> str:
-    """A summary made without a model, under the same headings: for models that are no language models."""
+    """Return a summary made without a model, under the same headings: for models that are not language models."""
     calls = [call for message in messages for call in message.calls]
     results = [part for message in messages for part in message.parts if isinstance(part, ToolResult)]
     words = [message.text for message in messages if message.role == "assistant" and message.text.strip()]

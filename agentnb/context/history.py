@@ -1,4 +1,4 @@
-"""How much of a conversation is sent: settings, and the three that have a name."""
+"""Settings for how much of a conversation is sent, and the three of them that have a name."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from agentnb import settings
 from agentnb.errors import SettingsError
 
 RESULT_CHARACTERS = 8_192
-"""What is longer of a tool's result is kept whole in the log and shortened for the model."""
+"""Characters above which a tool result is kept whole in the log and truncated for the model."""
 SHARE = 0.8
 KEEP_RECENT = 10
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What of a conversation is sent to the model. The log and the tables always keep all of it.
+    """Settings for how much of a conversation is sent to the model. The log and the tables always keep all of it.
 
     ``share``: of the model's context window; a request that would fill more is compacted first: the model is asked for a
-    summary of the middle, which then stands in its place. ``window``: tokens of that window, where the model does not say.
-    ``compact_above``: messages above which it is compacted, whatever their length. ``keep_recent``: messages at the end that no
-    summary replaces. ``max_messages``: messages above which the oldest but the first are left out, if they still are too many.
-    ``result_characters``: what is longer of a tool's result is shortened; the model can read on with `read_tool_result`.
-    ``failed_rounds_above``: messages above which rounds of which every call failed are left out. None turns each of these off;
+    summary, which replaces the middle. ``window``: tokens of that window, where the model does not say. ``compact_above``:
+    messages above which the conversation is compacted, whatever their length. ``keep_recent``: messages at the end that no
+    summary replaces. ``max_messages``: messages above which the oldest but the first are left out, if there still are too many.
+    ``result_characters``: characters above which a tool result is truncated; the model can read on with `read_tool_result`.
+    ``failed_rounds_above``: messages above which rounds whose calls all failed are left out. None turns each of these off;
     ``keep_recent`` is always a number.
     """
 
@@ -55,7 +55,7 @@ class History:
 
     @property
     def compacts(self) -> bool:
-        """Whether it is ever compacted."""
+        """Whether the conversation is ever compacted."""
         return self.share is not None or self.compact_above is not None
 
 
@@ -64,9 +64,9 @@ FULL = History(result_characters=None)
 
 
 def documented() -> History:
-    """The documented numbers, 40, 30 and 10 messages, or those of the environment.
+    """Return the documented numbers, 40, 30 and 10 messages, or those of the environment.
 
-    Of these, so many are kept at most that not every other round pays for a summary.
+    ``keep_recent`` is capped, so that not every other round pays for a summary.
     """
     above = settings.compact_threshold()
     return History(
@@ -84,7 +84,7 @@ NAMED: dict[str, Callable[[], History]] = {"auto": _auto, "documented": document
 
 
 def find_history(history: str | History) -> History:
-    """The settings of this name; settings that are given are handed back. `SettingsError` with the names there are."""
+    """Return the settings of this name, or the given settings themselves. Raises `SettingsError` with the known names."""
     if isinstance(history, History):
         return history
     if isinstance(history, str) and history in NAMED:
@@ -93,14 +93,14 @@ def find_history(history: str | History) -> History:
 
 
 def as_logged(history: History) -> dict[str, Any]:
-    """As plain data for a log: all that is not as in ``full``, where nothing is left out."""
+    """Return the settings as plain data for a log: all that differ from ``full``, where nothing is left out."""
     return {name: value for name, value in asdict(history).items() if value != getattr(FULL, name)}
 
 
 def as_sent_then(logged: dict[str, Any] | None) -> History:
-    """The settings of a run, from its log. Logs of earlier versions have none: then everything was sent."""
+    """Return the settings of a run from its log. Logs of earlier versions have none: then everything was sent."""
     known = {one.name for one in fields(History)}
     try:
         return replace(FULL, **{name: value for name, value in (logged or {}).items() if name in known})
     except SettingsError:
-        return FULL  # somebody has written into the log
+        return FULL  # the log was edited by hand

@@ -1,4 +1,4 @@
-"""What a repository says to agents that work in it: ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` at its root."""
+"""Instructions of a repository for agents that work in it: ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` at its root."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FILES = ("CLAUDE.md", "AGENT.md", "AGENTS.md")
-"""Where instructions may stand; the first of them that has any counts, and only that."""
+"""Files that may hold instructions; only the first that has any is used."""
 
 MAX_CHARACTERS = 32_000
-"""Of instructions in a system prompt, which each request pays for."""
+"""Characters of instructions in a system prompt, which each request pays for."""
 
 MAX_READ = 1_000_000
-"""Characters of a file that are looked at, so that a file of gigabytes costs no more."""
+"""Characters of a file that are read, so that a file of gigabytes costs no more."""
 
 HEADING = "## Repository Instructions"
 
 
 @dataclass(frozen=True, slots=True)
 class RepoInstructions:
-    """The instructions of a repository; both empty where there are none."""
+    """The instructions of a repository; both fields are empty if there are none."""
 
     file: str = ""
-    """The name of the file that they stand in."""
+    """The name of the file they come from."""
     text: str = ""
 
     @property
     def section(self) -> str:
-        """Their part of a system prompt: the heading, a blank line and the text; empty without any."""
+        """Their section of a system prompt: the heading, a blank line and the text; empty without instructions."""
         return f"{HEADING}\n\n{self.text}" if self.text else ""
 
 
 def repo_instructions(folder: Path) -> RepoInstructions:
-    """The instructions of the repository that this folder is in; without a repository those of the folder itself.
+    """Return the instructions of the repository that this folder is in or, without a repository, of the folder itself.
 
-    ``folder``: absolute, all links on the way followed: this is done at the beginning of every run, and it is known there.
-    What cannot be read as text in UTF-8 counts as not there, and so does a link that leads out of the repository: a file
-    from elsewhere is not for the model. Text above `MAX_CHARACTERS` is cut, which its last line says.
+    ``folder``: absolute, with all links resolved; this runs at the beginning of every run, and the caller has that path
+    already. A file that cannot be read as UTF-8 text counts as missing, and so does a link that leads out of the repository: a
+    file from elsewhere is not for the model. Text above `MAX_CHARACTERS` is cut, and its last line says so.
     """
     root = _root(folder)
     for file in FILES:
@@ -47,16 +47,16 @@ def repo_instructions(folder: Path) -> RepoInstructions:
 
 
 def repo_root(folder: Path) -> Path:
-    """The nearest folder upward that holds ``.git``, which is a file in worktrees and submodules; else the folder itself.
+    """Return the nearest folder upward that holds ``.git``, a file in worktrees and submodules; else the folder itself.
 
-    ``folder``: as above.
+    ``folder``: as in `repo_instructions`.
     """
     return Path(_root(folder))
 
 
 def _root(folder: Path) -> str:
-    here = found = str(folder)  # as text: paths take ten times as long
-    # Of os, for it raises nothing: neither without permission nor in links that go round.
+    here = found = str(folder)  # as a string: paths take ten times as long
+    # `os.access` raises nothing: neither without permission nor for circular links.
     while not os.access(f"{found}/.git", os.F_OK):
         above, _ = os.path.split(found)
         if above == found:
@@ -66,25 +66,25 @@ def _root(folder: Path) -> str:
 
 
 def _text(root: str, file: str) -> str:
-    """The instructions in this file; empty if it has none for us."""
+    """Return the instructions in this file; empty if it has none that may be used."""
     name = f"{root}/{file}"
     if not os.access(name, os.F_OK):
         return ""
     path = Path(os.path.realpath(name))
     try:
-        # Only a plain file: to open a pipe would wait for whoever writes to it.
+        # Only a plain file: opening a pipe would block until there is a writer.
         if not (path.is_relative_to(os.path.realpath(root)) and path.is_file()):
             return ""
         with path.open(encoding="utf-8-sig") as opened:
             text = opened.read(MAX_READ).strip()
     except (OSError, UnicodeDecodeError):
         return ""
-    # UTF-16 without a mark at its start decodes, to this.
+    # UTF-16 without a byte order mark decodes as UTF-8, with null characters.
     return "" if "\0" in text else _cut(text, file)
 
 
 def _cut(text: str, file: str) -> str:
-    """At the end of a line, where that is near: half a sentence may say the opposite of the whole."""
+    """Cut the text, at the end of a line if one is near: half a sentence may say the opposite of the whole."""
     if len(text) <= MAX_CHARACTERS:
         return text
     end = text.rfind("\n", MAX_CHARACTERS // 2, MAX_CHARACTERS + 1)

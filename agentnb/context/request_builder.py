@@ -1,11 +1,11 @@
-"""From the run so far to the request that is sent: the only place where messages are prepared.
+"""The request builder, which turns the run so far into the request that is sent; messages are prepared nowhere else.
 
-What is done, in this order: rounds and words that are not to be sent are left out, long results are shortened, the middle is
-replaced by its summary, calls and results are paired, messages of one side become one, the oldest are left out if there still
-are too many, and what is said in passing comes at the end.
+The steps, in this order: leave out rounds and texts that are not to be sent, truncate long results, replace the middle by its
+summary, pair calls and results, merge messages of one side, leave out the oldest if there still are too many, and append the
+ephemeral text.
 
-Work a round depends on what is new, not on the length of the history: the prepared list grows with the run,
-and only its last message can still change.
+Work per round depends on what is new, not on the length of the history: the prepared list grows with the run, and only its last
+message can still change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WhyLeftOut: TypeAlias = Literal["workflow_mode", "failed_round"]
 
 
 class RequestBuilder:
-    """The messages of one run as they are sent: assistant and others alternate, nothing is empty, every call is answered."""
+    """Prepares the messages of one run: assistant and others alternate, nothing is empty, every call is answered."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class RequestBuilder:
     ) -> None:
         self._system = system
         self._tools = tools
-        # As long as there is nothing to read on in, the model is not told of the tool that does it.
+        # The tool that reads on is not advertised until a result has been truncated.
         self._first_tools = tools[:-1] if tools and tools[-1] is READ_SPEC else tools
         self._settings = settings
         self._history = history
         self._drops_text = drops_text
         self._messages: list[Message] = []
         self._origins: list[int] = []
-        """For each prepared message the place of the first that is stored of it."""
+        """For each prepared message, the index of the first stored message in it."""
         self._kept: dict[Any, Any] = {}
         self._taken = 0
         self._sent = 0
@@ -62,19 +62,19 @@ class RequestBuilder:
         self._compacted: Compacted | None = None
         self._left_out: dict[int, WhyLeftOut] = {}
         self._empty: dict[int, Message] = {}
-        """By the place of a stored message, what of it there is not to send: some parts, or all."""
+        """By index of the stored message, the parts that are not sent because they are empty: some, or all."""
         self._failed: list[int] = []
-        """Places of the results of rounds that failed, and may be left out once others have come."""
+        """Indexes of the results of failed rounds, which may be left out once others have come."""
         self._shortens = False
         self.ephemeral = ""
-        """What was said in passing at the end of the last request."""
+        """The ephemeral text at the end of the last request."""
         self.truncated_by = 0
         """How many messages the last request left out because there were too many."""
         self._estimate = RunningEstimate(system, self._first_tools)
 
     @classmethod
     def of_run(cls, started: RunStarted, history: History | None = None) -> RequestBuilder:
-        """Build for a run that starts; ``history``: its own, where it need not be read from the log."""
+        """Return a builder for a run that starts; ``history``: its settings, if they need not be read from the log."""
         drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
         history = as_sent_then(started.settings.get("history")) if history is None else history
         tools = started.tools
@@ -84,7 +84,7 @@ class RequestBuilder:
 
     @classmethod
     def rebuilt(cls, run: Run) -> RequestBuilder:
-        """Build for a run that has begun, by preparing round after round once more."""
+        """Return a builder for a run that has begun, by preparing each of its rounds again."""
         started = run.events[0]
         assert isinstance(started, RunStarted), "a run begins with it"
         builder, folded = cls.of_run(started), Run()
@@ -96,23 +96,23 @@ class RequestBuilder:
 
     @property
     def messages(self) -> list[Message]:
-        """What is prepared so far, to be read only."""
+        """The messages prepared so far; read-only."""
         return self._messages
 
     @property
     def left_out(self) -> dict[int, WhyLeftOut]:
-        """Places of stored messages that are not sent, and why; without those that a summary stands for."""
+        """Indexes of stored messages that are not sent, and why; those that a summary replaces are not listed."""
         return self._left_out
 
     @property
     def empty(self) -> dict[int, Message]:
-        """By the place of a stored message, those of its parts in which there is nothing to send."""
+        """By index of the stored message, those of its parts that hold nothing to send."""
         return self._empty
 
     def take_in(self, run: Run) -> None:
-        """Prepare what is new; then, if the conversation was compacted since the last time, all of it as it is sent now.
+        """Prepare what is new; if the conversation was compacted since the last time, then prepare all of it again.
 
-        In this order also where both come at once: what was seen of messages must not depend on how often this is called.
+        This order holds even if both happen at once: what was noted about messages must not depend on how often this is called.
         """
         for index, message in enumerate(run.messages[self._taken :], start=self._taken):
             if self._drops_text and self._leaves_out(message, run):
@@ -126,9 +126,9 @@ class RequestBuilder:
             self._begin_anew(run, run.compacted)
 
     def request(self, run: Run, ephemeral_text: str = "", *, may_call: bool = True) -> Request:
-        """The request for the open round. What is said in passing stands at its end, and in no later request.
+        """Return the request for the open round. The ephemeral text is at its end, and in no later request.
 
-        Without ``may_call`` the model is not to ask for tools; they are described all the same, as providers want it of a
+        Without ``may_call`` the model must not call tools; they are described all the same, because providers require it for a
         conversation with calls.
         """
         self.take_in(run)
@@ -136,45 +136,45 @@ class RequestBuilder:
         if not may_call and tools:
             settings = {**settings, "tool_choice": "none"}
         items, kept = self._as_sent()
-        if self.truncated_by and has_open(run.conversation_todos):  # the calls that wrote it may be among what is left out
+        if self.truncated_by and has_open(run.conversation_todos):  # the calls that wrote the todos may be left out
             ephemeral_text = "\n\n".join([headed(run.conversation_todos), *([ephemeral_text] if ephemeral_text else [])])
         self.ephemeral = ephemeral_text
         last = _with(items[-1], ephemeral_text) if ephemeral_text else None
         return Request(self._system, Sent(items, len(items), last, kept), tools, settings)
 
     def tokens(self, run: Run) -> int:
-        """About how many tokens the next request is: as the provider counted the last one, and what has come since."""
+        """Estimate the tokens of the next request: the provider's count of the last one, and what has come since."""
         before = run.last_finished_round
         usage = None if before is None else before.usage
         if before is None or usage is None or usage.estimated or not usage.input or run.last_round.compactions:
             return self._estimate.of(self._messages)
         with_reply = before.metadata.get(CONTEXT_TOKENS)
-        if not isinstance(with_reply, int):  # one call made it, as a rule
+        if not isinstance(with_reply, int):  # usually a single call made the reply
             with_reply = usage.input + (usage.output or 0)
         return with_reply + sum(map(tokens_of_message, self._messages[-1:]))
 
     def estimated_tokens(self, request: Request) -> int:
-        """About how many tokens this last request is, as nobody has counted them."""
+        """Estimate the tokens of this request, the last one built, if no provider has counted them."""
         return tokens_of_request(request) if self.truncated_by else self._estimate.of(request.messages)
 
     def prepared_of(self, place: int) -> int:
-        """How many prepared messages hold nothing but what is stored before this place."""
+        """Return how many prepared messages hold only what is stored before this index."""
         return bisect_left(self._origins, place)
 
     def inherited(self, history: int) -> int:
-        """How many prepared messages hold nothing but the first ``history`` stored ones, those of the run before."""
+        """Return how many prepared messages hold only the first ``history`` stored ones, those of the previous run."""
         place = self.prepared_of(history)
-        begins = self._origins[place : place + 1] == [history]  # else the prompt has joined the message before
+        begins = self._origins[place : place + 1] == [history]  # else the prompt was merged into the message before
         return place if begins else max(0, place - 1)
 
     def place_of(self, prepared: int) -> int:
-        """The place in the stored conversation of a prepared message."""
+        """Return the index in the stored conversation of a prepared message."""
         return self._origins[prepared] if prepared < len(self._origins) else self._taken
 
     def _as_sent(self) -> tuple[list[Message], dict[Any, Any]]:
-        """The messages of the next request but for what is said in passing, and what was made of them before."""
+        """Return the messages of the next request without its ephemeral text, and the cache of their wire forms."""
         items, kept = self._messages, self._kept
-        if self._open:  # somebody else's history: calls at its end, and no results
+        if self._open:  # a history from elsewhere may end with calls without results
             items, kept = [*items, answers(self._open, None)], {}
         most = self._history.max_messages
         self.truncated_by = 0
@@ -184,7 +184,7 @@ class RequestBuilder:
         return items, kept
 
     def _fewer(self, items: list[Message], most: int) -> list[Message] | None:
-        """The first message, a summary behind it, and the newest; None if that would break a pair of call and result."""
+        """Return the first message, a summary after it, and the newest; None if that would separate a call from its result."""
         summary = items[1] if self.is_summary(items[1]) else None
         plain = items if summary is None else [items[0], *items[2:]]
         cut = truncated(plain, most if summary is None else max(2, most - 1))
@@ -194,12 +194,12 @@ class RequestBuilder:
         return _alternating(cut, summary)
 
     def is_summary(self, message: Message) -> bool:
-        """Whether it is the summary of the conversation, and nothing more."""
+        """Return whether the message is the summary of the conversation, and nothing more."""
         compacted = self._compacted
         return compacted is not None and message.role == "assistant" and message.parts == (Text(compacted.text),)
 
     def _leaves_out(self, message: Message, run: Run) -> bool:
-        """Whether these are words that workflow mode went on from, and that are not to be sent again."""
+        """Return whether this is text that workflow mode continued from, and that is not sent again."""
         if message.role != "assistant" or message.calls:
             return False
         return run.open_round is not None and run.open_round.reason == "workflow_mode"
@@ -215,9 +215,9 @@ class RequestBuilder:
         self._add(index, message)
 
     def _add(self, index: int, message: Message) -> None:
-        """Prepare a stored message: without what is empty in it, and with an answer to each call before it.
+        """Prepare a stored message: without its empty parts, and with an answer to each call before it.
 
-        Of replies in a row the calls are answered together, behind the last.
+        The calls of consecutive replies are answered together, after the last reply.
         """
         told = _without_empty(message)
         if told is not message or not told.parts:
@@ -244,7 +244,7 @@ class RequestBuilder:
         self._open = message.calls if by_model else ()
 
     def _begin_anew(self, run: Run, compacted: Compacted) -> None:
-        """Prepare what was taken in already once more, now that a summary stands in the place of its middle."""
+        """Prepare all messages again, now that a summary replaces their middle."""
         self._compacted = compacted
         self._messages, self._origins, self._kept, self._sent, self._open = [], [], {}, 0, ()
         self._estimate.keep(0)
@@ -264,7 +264,7 @@ class RequestBuilder:
         self._failed = failed
 
     def _leave_out_failed(self, run: Run) -> None:
-        """Leave out rounds of which every call failed, calls and results, once the model has seen them."""
+        """Leave out rounds whose calls all failed, calls and results, once the model has seen them."""
         above = self._history.failed_rounds_above
         seen = [index for index in self._failed if index < len(run.messages) - 1]
         if above is None or not seen or len(run.messages) <= above:
@@ -275,8 +275,8 @@ class RequestBuilder:
         self._rewind(run, seen[0] - 1)
 
     def _rewind(self, run: Run, index: int) -> None:
-        """Prepare anew from this stored message on; what was sent before it stays as it is."""
-        place = max(0, self.prepared_of(index) - 1)  # it may have joined the message before
+        """Prepare again from this stored message on; what was sent before it stays as it is."""
+        place = max(0, self.prepared_of(index) - 1)  # it may have been merged into the message before
         if self._compacted is not None and place <= 1:
             self._begin_anew(run, self._compacted)
             return
@@ -290,20 +290,20 @@ class RequestBuilder:
 
 
 def _with(last: Message, ephemeral_text: str) -> Message:
-    """The last message of a request, which is never the assistant's, with the reminder as a part of its own."""
+    """Return the last message of a request, which is never the assistant's, with the reminder as a part of its own."""
     return Message(last.role, (*last.parts, Text(system_reminder(ephemeral_text))))
 
 
 def _without_empty(message: Message) -> Message:
-    """What of it there is to send; the very message where that is all of it."""
-    for part in message.parts:  # in plain steps: this is done in every round
+    """Return the message without its empty parts; the same object if there are none."""
+    for part in message.parts:  # a plain loop: this runs in every round
         kind = type(part)
         if kind is Thinking or (kind is Text and is_empty(part)):
             break
     else:
         return message
     parts = tuple([part for part in message.parts if not is_empty(part)])
-    if all(type(part) is Thinking for part in parts):  # thoughts that nothing follows are no message
+    if all(type(part) is Thinking for part in parts):  # thinking that nothing follows is no message
         parts = ()
     return message if len(parts) == len(message.parts) else Message(message.role, parts)
 
@@ -314,9 +314,7 @@ def _all_failed(message: Message) -> bool:
 
 
 def _alternating(messages: Sequence[Message], summary: Message | None) -> list[Message]:
-    """The messages, of which the second may have come to stand behind the first by leaving out what was between them, with the
-    summary of all before them, if there is one.
-    """
+    """Restore alternation after truncation and insert the summary, if there is one."""
     first, second, *rest = messages
     if summary is not None and second.role != "assistant":
         return [first, summary, second, *rest]
@@ -326,12 +324,12 @@ def _alternating(messages: Sequence[Message], summary: Message | None) -> list[M
 
 
 def is_empty(part: AnyPart) -> bool:
-    """Whether there is nothing in it to send; what a provider wants back is something."""
+    """Return whether the part holds nothing to send; metadata that the provider wants back is something."""
     return type(part) is Text and not part.text.strip() and part.provider_metadata is None
 
 
 def merged(first: Message, second: Message) -> Message:
-    """Two messages of one side as one: all parts in order, texts that meet joined by a blank line."""
+    """Merge two messages of one side: all parts in order, adjacent texts joined by a blank line."""
     left, right = first.parts, second.parts
     end, start = left[-1], right[0]
     if type(end) is Text and type(start) is Text and not (end.provider_metadata or start.provider_metadata):
@@ -342,7 +340,7 @@ def merged(first: Message, second: Message) -> Message:
 
 
 def ephemeral_text(run: Run) -> str:
-    """What the model is told for the open round only: guidance in the order it was given, then where the run stands."""
+    """Return the ephemeral text of the open round: guidance in the order it was given, then the status line."""
     current = run.open_round
     if current is None or not (current.guidance or current.note):
         return ""

@@ -1,7 +1,6 @@
-"""What a model was sent in each round of a run, made again from its events alone.
+"""The requests that a model was sent in each round of a run, rebuilt from its events alone.
 
-The messages are prepared by the one `RequestBuilder` that prepared them when they were sent; here stands only what tells
-them apart.
+The messages are prepared by the same `RequestBuilder` as when they were sent; only the comparison of requests is here.
 """
 
 from __future__ import annotations
@@ -42,20 +41,20 @@ BEFORE_THE_REPLY = (
     RunRecovered,
     Warned,
 )
-"""Events of a round that stand before its request was sent, or sent for the last time."""
+"""Events of a round that come before its request was sent, or sent for the last time."""
 
 
 class LeftOut(NamedTuple):
-    """Something of the conversation that a request does not hold."""
+    """A part of the conversation that a request does not hold."""
 
     message: Message
     """The whole message, or those of its parts that were not sent."""
     why: WhyNotSent
-    """``workflow_mode``: words that workflow mode went on from; ``failed_round``: every call of the round failed; ``empty``:
-    there was nothing in it to send.
+    """``workflow_mode``: text that workflow mode continued from; ``failed_round``: every call of the round failed; ``empty``:
+    it held nothing to send.
     """
     place: int
-    """How many messages of the request stand before it."""
+    """How many messages of the request come before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,39 +62,39 @@ class SentRequest:
     """What the model saw in one round: the exact request, and where each piece of it came from."""
 
     index: int
-    """Of the round, counted from 0."""
+    """Index of the round, counted from 0."""
     request: Request
     """As it was sent; every attempt of the round sent the same."""
     ephemeral: str
-    """The text that stands in this request only, as its last part; empty if nothing was said in passing."""
+    """The ephemeral text, the last part of this request only; empty if there was none."""
     lasting: Message
-    """The last message without that part: what is stored of it."""
+    """The last message without the ephemeral text, as it is stored."""
     inherited: int
-    """How many messages at the beginning are of the run that this one goes on with."""
+    """How many messages at the beginning come from the run that this one continues."""
     sent_before: int
-    """How many messages the request of the round before had; 0 in the first round."""
+    """How many messages the previous round's request had; 0 in the first round."""
     unchanged: int
-    """How many of them stand in this request to the letter: a provider's prompt cache may hold them."""
+    """How many of them this request repeats exactly: a provider's prompt cache may hold them."""
     kept: int
-    """How many of them are the same but for what is said in passing: `unchanged`, or one more."""
+    """How many of them are the same apart from the ephemeral text: `unchanged`, or one more."""
     left_out: Sequence[LeftOut]
-    """What of the conversation is not in this request, in its order."""
+    """What this request leaves out of the conversation, in order."""
     left_out_before: int
-    """How many of these were left out of the round before too."""
+    """How many of these the previous round's request left out too."""
     compacted: Compacted | None
-    """The summary in it, and what that stands for."""
+    """The summary in it, and what that replaces."""
     truncated: int
-    """How many messages were left out behind the first because there were too many."""
+    """How many messages after the first were left out because there were too many."""
     tokens: int
-    """Of the request: as the provider counted them, else about."""
+    """Tokens of the request, as the provider counted them or else estimated."""
     tokens_estimated: bool
-    """Whether that number is a guess."""
+    """Whether that number is an estimate."""
     cached: int | None
     """Tokens of it that the provider read from its cache; None if it did not say, or has not replied."""
 
 
 def sent_requests(run: Run) -> Iterator[tuple[int, SentRequest]]:
-    """The index of each round and what the model saw in it, in one pass over the run's events."""
+    """Yield the index of each round and what the model saw in it, in one pass over the run's events."""
     folded, past, due = Run(), None, False
     for event in run.events:
         if due and not isinstance(event, BEFORE_THE_REPLY):
@@ -110,7 +109,7 @@ def sent_requests(run: Run) -> Iterator[tuple[int, SentRequest]]:
 
 
 def sent_request(run: Run, index: int) -> SentRequest:
-    """What the model saw in this round; `SettingsError` if the run has no such round."""
+    """Return what the model saw in this round. Raises `SettingsError` if the run has no such round."""
     for found, seen in sent_requests(run):
         if found == index:
             return seen
@@ -124,7 +123,7 @@ def _next(past: _Past | None, folded: Run, run: Run) -> tuple[int, SentRequest]:
 
 
 class _Past:
-    """The requests of one run, made again one after the other. Work a round depends on what is new in it."""
+    """The requests of one run, rebuilt in order. Work per round depends on what is new in it."""
 
     def __init__(self, started: RunStarted) -> None:
         self._request_builder = RequestBuilder.of_run(started)
@@ -134,7 +133,7 @@ class _Past:
         self._noted: set[int] = set()
 
     def seen(self, run: Run, usage: Usage) -> SentRequest:
-        """What was sent in the open round of this run, which has come as far as that."""
+        """Return what was sent in the open round of ``run``, which has been folded up to that round."""
         left_out_before = len(self._left_out)
         request = self._request_builder.request(run, ephemeral_text(run), may_call=not run.last_round.is_final)
         self._note_left_out(run)
@@ -160,7 +159,7 @@ class _Past:
         )
 
     def _note_left_out(self, run: Run) -> None:
-        """Note what the conversation has left out since the last time, and where."""
+        """Note what was left out of the conversation since the last round, and where."""
         found = self._request_builder.left_out.keys() | self._request_builder.empty.keys()
         for index in sorted(found - self._noted):
             self._noted.add(index)
@@ -170,7 +169,7 @@ class _Past:
 
 
 def _leading(last: Message, before: Sent, now: Sent, *, stored: bool = False) -> int:
-    """How many messages at the beginning of ``now`` are those of the request before, whose last is ``last``."""
+    """Return how many leading messages of ``now`` are those of the request before, whose last one is ``last``."""
     place = len(before) - 1
     if not now.goes_on(before):
         return _in_common([*before[:-1], last], [*now[:-1], now.lasting if stored else now[-1]])

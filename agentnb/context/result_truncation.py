@@ -1,4 +1,4 @@
-"""Large results of tools: whole in the log, shortened for the model, which can read on."""
+"""Truncation of large tool results: whole in the log, truncated for the model, which can read on."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, ToolResult
 from agentnb.tools.read_result import READ_TOOL
 
 HEAD, TAIL = 3_000, 1_000
-"""Characters of a long result that the model sees of its start and of its end, at most; of a low limit it is less."""
+"""Characters of a long result that the model sees of its start and its end, at most; fewer under a low limit."""
 
 
 def truncate_results(message: Message, most: int, *, can_read_on: bool = True) -> Message:
-    """The message with each of its results that has more than ``most`` characters cut to its start and its end.
+    """Return the message with each result above ``most`` characters cut to its start and its end.
 
-    The very message if there is none. ``can_read_on``: whether the model has the tool to read on with, and is told of it.
+    The same object if there is none. ``can_read_on``: whether the model has the tool to read on, and is told of it.
     """
-    for part in message.parts:  # in plain steps: this is done in every round
+    for part in message.parts:  # a plain loop: this runs in every round
         if _is_long(part, most):
             break
     else:

@@ -1,4 +1,4 @@
-"""Calls and their results: each call is answered once, in the message right after it, and nothing else is an answer."""
+"""Pairing of calls and results: each call is answered once, in the message right after it, and nothing else is an answer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ LOST = "The result of this call was lost. Do not assume that it took effect, nor
 
 
 def answers(calls: Sequence[ToolCall], message: Message | None) -> Message:
-    """The answer to these calls: the message itself if it is that. Else one in which results that are missing are said to be
-    lost, and those that are of no call, or the second of one, are left out.
+    """Return the answer to these calls: the message itself if it answers each of them once, and nothing else.
+
+    Otherwise missing results are marked as lost, and results without a call, or beyond the first for a call, are left out.
     """
     parts = () if message is None else message.parts
     if message is not None and len(parts) == len(calls):
-        for part, call in zip(parts, calls, strict=True):  # in plain steps: this is done in every round
+        for part, call in zip(parts, calls, strict=True):  # a plain loop: this runs in every round
             if type(part) is not ToolResult or part.call_id != call.id:
                 break
         else:
@@ -31,7 +32,7 @@ def _lost(call: ToolCall) -> ToolResult:
 
 
 def are_whole(messages: Sequence[Message]) -> bool:
-    """Whether every call is answered in the message after it, and every result stands after its call."""
+    """Return whether every call is answered in the message after it, and every result follows its call."""
     open_calls: set[str] = set()
     for message in messages:
         answered = {part.call_id for part in message.parts if isinstance(part, ToolResult)}

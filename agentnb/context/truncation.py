@@ -1,4 +1,4 @@
-"""Leaving out the oldest messages, whole pairs of calls and results at a time."""
+"""Truncation of the oldest messages, which never separates a call from its result."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from agentnb.core.messages import Message, ToolResult
 
 
 def truncated(messages: Sequence[Message], most: int) -> Sequence[Message]:
-    """The first message and the newest, ``most`` in all; more where a result that is kept has its call further back.
+    """Return the first message and the newest, ``most`` in all; more if a kept result has its call further back.
 
-    The very sequence if there are no more than that.
+    The same object if there are no more than that.
     """
     start = kept_from(messages, most)
     return messages if start <= 1 else [messages[0], *messages[start:]]
 
 
 def kept_from(messages: Sequence[Message], most: int) -> int:
-    """The place of the first message that is kept besides the very first; 1 or less if all are."""
+    """Return the index of the first message that is kept besides the very first; 1 or less if all are."""
     if len(messages) <= most:
         return 0
     return with_their_calls(messages, len(messages) - most + 1)
 
 
 def with_their_calls(messages: Sequence[Message], start: int) -> int:
-    """``start``, or an earlier place, from which on every result has its call too. (Until nothing more is moved: a message
-    that comes in may bring results of its own.)
+    """Return ``start``, or an earlier index, from which on every result has its call too.
+
+    Repeats until nothing moves: a message that comes in may bring results of its own.
     """
     while (earlier := _place_of_calls(messages, start)) < start:
         start = earlier
@@ -45,7 +46,7 @@ def _place_of_calls(messages: Sequence[Message], start: int) -> int:
 
 
 def _without_calls(messages: Sequence[Message]) -> set[str]:
-    """The ids of results before which no call of that id stands. (One may stand behind: ids come twice in odd histories.)"""
+    """Return the ids of results without an earlier call of that id. (A later one may exist: ids repeat in odd histories.)"""
     called: set[str] = set()
     missing: set[str] = set()
     for message in messages:
