@@ -1,1 +1,1 @@
-"""Tools: what a model may ask for. One protocol; functions of the notebook are tools."""
+"""Tools that a model may call: one protocol; functions of the notebook are tools."""

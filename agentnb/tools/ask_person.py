@@ -1,4 +1,4 @@
-"""The built-in tool with which a model asks the person."""
+"""The built-in tool with which a model asks the person a question."""
 
 from __future__ import annotations
 

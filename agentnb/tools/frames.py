@@ -1,4 +1,4 @@
-"""Data frames as a model reads them: their size, their columns with types and gaps, and some of their rows; and as tables."""
+"""Data frames as text for a model (size, columns with types and missing values, some of the rows), and as tables."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from agentnb.tools.foreign import is_of
 MAX_ROWS = 30
 """Rows of a table that are shown; of a longer one the first and the last."""
 MAX_COLUMNS = 20
-"""Columns of which the rows are shown."""
+"""Columns whose rows are shown."""
 MAX_NAMED = 40
 """Columns that are named with their types."""
 LONGEST_CELL = 100
 """Characters of a cell."""
 LONGEST_NAME = 40
 GAPS = frozenset({"NAType", "NaTType"})
-"""Types of pandas that stand where there is no value."""
+"""Types that pandas uses for a missing value."""
 MIDNIGHT = " 00:00:00"
 MAX_COUNTED = 5_000_000
-"""Cells that are looked through for gaps."""
+"""Cells up to which missing values are counted."""
 
 
 def frame_text(value: Any) -> str | None:
-    """A pandas or polars frame or series, or the frame of a Styler, in words; None for anything else."""
+    """Return a pandas or polars frame or series, or a Styler's frame, as text; None for anything else."""
     if is_of(value, "pandas", "Styler"):
         value = value.data
     if is_of(value, "pandas", "DataFrame"):
@@ -43,7 +43,7 @@ def frame_text(value: Any) -> str | None:
 
 
 def frame_table(value: Any) -> Table | None:
-    """The same as a small table of plain data; None for anything else."""
+    """Return the same value as a small table of plain data; None for anything else."""
     if is_of(value, "pandas", "Styler"):
         value = value.data
     if is_of(value, "pandas", "DataFrame"):
@@ -88,7 +88,7 @@ def _polars_table(frame: Any) -> Table:
 
 
 def _cells(column: Sequence[Any]) -> list[Cell]:
-    """The values of a column as plain data; of times that are all midnight only the day."""
+    """Return the values of a column as plain data; if all times are midnight, only the days."""
     cells = [_cell(value) for value in column]
     if any(type(value).__name__ == "Timestamp" for value in column):
         told = [cell for cell in cells if isinstance(cell, str)]
@@ -148,7 +148,7 @@ def _polars_rows(frame: Any) -> str:
 
 
 def _columns(named: Iterable[tuple[Any, Any, int]], count: int) -> str:
-    """A line that names the columns, with their types and how many of their values are missing."""
+    """Return a line that names the columns, with their types and how many of their values are missing."""
     told = [f"{_name(name)} ({dtype}{f', {gaps} missing' if gaps else ''})" for name, dtype, gaps in named]
     more = f" and {count - len(told)} more" if count > len(told) else ""
     return f"columns: {', '.join(told)}{more}\n" if told else ""
@@ -164,7 +164,7 @@ def _cut(value: Any, most: int) -> str:
 
 
 def _aligned(rows: Sequence[Iterable[Any]]) -> str:
-    """Rows of cells as lines, each column as wide as its widest cell."""
+    """Return rows of cells as lines, each column as wide as its widest cell."""
     cells = [[_cut(cell, LONGEST_CELL) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)

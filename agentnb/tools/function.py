@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What all providers accept as the name of a tool."""
+"""Names of tools that all providers accept."""
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
 _ATTRIBUTE = "__agentnb_tool__"
 
@@ -67,7 +67,7 @@ class FunctionTool:
             "timeout": timeout,
             "repeatable": repeatable,
         }
-        """What it was made with, for making it again around a bound method."""
+        """The arguments it was made with, to make it again around a bound method."""
         self.signature = read_signature(function, name)
         self.spec = ToolSpec(name, self.signature.description, self.signature.schema, tuple(sorted(self.effects or ())))
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
@@ -90,12 +90,12 @@ class FunctionTool:
             value = await done
         if isinstance(value, SHOWN_AT_ONCE):
             return success(value)
-        return await asyncio.to_thread(success, value)  # to draw a figure, or to write out a table, takes its time
+        return await asyncio.to_thread(success, value)  # drawing a figure or formatting a table takes time
 
     def _call(self, positional: list[Any], keywords: dict[str, Any]) -> ToolOutcome | Awaitable[Any]:
-        """Call a plain function, and turn its value into words here, where that may take its time.
+        """Call a plain function and convert its value here, where that may take its time.
 
-        A plain function around an async one gives what is still to be awaited.
+        A plain function around an async one returns an awaitable instead.
         """
         value = self.function(*positional, **keywords)
         return value if inspect.isawaitable(value) else success(value)
@@ -134,9 +134,9 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     """Mark a function as a tool, with settings if it has any; the function stays an ordinary function.
 
     ``name``: what the model calls it. ``effects``: what it does to the world (read, write, execute, network).
-    ``parallel_safe``: may run beside other calls; by default only what just reads. ``blocking``: waits for the person and
-    comes first. ``timeout``: seconds after which a call is given up. ``repeatable``: the same call again may bring something
-    new, as when it polls; the duplicate-call guard lets it pass. Raises `InvalidTool` at once if a model could not call it.
+    ``parallel_safe``: may run beside other calls; by default only tools that just read. ``blocking``: waits for the person and
+    runs first. ``timeout``: seconds after which a call is abandoned. ``repeatable``: the same call may return something new, as
+    when it polls; the duplicate-call guard lets it pass. Raises `InvalidTool` at once if a model could not call it.
     """
 
     def mark(function: F) -> F:
@@ -151,7 +151,7 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
 
 
 def as_tool(value: Any) -> Any:
-    """A tool for what the person gave: a tool as it is, a function as a `FunctionTool`; `InvalidTool` for anything else."""
+    """Return a tool for the value: a tool as it is, a function as a `FunctionTool`. Raises `InvalidTool` for anything else."""
     marked = getattr(value, _ATTRIBUTE, None)
     if isinstance(marked, FunctionTool) and marked.function is value:
         return marked

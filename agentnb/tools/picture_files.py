@@ -1,10 +1,10 @@
-"""What the bytes of a picture say of themselves."""
+"""Media type and size of a picture, read from its bytes."""
 
 from __future__ import annotations
 
 
 def media_type(data: bytes) -> str | None:
-    """The media type of a whole PNG, JPEG, GIF or WebP file; None for anything else.
+    """Return the media type of a complete PNG, JPEG, GIF or WebP file; None for anything else.
 
     A file that was cut off counts as none: providers refuse the whole request for it.
     """
@@ -20,7 +20,7 @@ def media_type(data: bytes) -> str | None:
 
 
 def size_of(data: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels, where the file says it at its beginning, as PNG, GIF and JPEG do."""
+    """Return width and height in pixels where the file states them at its beginning, as PNG, GIF and JPEG do."""
     kind = media_type(data)
     if kind == "image/png":
         return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
@@ -33,7 +33,7 @@ def _jpeg_size(data: bytes) -> tuple[int, int] | None:
     place = 2
     while place + 9 <= len(data) and data[place] == 0xFF:
         marker, length = data[place + 1], int.from_bytes(data[place + 2 : place + 4], "big")
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # the head of a frame; the three are tables
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # a frame header; the three excluded markers are tables
             return int.from_bytes(data[place + 7 : place + 9], "big"), int.from_bytes(data[place + 5 : place + 7], "big")
         place += 2 + length
     return None

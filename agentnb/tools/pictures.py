@@ -1,6 +1,6 @@
-"""Values that are pictures, or can draw themselves: as the bytes of a file and the words that tell of it.
+"""Values that are pictures, or can draw themselves, as the bytes of a file and a description.
 
-The person's figures stay as they are: drawing one changes neither its canvas nor what pyplot takes for the current figure.
+The person's figures stay as they are: drawing one changes neither its canvas nor pyplot's current figure.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from agentnb.tools.foreign import is_of
 from agentnb.tools.picture_files import media_type, size_of
 
 LONGEST = 1_568
-"""Pixels of the longer side of what is drawn here: models see no more of a picture."""
+"""Pixels of the longer side of a picture drawn here: models see no more of it."""
 LONGEST_TAKEN = 8_000
 """Pixels of the longer side of a finished file; providers refuse the request for more."""
 MAX_BYTES = 3_750_000
-"""Of a picture: five million as base64, and providers refuse the request for little more."""
+"""Bytes of a picture: five million as base64, and providers refuse the request for little more."""
 MAX_AS_PNG = 3_000_000
-"""Bytes of a picture that is kept without loss; a larger one without transparency becomes a JPEG."""
+"""Bytes of a picture that is kept lossless; a larger one without transparency becomes a JPEG."""
 PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 
 _drawing = Lock()
-"""Drawing changes a figure for the time it takes: not two threads at once."""
+"""Drawing changes a figure while it lasts: only one thread at a time."""
 
 
 class Picture(NamedTuple):
-    """What there is to see and to say of a value."""
+    """The picture of a value, and its description."""
 
     source: object
-    """What is drawn: the figure, where the value is a part of it."""
+    """What is drawn: the whole figure, if the value is a part of one."""
     words: str | None
-    """None where the value has words of its own."""
+    """The description; None if the value has words of its own."""
     data: bytes = b""
     kind: str = ""
     """The media type."""
     problem: str = ""
-    """Why there is nothing to see."""
+    """Why there is no picture."""
 
     def parts(self, own_words: str) -> tuple[Text | Image, ...]:
-        """The words, always, and the picture if there is one."""
+        """Return the description, always, and the picture if there is one."""
         words = own_words if self.words is None else self.words
         problem = self.problem or _too_large(self.data)
         if problem:
@@ -52,7 +52,7 @@ class Picture(NamedTuple):
 
 
 def picture_of(value: Any) -> Picture | None:
-    """The picture that this value is, or draws; None if it is none."""
+    """Return the picture that this value is, or draws; None if there is none."""
     if isinstance(value, Image):
         return Picture(value, _described(value.data, value.media_type), value.data, value.media_type)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -68,23 +68,23 @@ def picture_of(value: Any) -> Picture | None:
 
 
 def figure_of(value: Any) -> Any:
-    """The matplotlib figure that this is, or that it is drawn in; None without one."""
+    """Return the matplotlib figure that this is, or is drawn in; None without one."""
     if "matplotlib" not in sys.modules or type(value).__module__ == "builtins":
         return None
     if is_of(value, "numpy", "ndarray"):
         value = value.flat[0] if value.dtype == object and value.size else None
-    for _ in range(3):  # from a line to its axes' part of a figure, to the whole
+    for _ in range(3):  # from a line to its subfigure, to the whole figure
         if value is None or is_of(value, "matplotlib", "Figure"):
             return value
         try:
             value = value.figure
-        except Exception:  # it has none, or makes one that fails
+        except Exception:  # it has no figure, or raises when asked for one
             return None
     return None
 
 
 def figure_words(figure: Any) -> str:
-    """How large a figure is."""
+    """Describe the size of a figure."""
     width, height = figure.get_size_inches() * figure.dpi
     return f"a figure of {width:.0f} x {height:.0f} pixels"
 
@@ -100,7 +100,7 @@ def _of_figure(figure: Any) -> Picture:
 
 
 def _drawn(figure: Any) -> bytes:
-    """The figure as PNG. What hangs over its edge may make it larger than it says: then it is drawn again, smaller."""
+    """Return the figure as PNG. Content beyond its edge may make it larger than it says: then it is drawn again, smaller."""
     share = min(1.0, LONGEST / (max(figure.get_size_inches()) * figure.dpi))
     for _ in range(2):
         file = BytesIO()
@@ -122,7 +122,7 @@ def _of_pil(image: Any) -> Picture:
 
 
 def _saved(image: Any) -> tuple[str, bytes]:
-    """Small enough, as PNG; as JPEG where that would be much, and nothing shows through."""
+    """Return the picture, small enough, as PNG; as JPEG if a PNG would be large and nothing is transparent."""
     if image.mode not in PNG_MODES:
         image = image.convert("RGBA" if image.mode in ("PA", "La", "RGBa") else "RGB")
     if max(image.size) > LONGEST:
@@ -146,10 +146,10 @@ def _of_ipython(image: Any) -> Picture | None:
 
 
 def _drawn_by_itself(value: Any) -> Picture | None:
-    """What it shows in a notebook, if that is a picture."""
+    """Return what the value shows in a notebook, if that is a picture."""
     try:
-        # Looked up on the class, as Python does with such names: there are objects that have every attribute.
-        # Not _repr_mimebundle_: what that does may take seconds, or start a browser.
+        # Looked up on the class, as Python does with special methods: some objects have every attribute.
+        # Not _repr_mimebundle_: it may take seconds, or start a browser.
         methods = (getattr(type(value), name, None) for name in ("_repr_png_", "_repr_jpeg_"))
         for shown in (method(value) for method in methods if callable(method)):
             data = shown[0] if isinstance(shown, tuple) and shown else shown
@@ -173,7 +173,7 @@ def _described(data: bytes, kind: str) -> str:
 
 
 def _shown_as(data: bytes, longest: float) -> str:
-    """In what size it is shown, if that is less than its own."""
+    """Describe the size it is shown in, if that is less than its own."""
     size = size_of(data)
     return f", shown as {size[0]} x {size[1]}" if size and longest > LONGEST else ""
 

@@ -1,4 +1,4 @@
-"""The built-in tool with which a model reads on in a result that was too long to be shown whole."""
+"""The built-in tool with which a model reads on in a truncated result."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 READ_TOOL = "read_tool_result"
 ROOM_FOR_HEADING = 100
-"""Characters of the line above what is read."""
+"""Characters reserved for the line above the text."""
 CHUNK = 4_000
-"""Characters that one call reads, if it does not say."""
+"""Characters that one call reads by default."""
 
 FindResult: TypeAlias = Callable[[str], "ToolResult | None"]
-"""The result of the call with this id."""
+"""Returns the result of the call with this id, or None."""
 
 SPEC = ToolSpec(
     READ_TOOL,
@@ -33,11 +33,11 @@ SPEC = ToolSpec(
     },
     ("read",),
 )
-"""How the model is told of it. Written out, for it is there in every run."""
+"""The tool's definition for the model. It is written out because every run has it."""
 
 
 class ResultReader:
-    """Reads in the results that ``find`` finds, at most ``most`` characters a call."""
+    """Reads from the results that ``find`` returns, at most ``most`` characters a call."""
 
     spec = SPEC
     effects: frozenset[Effect] | None = frozenset({"read"})
@@ -45,14 +45,14 @@ class ResultReader:
     blocking = False
     timeout: float | None = None
     repeatable = True
-    """For a process that goes on with a run: to read again does no harm."""
+    """For a process that resumes a run: reading again does no harm."""
 
     def __init__(self, find: FindResult, most: int) -> None:
         self._find = find
         self._most = most
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """The piece that is asked for, below a line that says which it is and how to go on."""
+        """Return the requested piece, below a line that says which it is and how to read on."""
         handle, offset = _given(arguments, "handle", None), _given(arguments, "offset", 0)
         length = _given(arguments, "length", CHUNK)
         if not isinstance(handle, str) or not _is_count(offset) or not _is_count(length):

@@ -1,4 +1,4 @@
-"""What a tool returned, as a model reads it: in words, and with a picture where it is one."""
+"""Return values of tools, as a model reads them: as text, with a picture if the value is one."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from agentnb.tools.pictures import figure_of, figure_words, picture_of
 from agentnb.tools.tool import ToolOutcome
 
 MAX_ITEMS = 100
-"""Items of a list that are looked at one by one for pictures."""
+"""Items up to which a list is searched for pictures."""
 PLAIN = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
-"""What is no picture, as most of what stands in lists."""
+"""Types that are never pictures, as most items of lists."""
 WORDS = frozenset({str, int, float, bool, dict, type(None)})
-"""Values that are told in words, and hold nothing that is shown."""
+"""Types of values that become text only, and hold no pictures."""
 MAX_PICTURES = 20
-"""Pictures of one result; of more only the words are told."""
+"""Pictures in one result; further ones are only described."""
 
 
 def success(value: Any) -> ToolOutcome:
-    """The outcome of a tool that returned ``value``."""
+    """Return the outcome of a tool that returned ``value``."""
     if isinstance(value, ToolOutcome):
         return value
     if type(value) in WORDS:  # neither a picture nor a table
@@ -36,7 +36,7 @@ def success(value: Any) -> ToolOutcome:
 
 
 def parts_of(value: Any) -> tuple[Text | Image, ...]:
-    """The value as a model gets it. A picture always comes behind words that tell of it, for those who do not see it."""
+    """Return the value as a model gets it. Each picture follows a text that describes it, for readers who cannot see it."""
     if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS:
         parts = _one_by_one(value)
     elif isinstance(value, Text):
@@ -48,7 +48,7 @@ def parts_of(value: Any) -> tuple[Text | Image, ...]:
 
 
 def as_text(value: Any) -> str:
-    """Text as it is, data as JSON, tables as tables, anything else as Python shows it."""
+    """Return text as it is, data as JSON, tables as tables, anything else as Python shows it."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -56,7 +56,7 @@ def as_text(value: Any) -> str:
     if type(value) not in PLAIN:
         try:
             special = _special(value)
-        except Exception:  # an odd table or figure is no reason for a tool to have failed
+        except Exception:  # an odd table or figure must not fail the tool
             return _repr(value)
         if special is not None:
             return special
@@ -67,13 +67,13 @@ def as_text(value: Any) -> str:
 
 
 def _table(value: Any) -> Table | None:
-    """The value as a table for the person; of several values the first that is one."""
+    """Return the value as a table for the person; of several values the first that is one."""
     for one in value if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS else (value,):
         if type(one) in PLAIN:
             continue
         try:
             table = frame_table(one)
-        except Exception:  # an odd table is no reason for a tool to have failed: its words are there
+        except Exception:  # an odd table must not fail the tool: its text is there
             return None
         if table is not None:
             return table
@@ -81,7 +81,7 @@ def _table(value: Any) -> Table | None:
 
 
 def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
-    """The items in their order, each figure once; nothing if none of them is a picture."""
+    """Return the items in their order, each figure once; nothing if none of them is a picture."""
     if all(type(item) in PLAIN for item in items):
         return ()
     parts: list[Text | Image] = []
@@ -103,7 +103,7 @@ def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
 
 
 def _joined(parts: Sequence[Text | Image]) -> list[Text | Image]:
-    """Texts that follow each other as one."""
+    """Join texts that follow each other."""
     joined: list[Text | Image] = []
     for _, group in groupby(parts, type):
         alike = list(group)
@@ -125,13 +125,13 @@ def _repr(value: Any) -> str:
 
 def _as_json(value: Any) -> str:
     text = _encoder.encode(value).decode()
-    if "null" in text:  # perhaps a number that JSON has not, which a model should not take for a missing value
+    if "null" in text:  # perhaps a number that JSON lacks, which a model should not take for a missing value
         return json.dumps(msgspec.to_builtins(value, enc_hook=_plain), ensure_ascii=False, separators=(",", ":"))
     return text
 
 
 def _special(value: Any) -> str | None:
-    """Values of libraries that are known by name, so that none of them need be imported."""
+    """Return the text for a value of a known library, recognized by name so that none is imported; None for others."""
     if isinstance(value, bytes | bytearray | memoryview):
         return f"{len(value)} bytes"
     if type(value).__module__ == "builtins":
@@ -145,7 +145,7 @@ def _special(value: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has for values inside data that JSON does not know."""
+    """Convert a value, inside other data, that JSON does not know."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if hasattr(value, "item") and callable(value.item):

@@ -1,7 +1,7 @@
-"""From a function's signature and docstring to the schema a model sees, and back from its arguments to a call.
+"""Function signatures as tools: the schema that a model sees, and the way back from its arguments to a call.
 
-The signature is read once, into a msgspec struct; checking the arguments of a call is then one ``convert``.
-Only when that fails does JSON Schema say all that is wrong, for the model.
+The signature is read once, into a msgspec struct; checking the arguments of a call is then one ``convert``. Only if that fails
+does JSON Schema list all that is wrong, for the model.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from agentnb.errors import InvalidTool, near
 from agentnb.tools.tool import ToolContext
 
 MAX_SHOWN = 200
-"""Characters that a model is shown of arguments that are none."""
+"""Characters shown to a model of arguments that are not an object."""
 MAX_OF_A_PROBLEM = 500
-"""Characters of one sentence about arguments."""
+"""Characters of one sentence about invalid arguments."""
 
 
 class ArgumentsRefused(Exception):
-    """The arguments do not fit the signature; `problems` says all that is wrong with them."""
+    """Arguments that do not fit the signature; `problems` lists all that is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +41,30 @@ class Signature:
     defaults: dict[str, Any]
     context_name: str | None
     gaps: tuple[str, ...]
-    """What the docstring and the hints leave unsaid, one sentence each."""
+    """What the docstring and the type hints leave out, one sentence each."""
 
     def bind(self, arguments: Any, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
-        """Positional and keyword arguments of the call; raises `ArgumentsRefused`."""
+        """Return the positional and keyword arguments of the call. Raises `ArgumentsRefused`."""
         try:
             values = msgspec.convert(arguments, self.struct, dec_hook=_as_path)
         except msgspec.ValidationError as error:
             raise ArgumentsRefused(str(error)) from error
         keywords = msgspec.structs.asdict(values)
-        if len(arguments) < len(keywords):  # what was not given has the function's own default
+        if len(arguments) < len(keywords):  # the function's own defaults apply to the others
             keywords = {name: keywords[name] for name in arguments}
         if self.context_name is not None:
             keywords[self.context_name] = context
         return self._positional(keywords) if self.positional else [], keywords
 
     def _positional(self, keywords: dict[str, Any]) -> list[Any]:
-        """Take out what can only be given by position, up to the last that was given; gaps get their default."""
+        """Remove and return the positional-only arguments, up to the last that was given; gaps get their default."""
         given = [index for index, name in enumerate(self.positional) if name in keywords]
         names = self.positional[: given[-1] + 1] if given else ()
         return [keywords.pop(name) if name in keywords else self.defaults[name] for name in names]
 
 
 def read_signature(function: Callable[..., Any], name: str) -> Signature:
-    """Read a function. Raises `InvalidTool` if a model could not call it."""
+    """Read the signature of a function. Raises `InvalidTool` if a model could not call it."""
     called = _called(function)
     if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
         raise InvalidTool(f"{name} yields its values one by one", "Let it return a list")
@@ -120,7 +120,7 @@ def _check_hint(name: str, parameter: str, hint: Any) -> None:
 
 
 def _struct_and_schema(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[type[msgspec.Struct], dict[str, Any]]:
-    # Not a name that a type of a parameter could have.
+    # A name that no type of a parameter could have.
     struct = msgspec.defstruct(f"arguments_of_{name}", fields, forbid_unknown_fields=True, kw_only=True)
     (reference,), components = msgspec.json.schema_components(
         (struct,), ref_template="#/$defs/{name}", schema_hook=_path_schema
@@ -141,7 +141,7 @@ def _add_defaults(schema: dict[str, Any], defaults: dict[str, Any], order: list[
 
 
 def _order_choices(properties: dict[str, Any], hints: dict[str, Any]) -> None:
-    """The values of a Literal in the order the author wrote them; msgspec sorts them."""
+    """Restore the author's order of the values of a Literal; msgspec sorts them."""
     for name, described in properties.items():
         written = typing.get_args(hints.get(name))
         if typing.get_origin(hints.get(name)) is typing.Literal and "enum" in described:
@@ -149,7 +149,7 @@ def _order_choices(properties: dict[str, Any], hints: dict[str, Any]) -> None:
 
 
 def _path_schema(hint: Any) -> dict[str, Any]:
-    """A path is a text to a model, and the only type of Python's own that msgspec does not know."""
+    """Return the schema of a path: text to a model, and the only type of Python's own that msgspec does not know."""
     if hint is Path:
         return {"type": "string"}
     raise NotImplementedError
@@ -169,7 +169,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _called(function: Callable[..., Any]) -> Any:
-    """The code that a call runs: of a partial its function, of an object its ``__call__``, of a wrapper what it wraps."""
+    """Return the code that a call runs: a partial's function, an object's ``__call__``, the function inside a wrapper."""
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function)
@@ -179,7 +179,7 @@ def _called(function: Callable[..., Any]) -> Any:
 def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     from docstring_parser import parse
 
-    # Not of the object itself: a partial or an object that can be called would show the docstring of its class.
+    # Not the object's own docstring: for a partial or a callable object that is the one of its class.
     parsed = parse(inspect.getdoc(_called(function)) or "")
     parts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
     told = {
@@ -205,9 +205,9 @@ def _shown(hint: Any) -> str:
 
 
 def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
-    """All that is wrong with the arguments, a sentence each, as JSON Schema sees it.
+    """Return all that is wrong with the arguments, one sentence each, as JSON Schema sees it.
 
-    The first call loads the library, which takes a second: not for the thread of an event loop.
+    The first call loads the library, which takes a second: do not call this on the thread of an event loop.
     """
     from jsonschema import Draft202012Validator
 
@@ -219,22 +219,22 @@ def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
             unknown = [name for name in arguments if name not in known]
             found += [f"There is no argument {name!r}. {near(name, known)}".strip() for name in unknown]
         else:
-            # The library repeats the whole value; its words stand at the end.
+            # The library repeats the whole value; its own words come at the end.
             words = cut_middle(error.message, MAX_OF_A_PROBLEM)
             found.append(f"{where}: {words}" if where else words)
     return found
 
 
 def cut_middle(text: str, most: int) -> str:
-    """The text, without its middle if it has more characters than that."""
+    """Return the text, without its middle if it has more than ``most`` characters."""
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]} … {text[-half:]}"
 
 
 def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
-    """What is wrong with arguments that are no object, what came, and what to send.
+    """Return what is wrong with arguments that are not an object, what arrived, and what to send.
 
-    Arguments that are no JSON arrive as the text that came.
+    Arguments that are not JSON arrive as the raw text.
     """
     if isinstance(arguments, str):
         came = arguments
@@ -251,7 +251,7 @@ def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def _text_problem(text: str) -> tuple[str, int]:
-    """Why the text is no JSON, and where; of text that is, that it should be no text."""
+    """Return why the text is not JSON, and where; for valid JSON, that it should not be text."""
     try:
         json.loads(text, parse_constant=_no_constant, parse_int=str)
     except json.JSONDecodeError as error:

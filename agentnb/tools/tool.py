@@ -1,4 +1,4 @@
-"""The one thing the loop knows of a tool."""
+"""The tool protocol: all that the loop knows of a tool."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ Effect: TypeAlias = Literal["read", "write", "execute", "network"]
 """What a tool does to the world."""
 
 CallSync: TypeAlias = Callable[[Callable[[], Any], bool], Awaitable[Any]]
-"""Runs a blocking function where it should run: on the person's own thread, or, if the second argument says that it is
-safe beside others, in a thread of a pool."""
+"""Runs a blocking function in the right thread: the person's own or, if the second argument is true, one of a pool."""
 
 
 class Asker(Protocol):
-    """Brings the questions of a call to the person, and their answers back."""
+    """Brings the questions of a call to the person, and the answers back."""
 
     async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
-        """Ask and wait."""
+        """Ask and wait for the answer."""
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
-        """Ask and block the calling thread."""
+        """Ask and block the calling thread until there is an answer."""
 
 
 class ToolContext(msgspec.Struct, frozen=True):
-    """Where and for whom a tool runs. A function tool with a parameter of this type gets it."""
+    """The context of a tool call. A function tool with a parameter of this type receives it."""
 
     run_id: str
     call_id: str
@@ -42,16 +41,16 @@ class ToolContext(msgspec.Struct, frozen=True):
     asker: Asker | None = None
 
     async def ask(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
-        """Ask the person and wait for the answer; while it is waited for, the time limit of the call stands still.
+        """Ask the person and wait for the answer; the time limit of the call is paused meanwhile.
 
-        ``schema`` is the JSON Schema of the answer, by default that of a text: ``{"enum": ["red", "blue"]}``,
-        ``{"type": "boolean"}``. Raises `Declined` if the person does not want to answer and `NobodyToAsk` if there is nobody;
-        what of these a tool does not catch is told to the model. A tool that asks is best marked ``blocking=True``.
+        ``schema`` is the JSON Schema of the answer, text by default: ``{"enum": ["red", "blue"]}``, ``{"type": "boolean"}``.
+        Raises `Declined` if the person does not want to answer and `NobodyToAsk` if nobody can be asked; the model is told of
+        either if the tool does not catch it. A tool that asks is best marked ``blocking=True``.
         """
         return await self._person().ask(message, schema, kind)
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
-        """As `ask`, for plain functions: it blocks the thread they run on, until there is an answer or the run is stopped."""
+        """Ask like `ask`, from plain functions: it blocks their thread until there is an answer or the run is stopped."""
         return self._person().ask_sync(message, schema, kind)
 
     def _person(self) -> Asker:
@@ -61,10 +60,10 @@ class ToolContext(msgspec.Struct, frozen=True):
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
-    """What came of a call: either a value or, with ``ok=False``, an error the model can read.
+    """The outcome of a call: either a value or, with ``ok=False``, an error that the model can read.
 
     ``parts`` is the value (or error) as the model sees it; ``error_code`` names the kind of error; ``display`` is the value as
-    a table for the person, where it is one.
+    a table for the person, if it is one.
     """
 
     ok: bool
@@ -75,22 +74,22 @@ class ToolOutcome(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Its words."""
+        """The text of its parts, without pictures."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     def as_result(self, call_id: str, name: str) -> ToolResult:
-        """As the answer to a call."""
+        """Return the outcome as the result of a call."""
         parts = tuple([Text(encodable(part.text)) if isinstance(part, Text) else part for part in self.parts])
         return ToolResult(call_id, name, parts, not self.ok, self.error_code)
 
 
 def failure(error_code: str, text: str) -> ToolOutcome:
-    """An outcome that tells the model what went wrong and what to try."""
+    """Return an outcome that tells the model what went wrong and what to try."""
     return ToolOutcome(False, (Text(text),), error_code=error_code)
 
 
 class Tool(Protocol):
-    """Something a model may ask for."""
+    """Something a model may call."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -98,7 +97,7 @@ class Tool(Protocol):
 
     @property
     def effects(self) -> frozenset[Effect] | None:
-        """What it does to the world; None when nobody has said."""
+        """What it does to the world; None if that was not declared."""
 
     @property
     def parallel_safe(self) -> bool:
@@ -106,11 +105,11 @@ class Tool(Protocol):
 
     @property
     def blocking(self) -> bool:
-        """Whether it waits for the person: such calls come first, one by one."""
+        """Whether it waits for the person: such calls run first, one by one."""
 
     @property
     def timeout(self) -> float | None:
-        """Seconds after which a call is given up; None for never."""
+        """Seconds after which a call is abandoned; None for never."""
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Do it. What it raises becomes an error result; it need not catch anything."""
+        """Run a call. An exception becomes an error result, so there is no need to catch any."""

@@ -13,7 +13,7 @@ from agentnb.tools.tool import Tool, ToolOutcome, failure
 
 
 class Toolbox:
-    """Tools by name, in the order they were given (a changing order would break prompt caches)."""
+    """Tools by name, in the order given (a changing order would break prompt caches)."""
 
     def __init__(self, tools: Iterable[Any] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -24,7 +24,7 @@ class Toolbox:
             self.register(as_tool(value))
 
     def register(self, tool: Tool) -> None:
-        """Add a tool; `InvalidTool` if there is one of its name."""
+        """Add a tool. Raises `InvalidTool` if its name is taken or its schema is nested too deep."""
         name = tool.spec.name
         if name in self._tools:
             raise InvalidTool(f'tool "{name}" already registered', 'Give one of them another name with @tool(name="...")')
@@ -35,21 +35,21 @@ class Toolbox:
         self.specs = (*self.specs, tool.spec)
 
     def having(self, tool: Tool) -> Toolbox:
-        """A toolbox with these tools and one more, at the end."""
+        """Return a toolbox with these tools and one more, at the end."""
         other = Toolbox()
         other._tools = self._tools | {tool.spec.name: tool}
         other.specs = (*self.specs, tool.spec)
         return other
 
     def knowing(self, tool: Tool) -> Toolbox:
-        """A toolbox with these tools, that also runs one more of which a model is told elsewhere."""
+        """Return a toolbox that also runs this tool, without advertising it to the model."""
         other = Toolbox()
         other._tools = self._tools | {tool.spec.name: tool}
         other.specs = self.specs
         return other
 
     def get(self, name: str) -> Tool | None:
-        """The tool of this name, or None."""
+        """Return the tool of this name, or None."""
         return self._tools.get(name)
 
     def __iter__(self) -> Iterator[Tool]:
@@ -59,6 +59,6 @@ class Toolbox:
         return len(self._tools)
 
     def not_found(self, name: str) -> ToolOutcome:
-        """What a model is told that asks for a tool there is not."""
+        """Return the error result for an unknown tool."""
         advice = near(name, [spec.name for spec in self.specs]) or "There are no tools: answer in words."
         return failure("unknown_tool", f"tool not found: {name}. {advice}")

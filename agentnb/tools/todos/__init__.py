@@ -1,1 +1,1 @@
-"""Todos as a tool: the list on a board, the rules of changing it, and the tool a model changes it with."""
+"""Todos as a tool: the board that holds the list, the rules for changes, and the tool with which a model makes them."""

@@ -1,4 +1,4 @@
-"""Where a list of todos hangs: the model changes it with its tool, the person from another cell, and both see it at once."""
+"""The board of a list of todos: the model changes it with its tool, the person from any cell, and both see changes at once."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from agentnb.tools.todos.operations import Refused
 
 
 class Board(Protocol):
-    """A list of todos that several may change."""
+    """A list of todos that several writers may change."""
 
     def read(self) -> Todos:
-        """The list as it is: the very same tuple as before while nothing has changed."""
+        """Return the current list: the same tuple object as before while nothing has changed."""
 
     def change(self, update: Callable[[Todos], Todos]) -> Todos:
-        """Apply ``update`` to the list, keep and return what it gives, with no other change between.
+        """Apply ``update`` to the list, keep and return the result, with no other change in between.
 
-        If it raises, nothing changes and the exception goes through.
+        If it raises, nothing changes and the exception propagates.
         """
 
 
 def is_board(value: Any) -> TypeGuard[Board]:
-    """Whether it can be read and changed as a `Board`."""
+    """Return whether the value can be read and changed as a `Board`."""
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("read", "change"))
 
 
@@ -38,7 +38,7 @@ class TodoBoard(Board):
     """A list of todos in memory, for the person and the agent alike; any thread and any cell may use it.
 
     ``TodoBoard(["Load the data", "Describe it"])`` takes titles, dicts or `Todo` objects. ``start``, ``complete``, ``reopen``,
-    ``block``, ``edit``, ``add``, ``move`` and ``remove`` change it; a running agent sees that with its next look.
+    ``block``, ``edit``, ``add``, ``move`` and ``remove`` change it; a running agent sees the change the next time it looks.
     Raises `SettingsError`.
     """
 
@@ -48,13 +48,13 @@ class TodoBoard(Board):
         self._todos: Todos = _hung(todos)
 
     def read(self) -> Todos:
-        """The list as it is: the very same tuple as before while nothing has changed. Never waits."""
+        """Return the current list: the same tuple object as before while nothing has changed. Never waits."""
         return self._todos
 
     def change(self, update: Callable[[Todos], Todos]) -> Todos:
-        """Apply ``update`` to the list, keep and return what it gives, with no other change between.
+        """Apply ``update`` to the list, keep and return the result, with no other change in between.
 
-        If it raises, nothing changes and the exception goes through.
+        If it raises, nothing changes and the exception propagates.
         """
         with self._lock:
             if self._changing:  # the same thread, inside ``update``: its change would be lost
@@ -69,7 +69,7 @@ class TodoBoard(Board):
                 self._changing = False
 
     def add(self, title: str, description: str = "", **fields: Any) -> Todo:
-        """Put a todo at the end."""
+        """Add a todo at the end."""
         given = _checked("Nothing was added", {"title": title, "description": description, **fields})
 
         def added(todos: Todos) -> Todos:
@@ -80,25 +80,25 @@ class TodoBoard(Board):
         return self.change(added)[-1]
 
     def start(self, id: int) -> Todo:  # noqa: A002  # the field's name
-        """It is being worked on."""
+        """Mark the todo as in progress."""
         return self.edit(id, status="in-progress")
 
     def complete(self, id: int) -> Todo:  # noqa: A002
-        """It is done."""
+        """Mark the todo as completed."""
         return self.edit(id, status="completed")
 
     def reopen(self, id: int) -> Todo:  # noqa: A002
-        """It is still, or again, to be done."""
+        """Mark the todo as not started, or not finished after all."""
         return self.edit(id, status="not-started")
 
     def block(self, id: int, reason: str) -> Todo:  # noqa: A002
-        """It waits for something the agent cannot do."""
+        """Mark the todo as blocked: it waits for something the agent cannot do."""
         if not isinstance(reason, str) or not reason.strip():
             raise SettingsError(f"Todo {id} cannot be blocked without a reason", f'board.block({id}, "waiting for ...")')
         return self.edit(id, status="blocked", blocked_reason=reason)
 
     def remove(self, id: int) -> Todo:  # noqa: A002
-        """Take it off the board, completed or not, and out of the dependencies of the others."""
+        """Remove the todo, completed or not, and drop it from the dependencies of the others."""
         removed: list[Todo] = []
 
         def without(todos: Todos) -> Todos:
@@ -109,7 +109,7 @@ class TodoBoard(Board):
         return removed[-1]
 
     def move(self, id: int, before: int | None = None) -> Todo:  # noqa: A002
-        """Put it before another one, or at the end. Nothing else about it changes, nor what waits for it."""
+        """Move the todo before another one, or to the end. Its fields and the todos that depend on it stay as they are."""
 
         def moved(todos: Todos) -> Todos:
             todo, other = _find(todos, id), None if before is None else _find(todos, before)
@@ -122,7 +122,7 @@ class TodoBoard(Board):
         return _find(self.change(moved), id)
 
     def edit(self, id: int, **fields: Any) -> Todo:  # noqa: A002
-        """Change fields of a todo, named as in `Todo` or in JSON. None puts a field back to its default."""
+        """Change fields of a todo, named as in `Todo` or in JSON. None resets a field to its default."""
         refusal = f"Todo {id} was not changed"
         given = _checked(refusal, fields)
 
@@ -136,7 +136,7 @@ class TodoBoard(Board):
         return _find(self.change(edited), id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy is a board of its own."""
+        """Make a copy a board of its own."""
         return TodoBoard, (self._todos,)
 
     def __iter__(self) -> Iterator[Todo]:
@@ -146,7 +146,7 @@ class TodoBoard(Board):
         return len(self._todos)
 
     def __bool__(self) -> bool:
-        """An empty board is a board too."""
+        """Return True: an empty board is a board too."""
         return True
 
     def __repr__(self) -> str:
@@ -157,7 +157,7 @@ class TodoBoard(Board):
 
 
 def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
-    """The first list of a board. What has no id gets one more than the largest before it."""
+    """Return the first list of a board. An item without an id gets one more than the largest before it."""
     if type(given) is tuple and not given:  # as at the beginning of nearly every run
         return ()
     refusal = "These todos cannot go on a board"
@@ -241,7 +241,7 @@ def _now() -> datetime:
 
 
 def changeable(board: Board | None) -> TodoBoard:
-    """The board, if it is one of ours; `SettingsError` if the person keeps the list on one of their own."""
+    """Return the board if it is a `TodoBoard`. Raises `SettingsError` if the person keeps the list on a board of their own."""
     if not isinstance(board, TodoBoard):
         raise SettingsError("This list is on a board of its own", "Change it there")
     return board

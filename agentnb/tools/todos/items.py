@@ -1,6 +1,7 @@
-"""One todo as somebody wrote it, a model as JSON or a person as a dict, to the fields of a `Todo`.
+"""Conversion of one todo, written by a model as JSON or by a person as a dict, to the fields of a `Todo`.
 
-Forgiving where the meaning is plain (a number as text, ``In_Progress``, snake case, null for "not given"), and naming all else.
+Forgiving where the meaning is plain (a number as text, ``In_Progress``, snake case, null for "not given"); everything else is
+reported.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from agentnb.core.todos import Priority, Todo, TodoStatus, normal_status
 from agentnb.errors import near
 
 Fields: TypeAlias = dict[str, Any]
-"""Values by the name of the attribute."""
+"""Values by name of the attribute."""
 
 STATUSES: tuple[str, ...] = get_args(TodoStatus)
 PRIORITIES: tuple[str, ...] = get_args(Priority)
 MAX_ID = 2**53 - 1
-"""The largest whole number that every reader of JSON keeps whole."""
+"""The largest whole number that every JSON reader keeps exactly."""
 
 _TEXT = "a text"
 _WANTED: dict[str, tuple[Any, str]] = {
@@ -39,16 +40,16 @@ _WANTED: dict[str, tuple[Any, str]] = {
 _TIMES = ("created_at", "updated_at")
 _STRUCT_FIELDS = {field.name: field for field in msgspec.structs.fields(Todo)}
 _ATTRIBUTES = {name: field.name for field in _STRUCT_FIELDS.values() for name in (field.name, field.encode_name)}
-"""In snake and in camel case."""
+"""Attribute names by their spelling in snake case and in camel case."""
 _KEPT_BY_THE_LIST = frozenset({"createdAt", "updatedAt", "conversationId", "created_at", "updated_at", "conversation_id"})
-"""What a model may send back as it got it, and what is not its to say."""
+"""Fields that a model may send back as it got them, but cannot set."""
 
 OF_A_PERSON = tuple(_WANTED)[1:]
-"""The fields a person may set, as they stand in Python."""
+"""The fields that a person may set, by their names in Python."""
 
 
 def decoded(value: Any) -> Any:
-    """A list or object that arrived as a text of JSON, decoded; anything else as it is."""
+    """Decode a list or object that arrived as JSON text; return anything else as it is."""
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         try:
             return json.loads(value)
@@ -58,13 +59,13 @@ def decoded(value: Any) -> Any:
 
 
 def labelled(parameter: str, index: int, item: Any) -> str:
-    """What an item is called in a message: ``todoList[2] (id 3)``."""
+    """Return the name of an item for a message: ``todoList[2] (id 3)``."""
     number = item.get("id") if isinstance(item, dict) else getattr(item, "id", None)
     return f"{parameter}[{index}]" + (f" (id {shown(number)})" if number is not None else "")
 
 
 def read_item(given: Any, required: Iterable[str] = ()) -> tuple[Fields, list[str]]:
-    """What a model said of a todo, by attribute, and what is wrong with it. Null is not given; the times are not its to say."""
+    """Return a model's todo, by attribute, and what is wrong with it. Null is not given; a model cannot set the times."""
     given = decoded(given)
     if not isinstance(given, dict):
         return {}, [f"must be an object with {', '.join(required)}, not {shown(given)}"]
@@ -75,7 +76,7 @@ def read_item(given: Any, required: Iterable[str] = ()) -> tuple[Fields, list[st
 
 
 def read_fields(given: Fields) -> tuple[Fields, list[str]]:
-    """What a person said of a todo, by attribute, and what is wrong with it. None puts a field back to its default."""
+    """Return a person's todo, by attribute, and what is wrong with it. None resets a field to its default."""
     cleared = {}
     for name, value in given.items():
         field = _STRUCT_FIELDS.get(_ATTRIBUTES.get(name, ""))
@@ -87,7 +88,7 @@ def read_fields(given: Fields) -> tuple[Fields, list[str]]:
 
 
 def shown(value: Any) -> str:
-    """A value in a message: as JSON, and not all of a long one."""
+    """Return a value for a message: as JSON, and shortened if it is long."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -113,7 +114,7 @@ def _read(given: Fields) -> tuple[Fields, list[str]]:
 
 
 def _plain(attribute: str, value: Any) -> Any:
-    """As it can be judged: one spelling of the words there are to choose from, no line breaks where one line is shown."""
+    """Normalize a value before it is checked: one spelling for each choice, no line breaks where one line is shown."""
     if attribute == "dependencies":
         return decoded(value)
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What a model may do to a list of todos: pure functions from a list and what the model sent to a new list and a report."""
+"""Operations of a model on a list of todos: pure functions from a list and the model's input to a new list and a report."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ ErrorCode: TypeAlias = Literal["invalid_arguments", "todo_error"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of an operation, for the model to read."""
+    """The outcome of an operation, for the model to read."""
 
     headline: str
     """What happened, in one line."""
     applied: tuple[str, ...] = ()
-    """Of an update: what changed. A line an entry, as the two below."""
+    """What an update changed, one line per entry; so are the two below."""
     failed: tuple[str, ...] = ()
     redundant: tuple[str, ...] = ()
-    """What was so before."""
+    """What was so already."""
     notes: tuple[str, ...] = ()
     """What else the model should know."""
 
 
 class Refused(Exception):
-    """The operation was not done, and the list is as it was; all that is wrong is listed."""
+    """A refused operation: the list is as it was, and all that is wrong is listed."""
 
     def __init__(self, what: str, problems: Iterable[str] = (), code: ErrorCode = "todo_error") -> None:
         self.what = what
@@ -43,18 +43,18 @@ class Refused(Exception):
 
 
 Operation: TypeAlias = Callable[[Todos, Any, datetime], tuple[Todos, Report]]
-"""Takes the list as it is, what the model sent, and the time. Raises `Refused`. Gives the very same list if nothing changed."""
+"""Takes the current list, the model's input and the time. Raises `Refused`. Returns the same list object if nothing changed."""
 
 
 def read(todos: Todos, given: Any = None, now: datetime | None = None) -> tuple[Todos, Report]:
-    """The list as it is."""
+    """Return the list as it is."""
     if not todos:
         return todos, Report('There are no todos. Create the list with operation "write".')
     return todos, Report(f"Read {_count(todos)}.", notes=_remarks(todos))
 
 
 def write(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
-    """Replace the list. Completed todos stay, and one todo at most is in progress."""
+    """Replace the list. Completed todos stay, and at most one todo is in progress."""
     refusal = "The list was not written, and is as it was:"
     read_items = _read_all(_listed(given, "todoList"), "todoList", ("id", "title", "status"), refusal)
     before = {todo.id: todo for todo in todos}
@@ -72,7 +72,7 @@ def write(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
 
 
 def update(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
-    """Change some todos, entry by entry in their order. An entry that cannot be applied leaves the others be."""
+    """Change some todos, entry by entry in order. An entry that cannot be applied does not affect the others."""
     if not todos:
         raise Refused('There is no list to update. Create it first, with operation "write" and todoList.')
     applied, failed, redundant = [], [], []
@@ -97,7 +97,7 @@ def update(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
 
 
 def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
-    """Put new todos behind those there are, with the next ids."""
+    """Add new todos at the end, with the next ids."""
     read_items = _read_all(_listed(given, "newTodos", least=1), "newTodos", ("title",), "Nothing was added:")
     start = next_id(todos)
     wrong, new = [], []
@@ -106,7 +106,7 @@ def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
             wrong.append(f"newTodos[{index}]: its id will be {start + index}: leave id out")
         new.append(rules.settled(Todo(**fields, created_at=now)))
     after = (*todos, *new)
-    if not wrong:  # with ids of their own, what is said of dependencies could mean anything
+    if not wrong:  # with wrong ids, dependencies could mean anything
         at = len(todos)
         wrong = [f"{labelled('newTodos', place - at, after[place])}: {problem}" for place, problem in _judge(after, at)]
     if wrong:
@@ -116,7 +116,7 @@ def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
 
 
 def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
-    """The list with these fields of one todo changed: the very same list if they were so before. Raises `Refused`."""
+    """Return the list with these fields of one todo changed; the same object if they were so already. Raises `Refused`."""
     place = next((place for place, todo in enumerate(todos) if todo.id == number), None)
     if place is None:
         raise Refused(f"there is no todo {shown(number)}. {near(str(number), [str(todo.id) for todo in todos])}".strip())
@@ -130,7 +130,7 @@ def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
         return todos
     after = (*todos[:place], msgspec.structs.replace(new, updated_at=now), *todos[place + 1 :])
     wrong = list(rules.problems(after, [place]))
-    if wrong:  # a board of others may hold a todo that was wrong before: it can still be completed
+    if wrong:  # a custom board may hold a todo that was wrong before: it can still be completed
         wrong = [problem for problem in wrong if problem not in list(rules.problems(todos, [place]))]
     if wrong:
         raise Refused("; ".join(problem for _, problem in wrong))
@@ -138,12 +138,12 @@ def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
 
 
 def next_id(todos: Iterable[Todo]) -> int:
-    """One more than the largest id, or 1."""
+    """Return one more than the largest id, or 1."""
     return max([todo.id for todo in todos], default=0) + 1
 
 
 def _listed(given: Any, parameter: str, least: int = 0) -> Sequence[Any]:
-    """The items; an object that stands alone is a list of one."""
+    """Return the items; a single object is a list of one."""
     given = decoded(given)
     if isinstance(given, dict):
         return [given]
@@ -179,7 +179,7 @@ def _one_in_progress(todos: list[Todo]) -> tuple[list[Todo], list[str]]:
 
 
 def _dropped(before: Iterable[Todo], after: Iterable[Todo]) -> list[str]:
-    """Completed todos that are gone. Another open todo under its id is no way to keep one."""
+    """Describe completed todos that are gone. A different open todo under the same id does not keep one."""
     kept = {todo.id: todo for todo in after}
     gone = []
     for todo in before:
@@ -203,7 +203,7 @@ def _already(fields: Fields) -> str:
 
 
 def _difference(before: Todos, after: Todos) -> str:
-    """What changed in the one todo that did."""
+    """Describe what changed in the one todo that did."""
     old, new = next((old, new) for old, new in zip(before, after, strict=True) if old is not new)
     told = [f"{old.status} -> {new.status}"] if old.status != new.status else []
     ignored = ("status", "updated_at", "blocked_reason" if told else "")

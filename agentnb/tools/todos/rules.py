@@ -1,4 +1,4 @@
-"""When a list of todos is whole: dependencies lead somewhere and not in a circle, and what is blocked says why."""
+"""Validity of a list of todos: dependencies exist and are not circular, and blocked todos have a reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.core.todos import Todo
 
 
 def problems(todos: Sequence[Todo], judged: Iterable[int]) -> Iterator[tuple[int, str]]:
-    """What is wrong with the todos at these places: the place, and a sentence. All others are taken as they are."""
+    """Yield what is wrong with the todos at these indexes: the index, and a sentence. All others are taken as they are."""
     judged = list(judged)
     first: dict[int, int] = {}
     for place, todo in enumerate(todos):
@@ -32,14 +32,17 @@ def problems(todos: Sequence[Todo], judged: Iterable[int]) -> Iterator[tuple[int
 
 
 def settled(todo: Todo) -> Todo:
-    """Only what is blocked has a reason for it."""
+    """Return the todo without its blocked reason, unless it is blocked."""
     if todo.status == "blocked" or todo.blocked_reason is None:
         return todo
     return msgspec.structs.replace(todo, blocked_reason=None)
 
 
 def _circle(todos: Sequence[Todo], starts: Iterable[int]) -> list[int]:
-    """Ids of which each waits for the next, the last being the first again, among what ``starts`` wait for; empty if none."""
+    """Return a circle of ids among the dependencies of ``starts``; empty if there is none.
+
+    Each id in it waits for the next, and the last is the first again.
+    """
     waits = {todo.id: todo.dependencies for todo in todos}
     reached: dict[int, tuple[int, ...]] = {}
     left = list(starts)
@@ -52,5 +55,5 @@ def _circle(todos: Sequence[Todo], starts: Iterable[int]) -> list[int]:
         TopologicalSorter(reached).prepare()
     except CycleError as error:
         found: list[int] = error.args[1]
-        return found[::-1]  # it lists what comes before what
+        return found[::-1]  # the error lists dependencies first
     return []

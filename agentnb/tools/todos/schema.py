@@ -1,4 +1,4 @@
-"""What a model is told of the tool: a name, the words of ``todo_operations.md``, and a schema that is always the same."""
+"""The todo tool's definition for the model: a name, the text of ``todo_operations.md``, and a schema that never changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.tools.todos.items import PRIORITIES, STATUSES
 
 PARAMETERS = {"write": "todoList", "update": "todoUpdates", "add": "newTodos"}
-"""What each operation needs."""
+"""The parameter that each operation needs."""
 OPERATIONS = ("read", *PARAMETERS)
 
 _ITEM: dict[str, dict[str, Any]] = {
@@ -30,7 +30,7 @@ _ITEM: dict[str, dict[str, Any]] = {
 
 @cache
 def todo_spec() -> ToolSpec:
-    """The tool as a model sees it; made once."""
+    """Return the tool as a model sees it; made once."""
     words = _words()
     properties = {
         "operation": {"type": "string", "enum": list(OPERATIONS), "description": words["operation"]},
@@ -49,7 +49,7 @@ def _items(words: dict[str, str], parameter: str, required: tuple[str, ...], wit
 
 
 def _words() -> dict[str, str]:
-    """The description, under no name, and a line for each parameter and field."""
+    """Return the description, under an empty name, and a line for each parameter and field."""
     text = files("agentnb.tools.todos").joinpath("todo_operations.md").read_text(encoding="utf-8")
     description, *parts = text.split("\n## ")
     words = {"": description.strip()}

@@ -1,4 +1,4 @@
-"""The tool that a model keeps its todos with."""
+"""The tool with which a model keeps its todos."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TodoChange(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """A call that can be tried."""
+    """A call with valid arguments."""
 
     operation: str
     given: Any
@@ -52,10 +52,10 @@ class TodoTool:
         self.board = board
         self.spec = todo_spec()
         self._shown: Todos = ()
-        """The list as the model saw it last."""
+        """The list as the model last saw it."""
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Do what the arguments ask for, and show the list as it is then."""
+        """Do what the arguments ask for, and return the list as it is then."""
         arguments = decoded(arguments)
         try:
             asked = _asked(arguments)
@@ -91,7 +91,7 @@ class TodoTool:
 
 
 def _keep_unseen(before: Todos, after: Todos, shown_last: Todos) -> None:
-    """Raise `Refused` if todos would go that others have put there and no result of this tool has shown yet."""
+    """Raise `Refused` if open todos of others would be lost that no result of this tool has shown yet."""
     shown_ids = {todo.id for todo in shown_last}
     kept = {todo.identity for todo in after}
     lost = [todo for todo in before if is_open(todo) and todo.id not in shown_ids and todo.identity not in kept]
@@ -104,7 +104,7 @@ def _keep_unseen(before: Todos, after: Todos, shown_last: Todos) -> None:
 
 
 def _asked(arguments: Any) -> _Asked:
-    """What a call with these arguments asks for; raises `Refused` if that cannot be told."""
+    """Parse the arguments of a call. Raises `Refused` if they are not valid."""
     four = f"one of {', '.join(OPERATIONS)}"
     if not isinstance(arguments, dict):
         what = f"The arguments must be an object with operation, {four}, not {shown(arguments)}."
@@ -127,14 +127,14 @@ def _asked(arguments: Any) -> _Asked:
 
 
 def _operation(arguments: Any) -> str:
-    """Which of the four is asked for, in any case; empty if none is."""
+    """Return which of the four operations is named, in any case; empty if none is."""
     named = arguments.get("operation") if isinstance(arguments, dict) else None
     named = named.strip().lower() if isinstance(named, str) else ""
     return named if named in OPERATIONS else ""
 
 
 def _advised(refused: Refused, arguments: Any) -> str:
-    """What was wrong, with an example of how it is right where that was the arguments."""
+    """Return what was wrong, with an example of correct arguments if they were invalid."""
     if refused.code != "invalid_arguments":
         return str(refused)
     return f"{refused}\nFor example: {_EXAMPLES[_operation(arguments) or 'read']}"
