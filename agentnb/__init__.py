@@ -1,7 +1,7 @@
 """agentnb: the lab bench for agent loops inside Jupyter.
 
 In a notebook: ``%load_ext agentnb``, then ``%%agent``. In Python: ``Agent(model=..., tools=[...]).run_sync("...")``.
-Importing this loads nothing else: each name is fetched when it is first used.
+Importing agentnb loads nothing else: each name is imported on first use.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """What ``%load_ext agentnb`` does."""
+    """Load the extension: IPython calls this for ``%load_ext agentnb``."""
     import_module("agentnb.notebook.extension").load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """What ``%unload_ext agentnb`` does."""
+    """Unload the extension: IPython calls this for ``%unload_ext agentnb``."""
     import_module("agentnb.notebook.extension").unload(shell)

@@ -1,6 +1,6 @@
-"""Everything agentnb raises for a person to read.
+"""All errors that agentnb raises for a person to read.
 
-    AgentnbError                  something to put right; says what, where, and the next command
+    AgentnbError                  a problem the person can fix; says what, where, and the next command
     ├── SettingsError             a setting, option or command has no usable value
     │   ├── UnknownModel          no such provider or persona
     │   ├── UnknownTool           no tool of that name
@@ -9,22 +9,22 @@
     │   ├── InterpolationError    ``{{ name }}`` in a cell names nothing
     │   └── NotAvailable          a documented name that this version does not have yet
     ├── ModelError                the model did not answer
-    │   ├── ScriptEnded           a scripted model was asked once too often
+    │   ├── ScriptEnded           a scripted model has no replies left
     │   ├── KeyRefused            the provider does not accept the key, or not for this model
-    │   ├── RequestRefused        the provider refuses the request, and would again
+    │   ├── RequestRefused        the provider refuses the request, and would refuse it again
     │   │   └── ContextOverflow   the conversation is longer than the model can take
-    │   ├── RateLimited           too many requests, also after waiting
-    │   ├── ProviderTrouble       the provider, or the way to it, fails; also after waiting
-    │   └── BrokenReply           what came is no reply
-    ├── NotAnswered               a tool asked the person something, and has no answer
-    │   ├── Declined              they gave no answer
-    │   └── NobodyToAsk           there is nobody who could
+    │   ├── RateLimited           too many requests, even after retries
+    │   ├── ProviderTrouble       the provider or the connection fails, even after retries
+    │   └── BrokenReply           the response is not a reply
+    ├── NotAnswered               a tool asked the person a question, and has no answer
+    │   ├── Declined              the person gave no answer
+    │   └── NobodyToAsk           there is no person to ask
     ├── StoreError                a run log cannot be written or found
     ├── TraceError                a file is not a run log that this version can read
-    ├── RunLimited                a run reached a limit that was to raise; ``.run`` is the run
+    ├── RunLimited                a run reached a limit that raises; ``.run`` is the run
     └── RunFailed                 a run ended with status ``failed``; ``.run`` is the run
 
-Errors of a tool are no exceptions: they are results the model reads. Anything else that is raised is a bug.
+A tool's errors are not exceptions: they are tool results that the model reads. Any other exception is a bug.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class AnyRun(Protocol):
 
     @property
     def id(self) -> str:
-        """Its name, also that of its log."""
+        """The name of the run, and of its log."""
 
     @property
     def text(self) -> str:
-        """The model's last answer."""
+        """The last answer of the model."""
 
 
 class AgentnbError(Exception):
-    """Something the person can put right.
+    """A problem that the person can fix.
 
     ``what`` says what is wrong and where; ``hint`` is what to type next. ``run`` is the run it happened in, if any.
     """
@@ -86,7 +86,7 @@ class MissingKey(SettingsError):
 
 
 class InterpolationError(SettingsError):
-    """``{{ name }}`` in a cell names nothing that can be put there."""
+    """``{{ name }}`` in a cell names nothing that can be inserted."""
 
 
 class NotAvailable(SettingsError, ImportError):
@@ -98,7 +98,7 @@ class ModelError(AgentnbError, RuntimeError):
 
 
 class ScriptEnded(ModelError):
-    """A scripted model was asked once more than it has replies."""
+    """A scripted model has no replies left for this request."""
 
 
 class KeyRefused(ModelError):
@@ -114,19 +114,19 @@ class ContextOverflow(RequestRefused):
 
 
 class RateLimited(ModelError):
-    """Too many requests or tokens, also after waiting; or the account has none left."""
+    """Too many requests or tokens, even after retries; or the account has none left."""
 
 
 class ProviderTrouble(ModelError):
-    """The provider, or the way to it, fails; also after waiting."""
+    """The provider or the connection to it fails, even after retries."""
 
 
 class BrokenReply(ModelError):
-    """What came is no reply of the kind that was asked for."""
+    """The response is not a reply of the kind that was requested."""
 
 
 class NotAnswered(AgentnbError):
-    """A tool asked the person something, and has no answer. What it does not catch is told to the model."""
+    """A tool asked the person a question, and has no answer. If the tool does not catch this, the model gets the error."""
 
 
 class Declined(NotAnswered):
@@ -134,7 +134,7 @@ class Declined(NotAnswered):
 
 
 class NobodyToAsk(NotAnswered):
-    """There is nobody who could be asked."""
+    """There is no person to ask."""
 
 
 class StoreError(AgentnbError, OSError):
@@ -146,7 +146,7 @@ class TraceError(AgentnbError, ValueError):
 
 
 class RunLimited(AgentnbError, RuntimeError):
-    """A run reached a limit, and was told to raise then (``on_limit="raise"``); ``.run`` keeps all it did."""
+    """A run reached a limit with ``on_limit="raise"``; ``.run`` keeps all it did."""
 
 
 class RunFailed(AgentnbError, RuntimeError):
@@ -154,14 +154,14 @@ class RunFailed(AgentnbError, RuntimeError):
 
 
 def sentences(what: str, hint: str) -> str:
-    """What is wrong and what to do, on one line."""
+    """Return what is wrong and what to do, on one line."""
     if not hint:
         return what
     return f"{what} {hint}" if what.endswith((".", "?", "!")) else f"{what}. {hint}"
 
 
 def near(name: str, known: Iterable[str], most: int = 3) -> str:
-    """A sentence with the known names most like ``name``, or with the first of them when none is alike."""
+    """Return a sentence with the known names most like ``name``, or with the first known names if none is similar."""
     choices = list(known)
     close = get_close_matches(name, choices, n=most, cutoff=0.5)
     if close:

@@ -1,27 +1,27 @@
-"""The only place that reads the environment, and the only holder of keys.
+"""Settings and keys: the only place that reads the environment, and the only holder of keys.
 
 ==========================  ==================================================================
-``AGENTNB_MODEL``           the model of cells that name none, such as ``simulated:disciplined``
+``AGENTNB_MODEL``           the default model of cells, such as ``simulated:disciplined``
 ``ANTHROPIC_API_KEY``       a key for ``anthropic:`` models
 ``OPENAI_API_KEY``          a key for ``openai:`` and ``openai-responses:`` models
-``ANTHROPIC_BASE_URL``      where ``anthropic:`` models are, if not at the provider's own address
-``OPENAI_BASE_URL``         where ``openai:`` and ``openai-responses:`` models are, if not there
+``ANTHROPIC_BASE_URL``      URL of ``anthropic:`` models, if not the provider's own
+``OPENAI_BASE_URL``         URL of ``openai:`` and ``openai-responses:`` models, if not the provider's own
 ``OLLAMA_HOST``             where Ollama listens: a host, ``host:port`` or a URL
-``AGENTNB_COMPATIBLE_URL``  where the server of ``compatible:`` models is
-``AGENT_MAX_ITERATIONS``    rounds a run may take, 1 to 1,000; 50
-``AGENT_MAX_TOKENS``        tokens a reply may have, where the name of a model says nothing; its own
-``AGENT_MAX_MESSAGES``      messages of a request, from 2, with the history ``documented``; 40
-``COMPACT_ENABLED``         whether a long conversation is summed up; yes
+``AGENTNB_COMPATIBLE_URL``  URL of the server of ``compatible:`` models
+``AGENT_MAX_ITERATIONS``    maximum rounds of a run, 1 to 1,000; 50
+``AGENT_MAX_TOKENS``        maximum tokens of a reply, unless the model's name sets it; its own
+``AGENT_MAX_MESSAGES``      maximum messages of a request, from 2, with the history ``documented``; 40
+``COMPACT_ENABLED``         whether a long conversation is compacted; yes
 ``COMPACT_THRESHOLD``       messages above which it is, from 2, with the history ``documented``; 30
-``COMPACT_KEEP_RECENT``     messages at its end that are kept as they are then, from 1; 10
+``COMPACT_KEEP_RECENT``     messages at its end that compaction keeps unchanged, from 1; 10
 ``TOOLS_ENABLED``           whether agents have their tools; yes
 ==========================  ==================================================================
 
-A key is known by the name of its variable. It is looked for in this kernel (what ``%agent key NAME`` has kept), in the
+A key is known by the name of its variable. It is searched for in this kernel (where ``%agent key NAME`` keeps it), in the
 environment, and in the system's keyring, if the package ``keyring`` is installed. Any other variable can name a key too.
 
-The last seven say at their end what is usual. It counts too where a variable says nothing that can be: no number, one out of
-range, neither yes nor no. They are read when an agent is made; what cells get is read when the extension is loaded.
+The last seven rows end with the default (``its own``: the model's own). It also applies if the value is unusable: no number,
+out of range, neither yes nor no. They are read when an agent is made; the defaults of cells, when the extension is loaded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KEY_VARIABLES = {
     "openai": "OPENAI_API_KEY",
     "openai-responses": "OPENAI_API_KEY",
 }
-"""Which variable holds the key of which provider."""
+"""The variable that holds the key of each provider."""
 _PROVIDERS_VARIABLES = tuple(dict.fromkeys(KEY_VARIABLES.values()))
 
 URL_VARIABLES = {
@@ -50,20 +50,20 @@ URL_VARIABLES = {
     "ollama": "OLLAMA_HOST",
     "compatible": "AGENTNB_COMPATIBLE_URL",
 }
-"""Which variable says where the models of a provider are."""
+"""The variable that holds the URL of each provider's models."""
 
 KERNEL, ENVIRONMENT, KEYRING = "this kernel", "the environment", "the keyring"
-"""Where a key can come from, in the order of search."""
+"""The places where a key is searched for, in order."""
 
 SERVICE = "agentnb"
-"""Under this name the system's keyring has our keys; the user name is the variable."""
+"""The service name of our keys in the system's keyring; the user name is the variable."""
 
 SHORTEST_SECRET = 8
-"""A shorter key is not redacted: its characters might stand in a text by chance."""
+"""A shorter key is not redacted: its characters might occur in a text by chance."""
 
 MAX_ITERATIONS = 1_000
 MAX_NUMBER = 1_000_000
-"""What a variable may say of tokens or messages."""
+"""The largest number of tokens or messages that a variable may set."""
 
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 OLLAMA_PORT = 11434
@@ -73,9 +73,9 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 
 class Key:
-    """A key of a provider. Only `reveal` gives its text: it shows itself without, and is neither copied nor pickled.
+    """A key of a provider. Only `reveal` returns its text: its repr does not show it, and it is neither copied nor pickled.
 
-    From the moment that it is made its text is one of the `known_secrets`.
+    As soon as it is made, its text is one of the `known_secrets`.
     """
 
     __slots__ = ("_text", "name", "source")
@@ -87,7 +87,7 @@ class Key:
         _learn(text)
 
     def reveal(self) -> str:
-        """The text itself: for whoever makes a provider's client, and for nobody else."""
+        """Return the text itself, only for code that creates a provider's client."""
         return self._text
 
     def __repr__(self) -> str:
@@ -105,16 +105,16 @@ class Key:
 
 @dataclass
 class _Held:
-    """What this process knows of keys. Written mostly from the kernel's main thread, read from any."""
+    """The keys that this process knows. Written mostly from the kernel's main thread, read from any."""
 
     kept: dict[str, str] = field(default_factory=dict)
     in_keyring: dict[str, str] = field(default_factory=dict)
-    """What the keyring answered; blank for no key. It is not asked again: it may ask the person each time."""
+    """The keyring's replies, blank for no key: kept because each query may prompt the person."""
     asked_for: dict[str, None] = field(default_factory=dict)
-    """Names of keys that somebody wanted, in order."""
+    """Names of keys that were requested, in order."""
     keyring_lock: threading.RLock = field(default_factory=threading.RLock)
     known: tuple[str, ...] = ()
-    """The texts of all keys met so far, the longest first. It only grows: a model may still use a key that was forgotten."""
+    """The texts of all keys met so far, the longest first. It only grows: a model may still use a forgotten key."""
     learning: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -122,49 +122,49 @@ _held = _Held()
 
 
 def default_model() -> str | None:
-    """The model named by ``AGENTNB_MODEL``, or None."""
+    """Return the model named by ``AGENTNB_MODEL``, or None."""
     return _environment("AGENTNB_MODEL") or None
 
 
 def max_iterations() -> int:
-    """Rounds a run may take, by ``AGENT_MAX_ITERATIONS``; 50."""
+    """Return the maximum rounds of a run, from ``AGENT_MAX_ITERATIONS``; default 50."""
     return _number("AGENT_MAX_ITERATIONS", 50, 1, MAX_ITERATIONS)
 
 
 def max_tokens() -> int | None:
-    """Tokens a reply may have, by ``AGENT_MAX_TOKENS``; None leaves it to each model."""
+    """Return the maximum tokens of a reply, from ``AGENT_MAX_TOKENS``; None leaves it to each model."""
     return _number("AGENT_MAX_TOKENS", None, 1)
 
 
 def max_messages() -> int:
-    """Messages a request may hold, by ``AGENT_MAX_MESSAGES``; 40."""
+    """Return the maximum messages of a request, from ``AGENT_MAX_MESSAGES``; default 40."""
     return _number("AGENT_MAX_MESSAGES", 40, 2)
 
 
 def compact_enabled() -> bool:
-    """Whether long conversations are summed up, by ``COMPACT_ENABLED``; yes."""
+    """Return whether long conversations are compacted, from ``COMPACT_ENABLED``; default yes."""
     return _switch("COMPACT_ENABLED", True)
 
 
 def compact_threshold() -> int:
-    """Messages above which a conversation is summed up, by ``COMPACT_THRESHOLD``; 30."""
+    """Return the number of messages above which to compact, from ``COMPACT_THRESHOLD``; default 30."""
     return _number("COMPACT_THRESHOLD", 30, 2)
 
 
 def compact_keep_recent() -> int:
-    """Messages that are then kept as they are, by ``COMPACT_KEEP_RECENT``; 10. It may be more than the threshold."""
+    """Return the messages that compaction keeps, from ``COMPACT_KEEP_RECENT``; default 10. May exceed the threshold."""
     return _number("COMPACT_KEEP_RECENT", 10, 1)
 
 
 def tools_enabled() -> bool:
-    """Whether agents have their tools, by ``TOOLS_ENABLED``; yes."""
+    """Return whether agents have their tools, from ``TOOLS_ENABLED``; default yes."""
     return _switch("TOOLS_ENABLED", True)
 
 
 def key_variable(name: str) -> str:
-    """The variable of a provider, or the name itself if it could be that of a variable; else `SettingsError`.
+    """Return the variable of a provider, or the name itself if it could name a variable; raise `SettingsError` otherwise.
 
-    The error does not repeat the name: somebody may have put the key in its place.
+    The error does not repeat the name: it may be the key itself, typed in the wrong place.
     """
     if name in KEY_VARIABLES:
         return KEY_VARIABLES[name]
@@ -175,19 +175,19 @@ def key_variable(name: str) -> str:
 
 
 def looks_like_a_key(text: str) -> bool:
-    """Whether this may well be a key, and so must not be repeated."""
+    """Return whether this may well be a key, and so must not be repeated."""
     return len(text) >= 16 and any(char.isdigit() for char in text) and any(char.isalpha() for char in text)
 
 
 def is_surely_a_key(text: str) -> bool:
-    """Whether it begins as the keys of providers do, which no name of a model does."""
+    """Return whether the text begins like a provider's key, which no name of a model does."""
     return _KEY_BEGINNING.match(text) is not None
 
 
 def find_key(name: str) -> Key | None:
-    """The key of a provider, or of this variable; None if there is none.
+    """Return the key of a provider, or of this variable; None if there is none.
 
-    `SettingsError` if the name is none, or if what stands in the environment or in the keyring cannot be a key.
+    Raise `SettingsError` if the name is invalid, or if the value in the environment or the keyring cannot be a key.
     """
     variable = key_variable(name)
     _held.asked_for[variable] = None
@@ -197,9 +197,9 @@ def find_key(name: str) -> Key | None:
 
 
 def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
-    """Keep a key until this kernel ends, and in the system's keyring too if that is wanted.
+    """Keep a key until this kernel ends, and in the system's keyring too if ``in_keyring`` is set.
 
-    `SettingsError`, which does not repeat the key, if it cannot be one or the keyring does not take it.
+    Raise `SettingsError`, which does not repeat the key, if it cannot be a key or the keyring does not take it.
     """
     variable, text = key_variable(name), text.strip()
     if problem := _problem(text):
@@ -209,7 +209,7 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
     with _held.keyring_lock:
         _held.asked_for[variable] = None
         _held.kept[variable] = text
-        _learn(text)  # before the keyring is asked, whose error may repeat it
+        _learn(text)  # before calling the keyring, whose error may repeat it
         _held.in_keyring.pop(variable, None)
         if in_keyring:
             _put_in_keyring(variable, text)
@@ -217,7 +217,7 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
 
 
 def forget_key(name: str) -> tuple[str, ...]:
-    """Forget a key, in this kernel and in the keyring. Says where it was; what stands in the environment stays there."""
+    """Forget a key, in this kernel and in the keyring, and return where it was. The environment is not changed."""
     variable = key_variable(name)
     with _held.keyring_lock:
         places = () if _held.kept.pop(variable, None) is None else (KERNEL,)
@@ -226,36 +226,36 @@ def forget_key(name: str) -> tuple[str, ...]:
 
 
 def has_key(provider: str) -> bool:
-    """Whether this kernel or the environment has a key for this provider, or of this variable. Asks no keyring."""
+    """Return whether this kernel or the environment has a key for this provider or variable. Does not query the keyring."""
     variable = KEY_VARIABLES.get(provider, provider)
     return variable in _held.kept or bool(_VARIABLE.fullmatch(variable) and _environment(variable))
 
 
 def providers_with_key() -> list[str]:
-    """The providers for which `has_key` says yes, in the order of `KEY_VARIABLES`."""
+    """Return the providers for which `has_key` is true, in the order of `KEY_VARIABLES`."""
     return [provider for provider in KEY_VARIABLES if has_key(provider)]
 
 
 def key_names() -> list[str]:
-    """The variables of all keys that are known: those of the providers, then others that were kept or asked for."""
+    """Return the variables of all known keys: those of the providers, then others that were kept or requested."""
     return list(dict.fromkeys((*_PROVIDERS_VARIABLES, *_held.asked_for.copy())))
 
 
 def known_secrets() -> tuple[str, ...]:
-    """Texts of all keys that this process has met, the longest first, without short ones. Does not look for new ones."""
+    """Return the texts of all keys met so far, the longest first, without short ones. Does not search for new ones."""
     return _held.known
 
 
 def secrets() -> tuple[str, ...]:
-    """`known_secrets`, after a look at the variables that hold keys: one may have been set since the last look."""
+    """Return `known_secrets` after reading the variables that hold keys: one may have been set since the last call."""
     for variable in (*_PROVIDERS_VARIABLES, *_held.asked_for.copy()):
-        if variable in os.environ:  # quicker than to ask for what is not there: this is done after each tool call
+        if variable in os.environ:  # quicker than reading what is not set: this runs after each tool call
             _learn(_environment(variable))
     return _held.known
 
 
 def base_url(provider: str) -> str | None:
-    """Where the environment says that the models of this provider are; None if it does not. `SettingsError` if it is no URL."""
+    """Return the URL of this provider's models from the environment, or None; raise `SettingsError` if it is no URL."""
     variable = URL_VARIABLES.get(provider, "")
     text = _environment(variable) if variable else ""
     if not text:
@@ -272,7 +272,7 @@ def base_url(provider: str) -> str | None:
 
 
 def url_problem(url: str) -> str:
-    """What must not stand in the URL of a server and does, in words without it; empty if there is nothing of that."""
+    """Return what the URL of a server must not contain and does, without repeating it; empty if there is no such problem."""
     parts = _parsed(url)
     if parts is None:
         return ""
@@ -291,7 +291,7 @@ def check_keyring() -> None:
 
 
 def _learn(*texts: str) -> None:
-    """Add these to the known secrets. A lock of its own: the keyring may hold the other for as long as it asks the person."""
+    """Add these to the known secrets. Uses its own lock: the other one may be held while the keyring prompts the person."""
     known = _held.known
     if any(len(text) >= SHORTEST_SECRET and text not in known for text in texts):
         with _held.learning:
@@ -304,7 +304,7 @@ def _environment(variable: str) -> str:
 
 
 def _number(variable: str, usual: Usual, least: int, most: int = MAX_NUMBER) -> int | Usual:
-    """What the variable says; the usual unless that is a whole number in this range, in plain digits."""
+    """Return the value of the variable, or ``usual`` unless it is a whole number in this range, in plain digits."""
     text = _environment(variable)
     number = int(text) if re.fullmatch("[0-9]{1,9}", text) else least - 1
     return number if least <= number <= most else usual
@@ -323,7 +323,7 @@ def _sound(variable: str, text: str, source: str) -> Key | None:
 
 
 def _problem(text: str) -> str:
-    """Why this text cannot be a key; empty if it can. Each of these fails later otherwise, in an error that shows the key."""
+    """Return why this text cannot be a key; empty if it can. Otherwise it would fail later, in an error that shows the key."""
     if not text:
         return "it is blank"
     if any(char.isspace() for char in text):
@@ -334,7 +334,7 @@ def _problem(text: str) -> str:
 
 
 def _keyring() -> Any:
-    """The package, if it is there and works: it is loaded when it is needed, and not before."""
+    """Return the package, if it is installed and works; it is imported only when needed."""
     try:
         import keyring
     except Exception:  # its backends bring libraries of their own
@@ -343,7 +343,7 @@ def _keyring() -> Any:
 
 
 def _in_keyring(variable: str) -> str:
-    """What the keyring has under this name, asked once; blank if it has nothing or cannot be asked."""
+    """Return the keyring's value for this name, queried once; blank if there is none or the query fails."""
     with _held.keyring_lock:
         if variable not in _held.in_keyring:
             _held.in_keyring[variable] = _asked_keyring(variable)
@@ -355,7 +355,7 @@ def _asked_keyring(variable: str) -> str:
     keyring = _keyring()
     try:
         return "" if keyring is None else str(keyring.get_password(SERVICE, variable) or "").strip()
-    except Exception:  # locked, refused, or none on this machine: all the same here
+    except Exception:  # locked, refused, or none on this machine: treated alike
         return ""
 
 
@@ -364,13 +364,13 @@ def _put_in_keyring(variable: str, text: str) -> None:
         _keyring().set_password(SERVICE, variable, text)
         why = "" if _in_keyring(variable) == text else "it was not there afterwards"
     except Exception as error:
-        why = type(error).__name__  # its words may repeat the key
+        why = type(error).__name__  # its message may repeat the key
     if why:
         raise SettingsError(f"The system's keyring does not take the key ({why})", f"{variable} is kept in this kernel only")
 
 
 def _take_from_keyring(variable: str) -> bool:
-    """Whether it was there."""
+    """Delete the key from the keyring; return whether it was there."""
     if not _asked_keyring(variable):
         return False
     try:
@@ -384,14 +384,14 @@ def _take_from_keyring(variable: str) -> bool:
 def _parsed(text: str) -> SplitResult | None:
     try:
         url = urlsplit(text)
-        _ = url.port  # only now is it looked at
+        _ = url.port  # parsed only on access
     except ValueError:
         return None
     return url
 
 
 def _ollama_url(url: SplitResult, *, has_scheme: bool) -> str:
-    """As Ollama's own client reads it: with a scheme the port is that of the web, and every address means this machine."""
+    """Read the URL as Ollama's own client does: a scheme implies its web port, and an all-interfaces address this machine."""
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(url.hostname or "", url.hostname)
     port = url.port or ({"http": 80, "https": 443}[url.scheme] if has_scheme else OLLAMA_PORT)
     path = url.path.rstrip("/").removesuffix("/v1")

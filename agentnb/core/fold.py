@@ -307,7 +307,7 @@ def _run_finished(run: RunState, event: e.RunFinished) -> None:
     run._pending.clear()
     run._status = event.status
     run._paused = False
-    run._waiting = ()  # the run has ended: no question is open
+    run._waiting = ()  # of a run that has ended no question is open
     run._stop_reason = event.stop_reason
     run._ended_at = event.at
     run._seconds = event.seconds

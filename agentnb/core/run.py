@@ -273,7 +273,7 @@ class Run(RunState):
     def is_answered(self) -> bool:
         """Whether the run has an answer.
 
-        Either it completed with a text-only reply, or the model gave a final answer when a limit was reached.
+        Either it completed with a text-only reply that was not cut short, or the model gave a final answer at a limit.
         """
         if not self._rounds or self._rounds[-1].records:
             return False

@@ -1,4 +1,4 @@
-"""Guidance: sets of words, and who says them when."""
+"""Guidance: sets of texts, and the guides that decide when the model gets them."""
 
 from agentnb.guidance.guides import AlreadySaid, FailedTools, FourCells, Guide, TodoNews, intervention, workflow_reminder
 from agentnb.guidance.reminder import system_reminder

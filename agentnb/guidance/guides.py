@@ -1,4 +1,4 @@
-"""Guides: what is said to the model before a round. Each is a function of the run so far."""
+"""Guides: choose the ephemeral guidance for a round. Each is a function of the run so far."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from agentnb.guidance.sets import GuidanceSet
 from agentnb.guidance.template import failed_rounds, failed_tools, rendered
 
 Guide: TypeAlias = Callable[[Run], "Guidance | None"]
-"""Asked when a round has begun; what all guides say becomes one reminder, in their order."""
+"""Called when a round has begun; the texts of all guides become one reminder, in their order."""
 
 IGNORED_A_LEVEL = 2
-"""Times in a row that guidance must be ignored before it becomes stronger."""
+"""Times in a row that guidance must be ignored before it is escalated one level."""
 
 
 HALF_SAID = frozenset({"reply_cut", "pause_turn"})
-"""Reasons of a round in which the model goes on with words that were cut off: nothing should come between."""
+"""Reasons of a round in which the model continues a reply that was cut off: nothing should come between."""
 
 
 def cell_of(run: Run) -> str:
-    """Which of the four cells the run is in: are todos open, and did the round before use tools?"""
+    """Return which of the four cells the run is in: are todos open, and did the round before use tools?"""
     todos = has_open(run.todos)
     if run.last_round_had_tool_results:
         return "todos_tools" if todos else "tools"
@@ -42,15 +42,16 @@ def cell_of(run: Run) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FourCells:
-    """The matrix: in every round but the first, the text of the cell the run is in.
+    """The matrix: the text of the cell the run is in, in every round but the first.
 
-    Not in the first, where it would tell a model that has done nothing yet that it used no tools; nor without tools.
+    Not in the first, where it would tell a model that has done nothing yet that it used no tools; nor to an agent without
+    tools.
     """
 
     words: GuidanceSet
 
     def __call__(self, run: Run) -> Guidance | None:
-        """The text of the cell, as strong as it has become; nothing where the model is to go on in the middle of a sentence."""
+        """Return the text of the cell at its current level; None if the model is to continue a reply that was cut off."""
         current = run.last_round
         if not current.index or not run.tools or current.reason in HALF_SAID:
             return None
@@ -66,12 +67,12 @@ class FourCells:
 
 @dataclass(frozen=True, slots=True)
 class TodoNews:
-    """Shows the model the todo list when others have changed it, or hung it before the run, and the model has not seen that."""
+    """Shows the model the todo list if it was changed from outside, or set before the run, and the model has not seen it."""
 
     words: GuidanceSet
 
     def __call__(self, run: Run) -> Guidance | None:
-        """The list as it is."""
+        """Return the current list; None if the model has seen it."""
         if not run.has_unseen_todos or not self.words.parts[TODO_LIST]:
             return None
         trigger = "changed by others" if run.last_round.index else "there at the start"
@@ -80,12 +81,12 @@ class TodoNews:
 
 @dataclass(frozen=True, slots=True)
 class AlreadySaid:
-    """Tells the model that its last answer has been given before."""
+    """Tells the model that its last answer repeats an earlier one."""
 
     words: GuidanceSet
 
     def __call__(self, run: Run) -> Guidance | None:
-        """Says so if the round before repeats one of the last answers."""
+        """Return guidance if the round before repeats one of the last answers."""
         last = run.last_finished_round
         if last is None or last.said_before is None or not self.words.parts[ALREADY_SAID]:
             return None
@@ -96,12 +97,12 @@ class AlreadySaid:
 
 @dataclass(frozen=True, slots=True)
 class FailedTools:
-    """After a round in which a tool failed: the first time what to do about it, later in brief, in a failure loop strongly."""
+    """Advises after a round in which a tool failed: in full the first time, later in brief, in a failure loop strongly."""
 
     words: GuidanceSet
 
     def __call__(self, run: Run) -> Guidance | None:
-        """The words of `tool_failed`, `tool_failed_again` or `failure_loop`; nothing to an agent without tools."""
+        """Return the text of `tool_failed`, `tool_failed_again` or `failure_loop`; None for an agent without tools."""
         failures = run.counters.failures
         if not failures.tools or not run.tools:
             return None
@@ -118,20 +119,20 @@ class FailedTools:
 
 
 def intervention(words: GuidanceSet, run: Run, trigger: str, level: int) -> tuple[Guidance, ...]:
-    """What an intervention of this level says; nothing if the set has no words for it."""
+    """Return the guidance of an intervention at this level; empty if the set has no text for it."""
     level = min(level, len(LEVELS))
     text = words.parts[LEVELS[level - 1] if has_open(run.todos) else PLANNING]
     return (_guidance_for(words, INTERVENTION, text, level, trigger, run),) if text else ()
 
 
 def workflow_reminder(words: GuidanceSet, run: Run) -> tuple[Guidance, ...]:
-    """What workflow mode says to go on; nothing if the set has no words for it."""
+    """Return the guidance by which workflow mode continues; empty if the set has no text for it."""
     text = words.parts[WORKFLOW]
     return (_guidance_for(words, WORKFLOW, text, 1, "workflow_mode", run),) if text else ()
 
 
 def where_it_stands(words: GuidanceSet, run: Run) -> str:
-    """The line with every request: which round this is, of how many."""
+    """Return the line sent with every request: which round this is, of how many."""
     return rendered(words.parts[NOTE], run)
 
 

@@ -1,7 +1,7 @@
 """The parts of a guidance set, and how they are read from Markdown.
 
-A heading names a part, what stands below it is its text. The headings of the highest level there is name parts; deeper ones
-are text. A body without headings stands for all four cells.
+A heading names a part, and the text below it is the part's text. The headings of the highest level present name parts; deeper
+ones are text. A body without headings is the text of all four cells.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from agentnb.core.guidance import ALREADY_SAID, CELLS, FAILURE_LOOP, TODO_LIST, 
 from agentnb.errors import SettingsError, near
 
 LEVELS = ("reminder", "warning", "final_warning")
-"""What an intervention says the first, second, and any later time."""
+"""The parts for the first, the second, and any later intervention."""
 STRONGER = ("stronger", "strongest")
-"""What stands before the text of a cell when guidance was ignored twice in a row, and four times."""
+"""The parts put before the text of a cell after guidance was ignored twice in a row, and four times."""
 PLANNING = "planning"
-"""What an intervention says of planning without end where no todo is open."""
+"""The part for an intervention against endless planning when no todo is open."""
 TOOL_FAILED_AGAIN = "tool_failed_again"
-"""What is said of failing tools after the first time."""
+"""The part on failing tools after the first time."""
 NOTE = "note"
-"""One line with every request: where the run stands."""
+"""The part with the one line sent with every request: where the run stands."""
 FAILURES = (TOOL_FAILED, TOOL_FAILED_AGAIN, FAILURE_LOOP)
 PARTS = (*CELLS, *LEVELS, PLANNING, *STRONGER, WORKFLOW, ALREADY_SAID, *FAILURES, TODO_LIST, NOTE)
 
@@ -36,7 +36,7 @@ _OTHER_NAMES = {
 
 
 def part_name(heading: object) -> str:
-    """The part a heading names: ``Final warning`` is ``final_warning``; `SettingsError` if it names none."""
+    """Return the part that a heading names: ``Final warning`` is ``final_warning``; raise `SettingsError` if it names none."""
     if not isinstance(heading, str):
         raise SettingsError(f"{heading!r} is no name of a part", f"Parts are {', '.join(PARTS)}")
     name = "_".join(heading.strip().strip("`:*").lower().replace("-", " ").split())
@@ -47,7 +47,7 @@ def part_name(heading: object) -> str:
 
 
 def read_parts(body: str) -> dict[str, str]:
-    """The texts of the parts in a Markdown body; `SettingsError` for a heading that names none, or a part named twice."""
+    """Return the texts of the parts in a Markdown body; raise `SettingsError` for an unknown part, or a part named twice."""
     body = body.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     lines = body.split("\n")
     for line in lines:
@@ -76,7 +76,7 @@ def read_parts(body: str) -> dict[str, str]:
 
 
 def _headings(body: str) -> list[tuple[int, int, str]]:
-    """The headings of the highest level there is: first line, line after, words."""
+    """Return the headings of the highest level present: first line, line after, text."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").parse(body)

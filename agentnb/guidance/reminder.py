@@ -1,4 +1,4 @@
-"""How what is said in passing is marked for the model."""
+"""The tags that mark ephemeral text for the model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _TAG = re.compile(r"<([\s/\u200b-\u200f\u2060\ufeff]*system-reminder)", re.IGNOR
 
 
 def system_reminder(content: str) -> str:
-    """The content inside the tags that say: this is not from the person. The same for all models.
+    """Return the content inside tags that tell the model that it is not from the person. The same for all models.
 
-    Tags inside it (a todo's title may hold anything) lose their meaning.
+    Such tags inside the content (a todo's title may hold anything) are escaped.
     """
     if "<" in content:
         content = _TAG.sub(r"&lt;\1", content)

@@ -19,16 +19,16 @@ from agentnb.guidance.template import check_variables
 MATRIX = "matrix"
 OFF = "off"
 BUILT_IN = (MATRIX, OFF)
-"""The names of the sets that agentnb brings along."""
+"""The names of the built-in sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuidanceSet:
-    """A name and a text for each part: the four cells, three levels of intervention, and what else is said.
+    """A named set of guidance texts, one per part: the four cells, three levels of intervention, and the other parts.
 
-    ``parts``: the texts by name; a part that is missing is the built-in one's, an empty one says nothing.
+    ``parts``: the texts by name; a missing part is taken from the built-in set, an empty one says nothing.
     ``version`` is a hash of the whole content: equal texts have equal versions, whatever the name.
-    Raises a `SettingsError` for a part or a variable there is not.
+    Raises `SettingsError` for an unknown part or variable.
 
         GuidanceSet("brief", {"todos_text": "Do {{ next_todo }} now: call a tool."})
     """
@@ -56,18 +56,18 @@ class GuidanceSet:
 
     @classmethod
     def from_markdown(cls, name: str, body: str) -> GuidanceSet:
-        """A set from Markdown: a heading a part; without headings the text stands for all four cells."""
+        """Return a set from Markdown: one heading per part; without headings the text is that of all four cells."""
         return cls(name, read_parts(body))
 
     def markdown(self) -> str:
-        """The whole set as Markdown, a heading a part.
+        """Return the whole set as Markdown, one heading per part.
 
-        `from_markdown` reads it, unless a part holds a heading of the highest level, or a fence that does not end.
+        `from_markdown` reads it back, unless a part contains a heading of the highest level, or a fence that does not end.
         """
         return "\n\n".join(f"# {name}\n\n{text}".rstrip() for name, text in self.parts.items())
 
     def own_parts(self) -> list[str]:
-        """The parts that differ from the built-in set's."""
+        """Return the names of the parts that differ from the built-in set's."""
         return [name for name, text in self.parts.items() if text != _matrix_parts()[name]]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -95,12 +95,12 @@ def _matrix_parts() -> dict[str, str]:
 
 @cache
 def built_in(name: str) -> GuidanceSet:
-    """The built-in set of this name."""
+    """Return the built-in set of this name."""
     return GuidanceSet(name, {})
 
 
 def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | None = None) -> GuidanceSet:
-    """The set of this name, of ``known`` or built in; a set is handed back. `SettingsError` with the names most like it."""
+    """Return the set of this name, from ``known`` or built in; a set is returned as it is. `SettingsError` suggests names."""
     if isinstance(guidance, GuidanceSet):
         return guidance
     if not isinstance(guidance, str):

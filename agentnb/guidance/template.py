@@ -11,19 +11,19 @@ from agentnb.core.todos import headed, listed, next_todo, on_one_line, open_todo
 from agentnb.errors import SettingsError, near
 
 NO_TODO = "(no todo is open)"
-"""What stands in the place of a todo where there is none."""
+"""Replaces a todo if there is none."""
 NO_TOOL = "(no tool failed)"
-"""What stands in the place of a tool where none failed."""
+"""Replaces a tool's name if none failed."""
 NO_NAME = "a tool without a name"
 MAX_TOOLS = 5
-"""Failed tools that are named."""
+"""Maximum number of failed tools named."""
 LONGEST_NAME = 64
-"""Characters of a tool's name: the model itself makes up those of tools that there are not."""
+"""Maximum characters of a tool's name: the model itself invents the names of unknown tools."""
 MAX_LISTED = 20
-"""Open todos that are told in full."""
+"""Maximum number of open todos listed in full."""
 _FIELD = re.compile(r"\{\{ ([A-Za-z_]\w*) \}\}")
 _NEARLY = re.compile(r"(\{\{ *([A-Za-z_]\w*) *\}*)")
-"""What somebody may have meant as a variable."""
+"""Text that was perhaps meant as a variable."""
 
 
 def _next(run: Run) -> str:
@@ -48,13 +48,13 @@ def _completing_call(run: Run) -> str:
 
 
 def _concerned(run: Run) -> tuple[str, ...]:
-    """Those in a failure loop, else all that failed in the round before."""
+    """Return the tools in a failure loop, else all that failed in the round before."""
     failures = run.counters.failures
     return failures.looping or failures.tools
 
 
 def failed_tools(run: Run) -> str:
-    """The names of the tools that guidance about failures is about."""
+    """Return the names of the tools that guidance on failures is about."""
     names = [on_one_line(name)[:LONGEST_NAME] or NO_NAME for name in _concerned(run)]
     more = [f"{len(names) - MAX_TOOLS} more"] if len(names) > MAX_TOOLS else []
     *first, last = [*names[:MAX_TOOLS], *more] or [NO_TOOL]
@@ -62,7 +62,7 @@ def failed_tools(run: Run) -> str:
 
 
 def failed_rounds(run: Run) -> str:
-    """In how many rounds in a row all of these failed."""
+    """Return in how many rounds in a row all of these tools failed."""
     rows = run.counters.failures.in_a_row
     return str(min([rows.get(name, 0) for name in _concerned(run)], default=0))
 
@@ -78,11 +78,11 @@ VARIABLES: dict[str, Callable[[Run], str]] = {
     "failed_tools": failed_tools,
     "failed_rounds": failed_rounds,
 }
-"""What may stand in the text of a guidance set, and what it is replaced by. ``round`` counts from 1."""
+"""The variables of a guidance set's text, and the functions that return their values. ``round`` counts from 1."""
 
 
 def check_variables(template: str) -> None:
-    """`SettingsError` if the text names a variable there is not."""
+    """Raise `SettingsError` if the text names an unknown variable, or writes one so that it is not replaced."""
     for name in _FIELD.findall(template):
         if name not in VARIABLES:
             raise SettingsError(f"{{{{ {name} }}}} is no variable of guidance", near(name, VARIABLES, most=2))
@@ -93,12 +93,12 @@ def check_variables(template: str) -> None:
 
 @lru_cache(maxsize=256)
 def _parsed(template: str) -> tuple[str, tuple[Callable[[Run], str], ...]]:
-    """The text as a format for ``%``, and what goes into it."""
+    """Return the text as a format for ``%``, and the functions of its values."""
     pieces = _FIELD.split(template)
     return "%s".join(piece.replace("%", "%%") for piece in pieces[::2]), tuple(VARIABLES[name] for name in pieces[1::2])
 
 
 def rendered(template: str, run: Run) -> str:
-    """The text with its variables put in. What was put in is not looked at again."""
+    """Return the text with its variables replaced. Inserted values are not searched for variables again."""
     text, values = _parsed(template)
     return text % tuple([value(run) for value in values]) if values else template

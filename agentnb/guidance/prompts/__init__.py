@@ -8,5 +8,5 @@ from importlib.resources import files
 
 @cache
 def prompt(name: str) -> str:
-    """The text of ``NAME.md`` in this folder."""
+    """Return the text of ``NAME.md`` in this folder."""
     return files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
