@@ -42,7 +42,7 @@ def blocked_as_duplicate(call: ToolCall, rule: str, why: str, last: ToolResult |
         told = "Use its result, or do something else. The result of that call was:"
     text = f"{DUPLICATE}: {call.name} was not run again, because {why}. {told}"
     before = last.parts if last is not None else ()
-    # No pictures: the model has seen them, and text that describes them stands beside.
+    # No pictures: the model has seen them, and the text beside them describes them.
     parts = (Text(text), *[_shortened(part) for part in before if isinstance(part, Text)])
     return Block(rule, ToolResult(call.id, call.name, parts, is_error=True, error_code=DUPLICATE))
 
