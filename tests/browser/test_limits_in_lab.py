@@ -10,10 +10,10 @@ from test_card_in_lab import card, chip, ended, opened
 pytestmark = pytest.mark.browser
 PRICED = """
 from agentnb import History
-from agentnb.models.capabilities import Traits
+from agentnb.models.capabilities import Capabilities
 class Priced(Slow):
-    def traits(self):
-        return Traits(True, None, True)
+    def capabilities(self):
+        return Capabilities(True, None, True)
 def looks(count, *last):
     return [["A part.", *last, ToolCall("essay", {"length": 20 + n})] for n in range(count)]
 short = History(compact_above=8, keep_recent=3)
