@@ -102,7 +102,8 @@ class Agent(AgentSettings):
         """
         foreground = Foreground()  # questions cannot be answered: the caller gets no handle
         options = RunOptions(store=store, continue_from=continue_from, watch=watch, work_dir=work_dir, foreground=foreground)
-        return LiveRun.foreground(foreground, lambda: self.start(prompt, options))
+        with foreground.own_interrupts():
+            return self.start(prompt, options).wait_in_foreground()
 
     async def stream(
         self, prompt: str | Message, *, store: RunStore | None = None, continue_from: Run | None = None

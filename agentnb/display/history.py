@@ -1,4 +1,4 @@
-"""The list of runs: as text, and as HTML that stays in a saved notebook, in which each line opens to its run."""
+"""Lists of runs: as text, as HTML that stays in a saved notebook, and as buttons for the panel."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from agentnb.policies.limits import LIMITS, SESSION_BUDGET
 from agentnb.traces.summaries import RunSummary
 
 MAX_OPENING = 20
-"""Runs of a list that open to themselves: they stay in the notebook, so their size is bounded. More are lines of text."""
+"""Runs of a list that can be opened: they are saved in the notebook, so their size is bounded. The rest are lines of text."""
 LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
-"""What a run that stopped at a limit had no more of, in a word."""
+"""What a run stopped at a limit ran out of, in a word."""
 
 
 def history_text(found: Sequence[RunSummary], told: str) -> str:
-    """A line each, below what is ``told`` about the list."""
+    """Return one line per run, below ``told``, the text about the list."""
     return "\n".join([clean(told), *map(_line, found)])
 
 
 def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str], Html]) -> Html:
-    """The list, newest first; the first `MAX_OPENING` open to what ``open_run`` makes of their id."""
+    """Return the list, newest first; the first `MAX_OPENING` open to what ``open_run`` returns for their id."""
     rows = [_row(one, open_run) for one in found[:MAX_OPENING]]
     rest = _rest(found[MAX_OPENING:]) if len(found) > MAX_OPENING else NOTHING
     return kept(tag("div", "history", tag("div", "history-title", told), *rows, rest))
 
 
 def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
-    """Whether each of these words occurs in its status and how it came to that, its model or its prompt."""
+    """Return whether each of these words occurs in the run's status, stop reason, recovery, model or prompt."""
     recovered = "recovered" if one.recovered else ""
     told = "\n".join((one.status, CHIPS.get(one.status, ""), one.stop_reason, recovered, one.model, one.prompt)).casefold()
     return all(word.casefold() in told for word in wanted)
@@ -54,25 +54,25 @@ def _row(one: RunSummary, open_run: Callable[[str], Html]) -> Html:
 
 
 def status_html(one: RunSummary) -> Html:
-    """How it stands: a mark and a word; of one that stopped at a limit, at which."""
+    """Return the status as a mark and a word; for a run stopped at a limit, which limit."""
     tone = TONES.get(one.status, "warn")
     mark = tag("span", "mark", MARKS[tone], aria_hidden="true")
     return tag("b", f"history-status {tone}", mark, f" {state_told(one)}")
 
 
 def state_told(one: RunSummary) -> str:
-    """``Done``, ``Limit: budget``."""
+    """Return the status in words: ``Done``, ``Limit: budget``."""
     limit = LIMIT_WORDS.get(one.stop_reason) if one.status == "limited" else None
     return f"Limit: {limit}" if limit else CHIPS.get(one.status, one.status)
 
 
 def asked_html(one: RunSummary) -> Html:
-    """The first words of its prompt."""
+    """Return the first words of the prompt."""
     return words(first_line(clean(one.prompt), 160) or "(no prompt)")
 
 
 def _figures(one: RunSummary) -> Html:
-    """What it took, in columns."""
+    """Return time, rounds, tokens, cost, model and id, in columns."""
     cells = [
         ("when", f"{one.started_at.astimezone():%d %b %H:%M}", f"{one.started_at.astimezone():%Y-%m-%d %H:%M:%S}"),
         ("rounds", counted(one.rounds, "round"), None),
@@ -86,13 +86,37 @@ def _figures(one: RunSummary) -> Html:
 
 
 def cost_told(one: RunSummary) -> str:
-    """What it cost; that a price is unknown is not that it was free."""
+    """Return the cost; an unknown price is not shown as free."""
     if one.cost is None:
         return "no price"
     return f"${one.cost:.4f}" if one.cost else "$0"
 
 
 def _rest(found: Sequence[RunSummary]) -> Html:
-    """Those that do not open, as text in one fold."""
+    """Return the runs that do not open, as text in one fold."""
     summary = tag("summary", "history-summary", f"{counted(len(found), 'run')} before these")
     return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(map(_line, found))))
+
+
+def run_list_html(found: Sequence[RunSummary]) -> Html:
+    """Return a button for each run, with its id in ``data-run``; the order stays (newest first)."""
+    if not found:
+        return tag("p", "runs-none", "No run yet. Those of cells and of this panel will stand here.")
+    return tag("ol", "runs", *map(_button_row, found))
+
+
+def _button_row(one: RunSummary) -> Html:
+    when = one.started_at.astimezone()
+    first = tag(
+        "span",
+        "runs-line",
+        status_html(one),
+        " ",
+        tag("time", "runs-when", f"{when:%d %b %H:%M}", title=f"{when:%Y-%m-%d %H:%M:%S}"),
+    )
+    figures = (
+        [] if one.status == "running" else [counted(one.rounds, "round"), cost_told(one)]
+    )  # its card shows them as they grow
+    told = [*figures, *(["recovered"] if one.recovered else []), first_line(clean(one.model.partition("?")[0]), 40)]
+    pieces = (first, " ", tag("span", "runs-asked", asked_html(one)), " ", tag("span", "runs-told", " · ".join(told)))
+    return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=one.id))

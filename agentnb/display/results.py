@@ -17,7 +17,7 @@ from agentnb.display.data_table import pretty, table_html, table_of_objects
 from agentnb.display.labels import clean, cut, state
 from agentnb.display.long_text import MAX_AT_ONCE, MAX_OF_ALL, Way, long_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.tools.picture_files import media_type
+from agentnb.tools.pictures import media_type
 
 LONGEST_ON_ITS_LINE = 80
 """Characters of an argument that stands beside its name."""

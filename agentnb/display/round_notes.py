@@ -1,4 +1,4 @@
-"""What happened beside the reply of a round, a line each: guidance, failed attempts, compaction, a process that died."""
+"""What is remarkable about a round beside its reply, a line each: notes of what happened, warnings of what the model did."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import CELLS, INTERVENTION, TODO_LIST, Followed, Guidance
-from agentnb.core.rounds import Retry, WorkflowRound
+from agentnb.core.rounds import UNTRACKED_WORK, Retry, WorkflowRound, is_blocked
 from agentnb.display.labels import amount, clean, counted, duration, first_line
 
 RECOVERED = "interrupted here: its process died, and another went on"
 SHORTEST = 0.05
-"""Seconds of a compaction that are told; one without a model takes none to speak of."""
+"""Shortest compaction time that is shown, in seconds; without a model it takes almost none."""
 
 
 def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
-    """What was said in passing, and what came of it: ``guidance todos_text, level 2: not followed (no tool was called)``."""
+    """Return ephemeral guidance and its outcome: ``guidance todos_text, level 2: not followed (no tool was called)``."""
     level = f", level {guidance.level}" if guidance.level > 1 or guidance.cell == INTERVENTION else ""
     what = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
     if followed is None or guidance.cell == TODO_LIST:
@@ -30,14 +30,14 @@ class RoundNote(NamedTuple):
 
     text: str
     at_once: bool
-    """Whether it should be seen without looking for it: interventions, what was not followed, failed attempts."""
+    """Whether it is shown without being opened: interventions, guidance that was not followed, failed attempts."""
     wrong: bool
 
 
 def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -> list[RoundNote]:
-    """A line for each thing that was said to the model for this round, and for whatever else came before its reply.
+    """Return a note for each piece of guidance in this round, and for whatever else came before its reply.
 
-    ``settings``: those of the run, which say how long its conversation may be.
+    ``settings``: those of the run, with the limits of its conversation.
     """
     verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
     lines = []
@@ -53,7 +53,7 @@ def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -
 
 
 def compaction_line(one: Compaction, settings: Mapping[str, Any] | None = None) -> str:
-    """``24 messages summed up, because the conversation filled 80 % of the context window · $0.0031 · 4.2 s``."""
+    """Return ``24 messages summed up, because the conversation filled 80 % of the context window · $0.0031 · 4.2 s``."""
     why = _why_compacted(one, settings or {})
     if one.compacted is None:
         return f"summing up, because {why}"
@@ -79,8 +79,37 @@ def _why_compacted(one: Compaction, settings: Mapping[str, Any]) -> str:
 
 
 def retry_line(retry: Retry) -> str:
-    """An attempt to call the model that failed: ``attempt 1 failed, the next after 4.2 s: anthropic: too many requests``."""
+    """Return a failed attempt to call the model: ``attempt 1 failed, the next after 4.2 s: anthropic: too many requests``."""
     reason = first_line(clean(retry.reason), 300)
     if retry.attempt == 0:
         return f"waited {duration(retry.seconds)}: {reason}"
     return f"attempt {retry.attempt} failed, the next after {duration(retry.seconds)}: {reason}"
+
+
+_STATUS = {
+    "unexpected_empty_tools": "the reply announced tool calls and had none",
+    "narration_without_tool_call": "a tool call was only written as text",
+    "premature_stop_nudge": "the reply was empty",
+    "todo_nudge": "words only, while todos are open",
+    "auto_continue_todos": "words only, while todos are open",
+}
+"""Warnings that follow from the status of a round alone."""
+
+
+def round_warnings(one: WorkflowRound) -> list[str]:
+    """Return one sentence per warning, without markup; empty for an ordinary round."""
+    found = []
+    if one.said_before is not None:
+        found.append(f"the answer of round {one.said_before + 1} again")
+    if one.is_text_only and one.status in _STATUS:
+        found.append(_STATUS[one.status])
+    if one.stop_reason == "broken_off":
+        found.append("the reply broke off")
+    blocked = [record.call.name for record in one.records if is_blocked(record)]
+    found += [f"{clean(name)} was asked for again, with nothing new" for name in dict.fromkeys(blocked)]
+    if any(violation.rule == UNTRACKED_WORK for violation in one.todo_violations):
+        found.append("worked while no todo was in progress")
+    done = [str(violation.todo_id) for violation in one.todo_violations if violation.rule != UNTRACKED_WORK]
+    if done:
+        found.append(f"completed todo {', '.join(done)}, which was not in progress")
+    return found

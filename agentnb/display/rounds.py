@@ -16,8 +16,7 @@ from agentnb.display.labels import counted
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question import question_html
-from agentnb.display.round_notes import RECOVERED, compaction_line, guidance_line, retry_line
-from agentnb.display.round_warnings import round_warnings
+from agentnb.display.round_notes import RECOVERED, compaction_line, guidance_line, retry_line, round_warnings
 from agentnb.display.tool_card import tool_card_html
 
 MAX_OF_A_TEXT = 100_000

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from agentnb.core.guidance import TODO_LIST
 from agentnb.core.rounds import WorkflowRound
 from agentnb.display.labels import counted, state, times
-from agentnb.display.round_warnings import round_warnings
+from agentnb.display.round_notes import round_warnings
 
 
 class Totals:

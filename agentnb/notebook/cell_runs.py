@@ -13,7 +13,7 @@ from agentnb.display.style import kept
 from agentnb.errors import RunFailed, RunLimited
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.frontend import can_ask, view_for
-from agentnb.runtime.foreground import Foreground, RunInterrupted
+from agentnb.runtime.foreground import RunInterrupted
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
@@ -47,28 +47,23 @@ class CellRuns:
         ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
         the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``.
         """
-        foreground = options.foreground
-        blocks = foreground is not None
+        blocks = options.foreground is not None
         view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
-
-        def begin() -> LiveRun:
-            live = start(replace(options, watch=view, can_ask=can_ask(self._shell, blocks=blocks)))
-            self._shell.user_ns[out] = live.run
-            view.show(live)
-            return live
-
-        if foreground is None:
-            print(f"Run {begin().run_id} goes on in the background. See %agent status")
+        live = start(replace(options, watch=view, can_ask=can_ask(self._shell, blocks=blocks)))
+        self._shell.user_ns[out] = live.run
+        view.show(live)
+        if not blocks:
+            print(f"Run {live.run_id} goes on in the background. See %agent status")
             return None
-        run = self._waited_for(begin, foreground, out)
+        run = self._waited_for(live, out)
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
             raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out), run=run)
         return Answer(run.text) if run.is_answered else None
 
-    def _waited_for(self, begin: Callable[[], LiveRun], foreground: Foreground, out: str) -> Run:
+    def _waited_for(self, live: LiveRun, out: str) -> Run:
         try:
-            return LiveRun.foreground(foreground, begin)
+            return live.wait_in_foreground()
         except RunLimited as limited:
             raise RunLimited(limited.what, _what_next(out), run=limited.run) from None
         except RunInterrupted as interrupt:

@@ -9,9 +9,6 @@ from time import perf_counter
 from agentnb.core.events import AnyEvent, RunRecovered
 from agentnb.core.wait_state import WaitState
 
-PATIENCE = 0.15
-"""Seconds that a cancelled tool gets to clean up before the run continues without it."""
-
 
 def seconds_taken(events: Iterable[AnyEvent]) -> float:
     """Return the seconds a run has taken up to its last event, as a `Clock` counts them, over all its processes."""

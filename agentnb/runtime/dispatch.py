@@ -17,12 +17,14 @@ from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.errors import NotAnswered
 from agentnb.policies.gates import Gate, admitted
 from agentnb.runtime import tool_errors
-from agentnb.runtime.clock import PATIENCE
 from agentnb.runtime.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.threads import time_limit
 from agentnb.runtime.todo_sync import TodoSync
 from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
+
+PATIENCE = 0.15
+"""Seconds that a cancelled tool gets to clean up before the run continues without it."""
 
 
 class Dispatch:

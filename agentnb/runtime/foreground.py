@@ -89,15 +89,15 @@ class Foreground:
         self._jobs.put(job)
         return (await answer.future).get()
 
-    def wait(self, begin: Callable[[], tuple[Future[T], Callable[[], None]]]) -> T:
-        """Begin a run, run its tools and wait for its end. ``begin`` returns its future and a function that stops it.
+    def wait(self, future: Future[T], stop: Callable[[], None]) -> T:
+        """Wait for the end of a run and run its tools. ``stop``: stops the run.
 
         An interrupt at any moment stops the run, even if a tool catches it; `RunInterrupted` is raised when the run's log is
         closed, or when `GRACE` is over.
         """
         with self.own_interrupts():
             self._waited = True
-            future, self._stop = begin()
+            self._stop = stop
             future.add_done_callback(lambda _: self._jobs.put(None))
             outer = current_budget.get()
             while not future.done() and not self._interrupted:

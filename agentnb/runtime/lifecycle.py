@@ -20,7 +20,8 @@ from agentnb.errors import AgentnbError, StoreError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.budget import Budget, current_budget
-from agentnb.runtime.clock import PATIENCE, Clock
+from agentnb.runtime.clock import Clock
+from agentnb.runtime.dispatch import PATIENCE
 from agentnb.runtime.run_end import check_within_limits, log_stop, run_error
 from agentnb.runtime.threads import running_loop
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import Future
 from typing import Any
 
@@ -83,18 +83,13 @@ class LiveRun:
         """Block until the run has ended and return it; raises TimeoutError after ``timeout`` seconds."""
         return self._future.result(timeout)
 
-    @staticmethod
-    def foreground(foreground: Foreground, start: Callable[[], LiveRun]) -> Run:
-        """Start a run and wait for it, while the calling thread runs the plain tools handed to ``foreground``.
+    def wait_in_foreground(self) -> Run:
+        """Wait for the end, while the calling thread runs the plain tools handed to the run's foreground.
 
         An interrupt stops the run and, when its log is closed, raises `RunInterrupted`, a KeyboardInterrupt.
         """
-
-        def begin() -> tuple[Future[Run], Callable[[], None]]:
-            live = start()
-            return live._future, lambda: live._inbox.put("stop", "interrupted")
-
-        return foreground.wait(begin)
+        assert self._foreground is not None, "the run was started with a foreground"
+        return self._foreground.wait(self._future, lambda: self._inbox.put("stop", "interrupted"))
 
     def __await__(self) -> Generator[Any, None, Run]:
         return self._wait().__await__()

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from agentnb.display.history import run_list_html
 from agentnb.display.labels import CHIPS
-from agentnb.display.run_list import run_list_html
 from agentnb.traces.summaries import RunSummary
 
 DONE = RunSummary(

@@ -256,7 +256,8 @@ def test_a_plain_tool_on_the_thread_that_waits_gets_its_answer_there() -> None:
         wait_until(lambda: bool(lives[0].run.waiting))
         lives[0].answer("here")
 
-    run = LiveRun.foreground(foreground, start)
+    with foreground.own_interrupts():
+        run = start().wait_in_foreground()
     assert (results(run)[0].text, threads) == ("here", [threading.current_thread().name])
 
 
@@ -399,7 +400,8 @@ def test_an_interrupt_while_a_plain_tool_asks_ends_the_run(tmp_path: Path) -> No
         signal.pthread_kill(main, signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        LiveRun.foreground(foreground, start)
+        with foreground.own_interrupts():
+            start().wait_in_foreground()
     run = store.load(store.ids()[0])
     assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
     assert_closed(run)
@@ -459,7 +461,8 @@ def test_a_plain_tool_that_gives_up_its_question_withdraws_it_and_goes_on() -> N
     agent = Agent(ScriptedModel([ToolCall("impatient"), "Done."]), tools=[impatient], guidance="off", todos=False)
     before = signal.signal(signal.SIGALRM, rings)
     try:
-        run = LiveRun.foreground(foreground, start)
+        with foreground.own_interrupts():
+            run = start().wait_in_foreground()
     finally:
         signal.signal(signal.SIGALRM, before)
     assert (results(run)[0].text, answers(run)) == ("no time", [(None, False, True)])

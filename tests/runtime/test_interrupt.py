@@ -170,17 +170,18 @@ def test_an_interrupt_between_start_and_wait_is_not_lost() -> None:
     begun = threading.Event()
     foreground = Foreground()
 
-    def begin() -> Any:
+    def start() -> LiveRun:
         begun.set()
         time.sleep(0.1)  # the interrupt comes here, before anybody waits
         agent = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look])
         live = agent.start("go", RunOptions(foreground=foreground, can_ask=True))
         lives.append(live)
-        return live._future, live.stop
+        return live
 
     lives: list[LiveRun] = []
     with interrupt_once(begun), pytest.raises(RunInterrupted) as caught:
-        foreground.wait(begin)
+        with foreground.own_interrupts():
+            start().wait_in_foreground()
     assert caught.value.closed
     assert lives[0].run.status == "cancelled"
     assert_closed(lives[0].run)

@@ -69,7 +69,8 @@ def waited_for(made: Agent, lives: list[LiveRun]) -> Run:
         lives.append(made.start("go", RunOptions(foreground=foreground, can_ask=True)))
         return lives[-1]
 
-    return LiveRun.foreground(foreground, start)
+    with foreground.own_interrupts():
+        return start().wait_in_foreground()
 
 
 @contextmanager
@@ -390,7 +391,8 @@ def stopped_before_its_tool() -> bool:
         ready.set()
         return lives[0]
 
-    run = LiveRun.foreground(foreground, start)
+    with foreground.own_interrupts():
+        run = start().wait_in_foreground()
     assert (run.status, codes(run)) == ("cancelled", ["cancelled"])
     return ran.is_set()
 

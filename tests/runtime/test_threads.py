@@ -218,6 +218,6 @@ def test_a_job_given_up_before_its_turn_is_not_run() -> None:
 
     future = thread.submit(give_up)
     future.result(LONG)
-    assert foreground.wait(lambda: (future, lambda: None)) == "given up"
+    assert foreground.wait(future, lambda: None) == "given up"
     assert not ran.is_set()
     thread.close()

@@ -21,8 +21,7 @@ from matplotlib.figure import Figure
 
 from agentnb.core.messages import Image, Text
 from agentnb.tools import pictures
-from agentnb.tools.picture_files import media_type, size_of
-from agentnb.tools.pictures import LONGEST, MAX_BYTES, picture_of
+from agentnb.tools.pictures import LONGEST, MAX_BYTES, media_type, picture_of, size_of
 from agentnb.tools.rendering import as_text, success
 
 

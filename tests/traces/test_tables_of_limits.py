@@ -15,8 +15,7 @@ from agentnb import Agent, History, Run, Store, ToolCall, recover, tables
 from agentnb.core.events import RetryScheduled
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
-from agentnb.display.history import history_html, history_text, matches
-from agentnb.display.run_list import run_list_html
+from agentnb.display.history import history_html, history_text, matches, run_list_html
 from agentnb.models import Reply, ScriptedModel
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Retry

@@ -16,10 +16,10 @@ from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, RunStarted
 from agentnb.core.redaction import redact
 from agentnb.core.run import Run
+from agentnb.display.history import run_list_html
 from agentnb.display.html import run_html, running_html
 from agentnb.display.labels import counted
 from agentnb.display.markup import tag
-from agentnb.display.run_list import run_list_html
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.card.view import CardView

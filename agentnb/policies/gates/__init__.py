@@ -1,7 +1,6 @@
 """Gates, which decide whether a call may run: functions of the call and the run so far; the first that blocks wins."""
 
-from agentnb.policies.gates.batch import BatchGuard
 from agentnb.policies.gates.block import Block, Gate, admitted
-from agentnb.policies.gates.duplicate import DuplicateGuard
+from agentnb.policies.gates.duplicate import BatchGuard, DuplicateGuard
 
 __all__ = ["BatchGuard", "Block", "DuplicateGuard", "Gate", "admitted"]

@@ -1,4 +1,4 @@
-"""The duplicate-call guard, which blocks calls that keep repeating the same tool with the same arguments."""
+"""Guards against repeated calls: the same call again and again, and the same batch of calls a third time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from agentnb.core.call_window import LONGEST, CallWindow, Executed
+from agentnb.core.call_window import LONGEST, CallWindow, Executed, call_key
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL, headed_or_none
@@ -129,3 +129,25 @@ def _told(one: Executed, calls: CallWindow) -> object:
 def _failed(one: Executed, calls: CallWindow) -> bool:
     result = calls.results.get(one.call_id)
     return result is None or result.is_error
+
+
+@dataclass(frozen=True, slots=True)
+class BatchGuard:
+    """Blocks the calls of a reply that repeats all calls of the replies before it, from the ``batches``-th time on.
+
+    Replies with a single call are left to the `DuplicateGuard`.
+    """
+
+    batches: int = 3
+    exempt: frozenset[str] = frozenset()
+
+    def __call__(self, call: ToolCall, run: Run) -> Block | None:
+        """Block the call if it belongs to such a reply."""
+        current, last = run.open_round, run.last_finished_round
+        if current is None or last is None or run.counters.same_batch < self.batches - 2 or call.name in self.exempt:
+            return None
+        keys = sorted(call_key(record.call) for record in current.records)
+        if len(keys) < 2 or keys != sorted(call_key(record.call) for record in last.records):
+            return None
+        why = f"all calls of this reply are those of the {self.batches - 1} replies before it"
+        return blocked_as_duplicate(call, "batch", why, run.calls.outputs.get(call_key(call)))
