@@ -1,1 +1,1 @@
-"""How people see a run: as text, as HTML, as a page. Nothing here knows of IPython."""
+"""A run as people see it: as text, as HTML, as a page. Nothing here depends on IPython."""

@@ -1,4 +1,4 @@
-"""A run in a few kilobytes, whatever its length: for where many stand one below the other."""
+"""A run in a few kilobytes, whatever its length, for lists of many runs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LAST_ROUNDS = 20
 LINE = 130
 """Characters of a line about a round."""
 ROOM = {"answer": 6_000, "todos": 1_800, "rounds": 3_200, "notes": 1_200}
-"""Bytes of HTML that each part may have; together with the rest under 15,000."""
+"""Bytes of HTML that each part may have; the whole stays under 15,000."""
 
 
 def compact_html(run: Run) -> Html:
-    """State, prompt, answer, todos, a line for each of the last rounds, and what to type for all of it."""
+    """Return state, prompt, answer, todos, a line for each of the last rounds, and what to type to see it all."""
     pieces = (
         _head(run),
         prompt_html(run.prompt, MAX_OF_A_PROMPT, "compact-prompt"),
@@ -44,7 +44,7 @@ def _head(run: Run) -> Html:
 
 
 def _answer(run: Run) -> Html:
-    """As Markdown; what would make too much HTML of it, as plain words."""
+    """Return the answer as Markdown, or as plain text if its HTML would be too large."""
     answer = shown_answer(run).strip()
     if not answer:
         return NOTHING
@@ -59,7 +59,7 @@ def _notes(run: Run) -> Iterable[Html]:
 
 
 def _rounds(run: Run) -> Html:
-    """Without the last one where that is the answer, which stands above."""
+    """Return the last rounds, without the final one if it is the answer, which is shown above."""
     rounds = as_left(run)
     count = len(rounds) - bool(shown_answer(run))
     last = rounds[max(0, count - LAST_ROUNDS) : count]
@@ -70,7 +70,7 @@ def _rounds(run: Run) -> Html:
 
 
 def _round_line(one: WorkflowRound, settings: Mapping[str, Any]) -> str:
-    """``  3  I look first.  load ✓, describe ✗ failed``."""
+    """Return ``  3  I look first.  load ✓, describe ✗ failed``."""
     answer = [first_line(clean(one.text), 60)] if one.text.strip() else []
     calls = ", ".join(_call(record) for record in one.records)
     told = [line.text for line in round_notes(one, settings) if line.at_once]
@@ -88,7 +88,7 @@ def _lines(kind: str, lines: list[str]) -> Html:
 
 
 def _that_fit(lines: list[str], room: int, *, newest: bool = False) -> list[str]:
-    """As many as have room once they are HTML: from the first, or from the last."""
+    """Return as many lines as fit in ``room`` bytes of HTML: from the first, or from the last."""
     kept: list[str] = []
     for line in reversed(lines) if newest else lines:
         room -= _size(words(line)) + 1

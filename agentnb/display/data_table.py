@@ -1,4 +1,4 @@
-"""A table that a tool returned, as a table."""
+"""A table that a tool returned, as HTML."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from agentnb.display.labels import counted
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 
 LONGEST_CELL = 300
-"""Characters of a text in JSON that still stands well in a cell."""
+"""Longest JSON text that still fits well in a cell, in characters."""
 FEWEST_OBJECTS, MAX_OBJECTS = 2, 30
 MAX_COLUMNS = 20
 MAX_DECIMALS = 6
-"""Digits that are shown of a number that is not whole."""
+"""Digits shown of a number that is not whole."""
 GAP = "\N{EN DASH}"
 
 
 def table_html(table: Table) -> Html:
-    """Head and rows, scrolling in their own box, and beneath them how much of the table that is."""
+    """Return head and rows in a scrolling box, and beneath them how much of the table is shown."""
     numeric = [_is_numeric([row[place] for row in table.rows]) for place in range(_width(table))]
     texts = [_texts([row[place] for row in table.rows]) for place in range(_width(table))]
     rows = [_row([text[number] for text in texts], row, numeric, len(table.index)) for number, row in enumerate(table.rows)]
@@ -34,7 +34,7 @@ def table_html(table: Table) -> Html:
 
 
 def table_size(table: Table) -> str:
-    """``30 of 344 rows, 8 columns shown``; of a whole table only its size."""
+    """Return ``30 of 344 rows, 8 columns shown``; for a whole table, only its size."""
     rows, columns = len(table.rows), len(table.columns)
     told = [_of(rows, table.row_count, "row"), _of(columns, table.column_count, "column")]
     whole = rows >= table.row_count and columns >= table.column_count
@@ -42,7 +42,7 @@ def table_size(table: Table) -> str:
 
 
 def table_of_objects(value: Any) -> Table | None:
-    """A list of flat objects that all have the same keys, as a table; None for anything else."""
+    """Return a list of flat objects that all have the same keys as a table; None for anything else."""
     if not isinstance(value, list) or not FEWEST_OBJECTS <= len(value) <= MAX_OBJECTS:
         return None
     first = value[0]
@@ -55,7 +55,7 @@ def table_of_objects(value: Any) -> Table | None:
 
 
 def pretty(value: Any) -> str:
-    """JSON for the eye: on one line if it is short, else a line for each value."""
+    """Format a value as readable JSON: on one line if it is short, else a line for each value."""
     short = json.dumps(value, ensure_ascii=False)
     return encodable(short if len(short) <= 80 else json.dumps(value, ensure_ascii=False, indent=2))
 
@@ -69,7 +69,7 @@ def _of(shown: int, count: int, noun: str) -> str:
 
 
 def _width(table: Table) -> int:
-    """Of its narrowest row: what else is there has no head."""
+    """Return the width of the narrowest row, the head included: cells beyond it have no head."""
     return min([len(table.index) + len(table.columns), *map(len, table.rows)])
 
 
@@ -95,7 +95,7 @@ def _row(texts: Sequence[str], row: Sequence[Cell], numeric: Sequence[bool], ind
 
 
 def _is_numeric(column: Sequence[Cell]) -> bool:
-    """Whether it holds numbers and gaps, and at least one number."""
+    """Return whether the column holds only numbers and gaps, and at least one number."""
     there = [cell for cell in column if cell is not None]
     return bool(there) and all(_is_number(cell) for cell in there)
 
@@ -105,7 +105,7 @@ def _is_number(cell: Cell) -> bool:
 
 
 def _texts(column: Sequence[Cell]) -> list[str]:
-    """The cells as text, numbers of one column with as many decimals as each other."""
+    """Return the cells as text; all numbers of a column have the same number of decimals."""
     decimals = max((_decimals(cell) for cell in column if isinstance(cell, float)), default=0)
     return [_text(cell, decimals) for cell in column]
 
@@ -119,7 +119,7 @@ def _text(cell: Cell, decimals: int) -> str:
 
 
 def _decimals(value: float) -> int:
-    """Those that say something: of six digits, without zeros at the end."""
+    """Return the number of decimals to show: of six digits, without trailing zeros."""
     if _is_extreme(value):
         return 0
     digits = f"{value:.{MAX_DECIMALS}g}"

@@ -1,4 +1,4 @@
-"""How long a run that is watched has taken so far, without the time in which no process was at it."""
+"""The elapsed time of a live run, without the time in which no process was working on it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from agentnb.core.wait_state import WaitState
 
 
 class Elapsed:
-    """Counts the time of a run. Give it each event.
+    """Counts the elapsed time of a run. Pass it each event.
 
-    Time in which the person is waited for is counted too, unless the run has a limit of seconds: then what is told is what
-    counts for that limit.
+    Time spent waiting for the person is counted too, unless the run has ``max_seconds``: then only the time that counts towards
+    that limit is shown.
     """
 
     def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
@@ -26,7 +26,7 @@ class Elapsed:
             self.take(event)
 
     def take(self, event: AnyEvent) -> None:
-        """Take in what has happened."""
+        """Record an event."""
         self._wait_state.take(event)
         if isinstance(event, RunStarted):
             self._since = event.at
@@ -47,12 +47,12 @@ class Elapsed:
 
     @property
     def since(self) -> datetime | None:
-        """The moment from which on a clock that ran without a stop would show what has passed; None while it stands still."""
+        """The start from which a clock without pauses would show the elapsed time; None while the clock is paused."""
         return None if self._held_at is not None else self._since
 
     @property
     def standing(self) -> float | None:
-        """The seconds that have passed, while the clock stands still; else None."""
+        """The elapsed seconds while the clock is paused; else None."""
         if self._held_at is None or self._since is None:
             return None
         return max(0.0, (self._held_at - self._since).total_seconds())

@@ -23,27 +23,27 @@ TONES = {
     "failed": "bad",
 }
 MARKS = {"active": "●", "asking": "◆", "good": "✓", "warn": "■", "bad": "✗"}
-"""A state has its own mark, and its word: colour only underlines it."""
+"""Each state has its own mark and word: colour only underlines it."""
 MAX_OF_A_PROMPT = 2_000
 
 
 def tone(run: Run) -> str:
-    """How it stands: active, asking, good, warn or bad."""
+    """Return the tone of a run's state: active, asking, good, warn or bad."""
     return "warn" if leaves_todos(run) else TONES[run.status]
 
 
 def note_tone(run: Run) -> str:
-    """The tone of what the person should know besides."""
+    """Return the tone of the notes to the person."""
     return "bad" if tone(run) == "bad" else "warn"
 
 
 def prompt_html(prompt: str, most: int = MAX_OF_A_PROMPT, kind: str = "prompt") -> Html:
-    """What the person asked for."""
+    """Return the prompt as the person wrote it."""
     return tag("div", kind, tag("b", "", "Asked: "), words(prompt.strip(), most)) if prompt.strip() else NOTHING
 
 
 def chip_html(run: Run, *, hears: bool = False) -> Html:
-    """The state in a word or two, with its mark; a wait that is nearly over counts down in a live card."""
+    """Return the state in a word or two, with its mark; in a live card, the wait for a retry counts down."""
     kind = tone(run)
     until = _wait_ends(run)
     rest = tag("span", "", "", data_until=str(_milliseconds(until))) if until else NOTHING
@@ -57,7 +57,7 @@ def chip_html(run: Run, *, hears: bool = False) -> Html:
 
 
 def _wait_ends(run: Run) -> datetime | None:
-    """When the next attempt to reach the model is made, while one is waited for."""
+    """Return the time of the next retry, while one is pending."""
     last = run.events[-1] if run.events else None
     return last.at + timedelta(seconds=last.seconds) if isinstance(last, RetryScheduled) else None
 
@@ -67,14 +67,14 @@ def _milliseconds(at: datetime) -> int:
 
 
 def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
-    """How far it has come, and what that took, each beside its limit. With ``elapsed`` time is counted where it is shown."""
+    """Return progress and usage, each beside its limit. With ``elapsed``, the page keeps counting the time."""
     parts = [_rounds(run), _elapsed(run, elapsed), *map(words, used(run)), *_ended(run, totals)]
     shown = [part for part in parts if part]
     return tag("span", "meta", _divided([tag("span", "part", part) for part in shown], " · "))
 
 
 def _divided(pieces: list[Html], by: str) -> Html:
-    """The pieces in a row; what stands between them is seen only where no style is kept."""
+    """Join the pieces in a row; the separator is visible only where styles are dropped."""
     return Html(tag("span", "unseen", by).join(pieces))
 
 
@@ -99,7 +99,7 @@ def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
 
 
 def _clock(seconds: float) -> str:
-    """``01:30``, as the page counts; of less than a second in its own words."""
+    """Return ``01:30``, as the page counts; below a second, the text of `duration`."""
     return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}" if seconds >= 1 or not seconds else duration(seconds)
 
 
@@ -110,7 +110,7 @@ def _ended(run: Run, totals: Totals) -> list[Html]:
 
 
 def model_html(run: Run) -> Html:
-    """Which model, and when it is over under which guidance."""
+    """Return the model and, once the run has ended, its guidance set."""
     guidance = run.settings.get("guidance")
     told = ""
     if not run.should_continue and isinstance(guidance, dict) and guidance.get("set") not in (None, "off"):
@@ -120,7 +120,7 @@ def model_html(run: Run) -> Html:
 
 
 def totals_html(run: Run, totals: Totals) -> Html:
-    """Tokens, calls and guidance, one line each."""
+    """Return tokens, calls and guidance, one line each."""
     rows = [
         ("input", _input(run.usage)),
         ("output", thousands(run.usage.output) if run.usage.output else ""),
@@ -137,7 +137,7 @@ def totals_html(run: Run, totals: Totals) -> Html:
 
 
 def _calls(run: Run, totals: Totals) -> str:
-    """How many calls there were; beside a limit, how many of them count for it."""
+    """Return the number of calls; beside a limit, the number that counts towards it."""
     most = amount(run.settings.get("max_tool_calls"))
     if most is not None and run.should_continue:
         return f"{run.calls_made} of {most:g}"

@@ -1,7 +1,7 @@
 """A run as HTML that survives saving: inline styles, ``<details>``, no script, no style sheet.
 
-All text of models and tools is escaped, or Markdown made harmless; pictures that a tool gave stand in it as data, nothing
-is fetched. The pieces are those of the live card.
+All text of models and tools is escaped, or sanitised Markdown; pictures from tools are embedded as data, and nothing is
+fetched. The pieces are those of the live card.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from agentnb.display.user_messages import UserMessages
 
 _COMMAND = re.compile(r"(%%?agent [\w=.-][\w =.-]{0,70})(?=$|[,;.](?: |$))")
 MAX_OF_PICTURES = 4_000_000
-"""Bytes of all pictures of a run, which stay in the notebook when it is saved; of more the last are shown."""
+"""Bytes of all pictures of a run, which are saved in the notebook; beyond that, only the last pictures are shown."""
 MAX_ROUNDS = 400
-"""Rounds of a run that stand in a saved notebook; of a longer one the last, and its first `FIRST`."""
+"""Rounds of a run that a saved notebook holds; of a longer run, the last rounds and the first `FIRST`."""
 FIRST = 20
 MAX_SEEN = 60
-"""Rounds of a run that tell in a saved notebook what the model saw; of a longer one the last."""
+"""Rounds of a run that show in a saved notebook what the model saw; of a longer run, the last rounds."""
 
 
 def run_html(
@@ -45,16 +45,16 @@ def run_html(
     folds: Mapping[str, bool] | None = None,
     variable: str = "run",
 ) -> Html:
-    """The whole run that has ended, folded: its answer first, what it did beneath.
+    """Return the whole of an ended run, folded: its answer first, what it did beneath.
 
-    ``last_text=False`` leaves out the answer, for where it is shown beside; ``folds`` are those that the person has opened
-    (or closed) in the live card, and that stay so; ``variable`` holds the run.
+    ``last_text=False`` leaves out the answer, which is then shown elsewhere; ``folds`` are those that the person opened (or
+    closed) in the live card, and that stay so; ``variable`` holds the run.
     """
     return kept(plain_html(run, Form(folds=folds or {}, variable=variable), last_text=last_text, prompt=prompt))
 
 
 def plain_html(run: Run, form: Form, *, last_text: bool = True, prompt: bool = False) -> Html:
-    """As `run_html`, for where there is a style sheet."""
+    """Return the HTML of `run_html` without inline styles, for a page with a style sheet."""
     totals = Totals(as_left(run))
     form = form._replace(effects=effects_of(run.tools), settings=run.settings, over=not run.should_continue)
     answer = shown_answer(run)
@@ -71,9 +71,9 @@ def plain_html(run: Run, form: Form, *, last_text: bool = True, prompt: bool = F
 
 
 def running_html(run: Run, *, streaming: str = "", drawn: dict[int, Html] | None = None, hint: str = "") -> Html:
-    """A run that goes on, where no live card can be: its last rounds, and the text that streams.
+    """Return a run in progress, where no live card is possible: its last rounds, and the streaming text.
 
-    ``drawn`` keeps the rounds that cannot change any more from one call to the next.
+    ``drawn`` caches finished rounds from one call to the next.
     """
     drawn = {} if drawn is None else drawn
     shown = run.rounds[-ROUNDS_WHILE_RUNNING:]
@@ -96,22 +96,22 @@ def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Se
 
 
 def answer_html(text: str) -> Html:
-    """An answer: the model's words as Markdown."""
+    """Return an answer: the model's text as Markdown."""
     return tag("div", "answer", markdown_html(text.strip(), MAX_OF_A_TEXT))
 
 
 def head_html(run: Run, totals: Totals) -> Html:
-    """State, what it took, and the model, on one line where there is room."""
+    """Return state, usage and model, on one line where there is room."""
     return tag("div", "head", chip_html(run), " ", meta_html(run, totals), " ", model_html(run))
 
 
 def notes_html(run: Run) -> Html:
-    """What the person should know besides, and how it ended if it did not simply come to its end."""
+    """Return the notes to the person, and how the run ended unless it simply completed."""
     return joined(*[tag("div", f"note {note_tone(run)}", _with_commands(note)) for note in told(run)])
 
 
 def _with_commands(note: str) -> Html:
-    """What is to be typed as such, on one line."""
+    """Mark up the commands in a note as code, each on one line."""
     pieces = _COMMAND.split(cut(note, 2_000))
     return joined(*[tag("code", "command", piece) if place % 2 else words(piece) for place, piece in enumerate(pieces)])
 
@@ -131,7 +131,7 @@ def _what_it_did(run: Run, totals: Totals, form: Form) -> Html:
 
 
 def _rounds(run: Run, form: Form) -> list[Html]:
-    hidden = run.rounds[-1].index if shown_answer(run) else -1  # the last round is the answer, and shown as such
+    hidden = run.rounds[-1].index if shown_answer(run) else -1  # the last round is the answer, which is shown as such
     all_rounds = as_left(run)
     pictured = pictured_rounds(all_rounds, None if form.whole else MAX_OF_PICTURES)
     user_messages, saw = UserMessages(run.events), _seen(run, form)
@@ -170,7 +170,7 @@ def _seen(run: Run, form: Form) -> dict[int, Html]:
 
 
 def pictured_rounds(rounds: Iterable[WorkflowRound], room: int | None) -> frozenset[int]:
-    """The rounds whose pictures are shown, from the last back as far as there is ``room`` (bytes; None: for all)."""
+    """Return the rounds whose pictures are shown: from the last backwards, while there is ``room`` (bytes; None: for all)."""
     found: set[int] = set()
     for one in reversed(list(rounds)):
         size = sum(len(part.data) for result in one.results for part in result.parts if isinstance(part, Image))

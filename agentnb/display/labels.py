@@ -1,4 +1,4 @@
-"""The words a run is told in, for text and HTML alike."""
+"""The wording that describes a run, for text and HTML alike."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ENDS = {
 """Why a policy stopped a run, in words."""
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Terminal escapes and marks that turn the direction of text: nothing a model or tool says may steer a display."""
+"""Terminal escapes and bidirectional marks: no text of a model or tool may control a display."""
 
 CHIPS = {
     "running": "Running",
@@ -56,36 +56,36 @@ WHY_NOT_RUN = {
     MAX_TOOL_CALLS: "the limit of tool calls was reached",
     MAX_TOOL_CALLS_PER_TURN: "the limit of tool calls since you last spoke was reached",
 }
-"""Why a gate did not let a call run, by its rule."""
+"""Why a gate blocked a call, by its rule."""
 MARKS = {"running": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
 MAX_TODOS = 40
-"""Todos of a list that are shown."""
+"""Todos shown of a list."""
 MAX_EXPLAINED = 300
-"""Characters of what a provider says about a refusal."""
+"""Characters of a provider's explanation of a refusal."""
 SHORT_ID = 8
-"""Characters from the end of an id that name a run well enough for ``%agent load`` and ``%agent recover``."""
+"""Characters from the end of an id, enough to name a run for ``%agent load`` and ``%agent recover``."""
 FIGURE_SPACE = "\N{FIGURE SPACE}"
 TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "blocked": "⊘"}
 
 
 def clean(text: str) -> str:
-    """The text without control characters; lines and tabs stay."""
+    """Replace control characters in the text; line breaks and tabs stay."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", encodable(text).replace("\r\n", "\n"))
 
 
 def cut(text: str, most: int) -> str:
-    """At most so many characters, with the number of those left out."""
+    """Return at most ``most`` characters, with the number of those left out."""
     return text if len(text) <= most else f"{text[:most].rstrip()} … ({len(text) - most:,} more characters)"
 
 
 def first_line(text: str, most: int) -> str:
-    """Its first words, on one line."""
+    """Return the first words of the text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
 def chip(run: Run, *, hears: bool = False) -> str:
-    """The state in a word or two; while a tool runs, its name. ``hears``: words of a reply are coming in."""
+    """Return the state in a word or two; while a tool runs, its name. ``hears``: a reply is streaming."""
     if run.status == "running" and run.open_round is not None:
         return _doing(run, run.open_round, hears)
     if run.status == "waiting_on_user" and run.waiting:
@@ -107,17 +107,17 @@ def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
 
 
 def is_compacting(one: WorkflowRound) -> bool:
-    """Whether a summary of the conversation is being written in this round."""
+    """Return whether this round is writing a summary of the conversation."""
     return bool(one.compactions) and one.compactions[-1].compacted is None
 
 
 def _being_replaced(run: Run) -> int:
-    """How many messages the summary stands for that is being written."""
+    """Return how many messages the summary in progress will replace."""
     return next((event.messages for event in reversed(run.events) if isinstance(event, CompactionStarted)), 0)
 
 
 def question_lines(run: Run) -> list[str]:
-    """What the person is asked, with the answers to choose from; of a run whose process died, what it was asked then."""
+    """Return the open questions with their choices; for a run whose process died, what it had asked."""
     asks = "It had asked" if run.status == "interrupted" else "It asks"
     return [f"{asks}: {clean(one.message)}{_choices(one.schema)}" for one in run.waiting]
 
@@ -128,12 +128,12 @@ def _choices(schema: dict[str, Any]) -> str:
 
 
 def shown_answer(run: Run) -> str:
-    """Its answer; also that of a run that was asked for a last one at its limit. Empty if there is none."""
+    """Return the answer, including a final answer at a limit; empty if there is none."""
     return run.text if run.is_answered else ""
 
 
 def as_left(run: Run) -> list[WorkflowRound]:
-    """Its rounds; calls that nobody answers any more, for the process died, are told as interrupted."""
+    """Return the rounds; calls left without a result because the process died are interrupted."""
     rounds = list(run.rounds)
     if run.status == "interrupted" and rounds:
         whole = tuple([one for one in rounds[-1].compactions if one.compacted is not None])
@@ -149,22 +149,22 @@ def _cut_off(record: CallRecord) -> CallRecord:
 
 
 def leaves_todos(run: Run) -> bool:
-    """Whether it came to an end of its own with todos open."""
+    """Return whether the run completed with todos open."""
     return run.status == "completed" and has_open(run.todos)
 
 
 def notes(run: Run) -> list[str]:
-    """What the person should know besides; the todos themselves stand in the list."""
+    """Return the warnings to the person, without the todos, which are in the list."""
     return [clean(warning.partition(":\n")[0]) for warning in run.warnings]
 
 
 def told(run: Run) -> list[str]:
-    """The notes, and how it ended if it did not simply come to its end."""
+    """Return the notes, and how the run ended unless it simply completed."""
     return [note for note in (*notes(run), ending(run)) if note]
 
 
 def meta(run: Run) -> list[str]:
-    """What it took, a few words each."""
+    """Return rounds, calls, todos, time, usage and model, a few words each."""
     calls = sum(len(one.records) for one in run.rounds)
     parts = [counted(count, noun) for count, noun in ((len(run.rounds), "round"), (calls, "tool call")) if count]
     if failed := failed_calls(run):
@@ -178,12 +178,12 @@ def meta(run: Run) -> list[str]:
 
 
 def failed_calls(run: Run) -> int:
-    """How many calls failed; those that the person's stop ended, or that were blocked, did not."""
+    """Return how many calls failed; calls that were blocked, or that the person stopped, did not fail."""
     return sum(state(record) == "failed" for one in run.rounds for record in one.records)
 
 
 def used(run: Run) -> list[str]:
-    """Tokens and money, as far as they are known, each with the limit that the run has for it."""
+    """Return tokens and cost, as far as they are known, each with its limit if the run has one."""
     settings = run.settings
     tokens = _tokens(run.usage, amount(settings.get("max_tokens")), grows=run.should_continue)
     return [part for part in (tokens, _cost(run, amount(settings.get("budget")))) if part]
@@ -205,42 +205,42 @@ def _cost(run: Run, budget: float | None) -> str:
 
 
 def count_of(count: int, most: int) -> str:
-    """`` 8.4k of 20k``: in the unit of the limit, and as wide whatever the count, for it grows while it is looked at."""
+    """Return `` 8.4k of 20k``: in the unit of the limit, and of constant width, because the count grows while it is shown."""
     limit = thousands(most)
     now = {"k": f"{count / 1_000:.1f}k", "M": f"{count / 1_000_000:.1f}M"}.get(limit[-1], str(count))
     return f"{now.rjust(len(limit), FIGURE_SPACE)} of {limit.replace('.0', '')}"
 
 
 def dollars(value: float) -> str:
-    """``$0.50``, ``$5.00``, ``$0.0025``: two digits behind the point, or as many as it has."""
+    """Return ``$0.50``, ``$5.00``, ``$0.0025``: two decimals, or as many as the value has."""
     exact = f"{value:.6f}".rstrip("0")
     return "$" + (exact if len(exact.partition(".")[2]) > 2 else f"{value:.2f}")
 
 
 def amount(value: Any) -> float | None:
-    """A limit among the settings of a log, if it is one."""
+    """Return a limit from the settings of a log; None if the value is not one."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
 
 
 def counted(count: int, noun: str) -> str:
-    """``3 rounds``, ``1 round``."""
+    """Return ``3 rounds``, ``1 round``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def times(count: int) -> str:
-    """``once``, ``twice``, ``3 times``."""
+    """Return ``once``, ``twice``, ``3 times``."""
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
 def thousands(count: int) -> str:
-    """``812``, ``8.4k``, ``1.2M``."""
+    """Return ``812``, ``8.4k``, ``1.2M``."""
     if count < 1_000:
         return str(count)
     return f"{count / 1_000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
 
 
 def duration(seconds: float) -> str:
-    """``38 ms``, ``2.4 s``, ``3:07``."""
+    """Return ``38 ms``, ``2.4 s``, ``3:07``."""
     if seconds < 0.0005:
         return "under 1 ms"
     if seconds < 0.9995:
@@ -249,7 +249,7 @@ def duration(seconds: float) -> str:
 
 
 def arguments(record: CallRecord, most: int) -> str:
-    """The arguments of a call on one line: ``name=JSON``; of the todo tool what it is to do: ``update 1 completed``."""
+    """Return the arguments of a call on one line: ``name=JSON``; for the todo tool, its operation: ``update 1 completed``."""
     if record.call.name == TODO_TOOL and (told := _todo_arguments(record.call.arguments)):
         return first_line(clean(told), most)
     given = record.call.arguments if isinstance(record.call.arguments, dict) else {"arguments": record.call.arguments}
@@ -258,7 +258,7 @@ def arguments(record: CallRecord, most: int) -> str:
 
 
 def _todo_arguments(given: Any) -> str:
-    """The operation and what it is about; empty where the arguments are none that the tool knows."""
+    """Return the operation and its todos; empty if the tool does not know the arguments."""
     if not isinstance(given, dict):
         return ""
     operation = given.get("operation")
@@ -272,7 +272,7 @@ def _todo_arguments(given: Any) -> str:
 
 
 def state(record: CallRecord) -> str:
-    """running, ok, failed, blocked, stopped or interrupted."""
+    """Return the state of a call: running, ok, failed, blocked, stopped or interrupted."""
     if record.result is None:
         return "running"
     code = record.result.error_code
@@ -284,7 +284,7 @@ def state(record: CallRecord) -> str:
 
 
 def outcome(record: CallRecord) -> str:
-    """How a call stands, as a mark and in words: ``✓ ok``, ``⊘ not run: the same call again and again``."""
+    """Return the state of a call, as a mark and in words: ``✓ ok``, ``⊘ not run: the same call again and again``."""
     kind = state(record)
     if kind == "interrupted":
         return f"{MARKS[kind]} interrupted: the process died"
@@ -296,7 +296,7 @@ def outcome(record: CallRecord) -> str:
 
 
 class ShownTodos(NamedTuple):
-    """Of a list what is shown, and in words what stands before and after it; these are empty where nothing does."""
+    """The todos shown of a list, and in words how many come before and after them (empty if none)."""
 
     before: str
     todos: tuple[Todo, ...]
@@ -304,7 +304,7 @@ class ShownTodos(NamedTuple):
 
 
 def shown_todos(todos: tuple[Todo, ...]) -> ShownTodos:
-    """Of a long list the part around what is being done."""
+    """Return the part of a long list around the first todo that is not completed."""
     first = next((place for place, todo in enumerate(todos) if todo.status != "completed"), 0)
     start = max(0, min(first - MAX_TODOS // 2, len(todos) - MAX_TODOS))
     after = max(0, len(todos) - start - MAX_TODOS)
@@ -316,19 +316,19 @@ def shown_todos(todos: tuple[Todo, ...]) -> ShownTodos:
 
 
 def todo_lines(run: Run) -> list[str]:
-    """The list, a line each."""
+    """Return the list, one line per todo."""
     before, shown, after = shown_todos(run.todos)
     return [line for line in (before, *map(todo_line, shown), after) if line]
 
 
 def todo_line(todo: Todo) -> str:
-    """A todo with its mark: ``◐ 2 Describe the table, in-progress``."""
+    """Return a todo with its mark: ``◐ 2 Describe the table, in-progress``."""
     why = f" ({first_line(todo.blocked_reason, 100)})" if todo.status == "blocked" and todo.blocked_reason else ""
     return clean(f"{TODO_MARKS.get(todo.status, '○')} {todo.id} {first_line(todo.title, 100)}, {todo.status}{why}")
 
 
 def ending(run: Run) -> str:
-    """What the person should know about how it ended, and what to type next; empty when it simply was done."""
+    """Return how the run ended, and what to type next; empty if it simply completed."""
     if run.status == "limited" and run.limit is not None:
         has = ", and answered with what it had" if shown_answer(run) else ". All that it did is kept"
         return f"Stopped {limit_told(run.limit)}{_who_else(run)}{has}. {_how_to_go_on(run.limit)}"
@@ -344,7 +344,7 @@ def ending(run: Run) -> str:
 
 
 def limit_told(limit: LimitReached) -> str:
-    """Which limit, to stand behind a verb: ``after 50 rounds``, ``at its budget of $0.50``."""
+    """Return the limit, as a phrase that follows a verb: ``after 50 rounds``, ``at its budget of $0.50``."""
     name, value = limit.limit, limit.value
     if name in COUNTED:
         return f"after {counted(round(value), COUNTED[name])}"
@@ -360,14 +360,14 @@ def limit_told(limit: LimitReached) -> str:
 
 
 def _who_else(run: Run) -> str:
-    """That its budget was not spent by it alone, if so."""
+    """Return a note if nested runs spent part of the run's budget; else empty."""
     limit = run.limit
     shared = limit is not None and limit.limit == "budget" and run.spent < limit.value
     return " (runs that its tools began were paid of it too)" if shared else ""
 
 
 def _how_to_go_on(limit: LimitReached) -> str:
-    """What to type, with twice as much of what ran out; calls since the person spoke are counted anew by themselves."""
+    """Return what to type, with twice the limit that was reached; the count of calls per turn restarts by itself."""
     more = f"{limit.value * 2:g}"
     if limit.limit == "session_budget":
         return f"Go on: %agent defaults session-budget={more}, then %%agent --continue"
@@ -378,12 +378,12 @@ def _how_to_go_on(limit: LimitReached) -> str:
 
 
 def short_id(run_id: str) -> str:
-    """The end of an id, by which commands know a run."""
+    """Return the end of an id, which commands accept for a run."""
     return run_id[-SHORT_ID:]
 
 
 def _why_stopped(run: Run) -> str:
-    """In words, with what the provider says about it."""
+    """Return why the run stopped, in words, with the provider's explanation."""
     if run.stop_reason == "loop_detected" and run.loops:
         return run.loops[-1].sentence
     why = ENDS.get(run.stop_reason or "") or str(run.stop_reason)

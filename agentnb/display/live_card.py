@@ -1,6 +1,6 @@
-"""What a live card shows, as data: the pieces of the run so far, and what of them has changed since they were last sent.
+"""What a live card shows, as data: the pieces of the run so far, and which of them have changed since the last frame.
 
-It knows neither widgets nor threads. Each frame has a number, so that a browser that missed one can ask for the whole;
+It knows neither widgets nor threads. Each frame has a number, so that a browser that missed one can request the whole;
 the whole and the frames since then give the same picture.
 """
 
@@ -56,16 +56,16 @@ from agentnb.display.user_messages import UserMessages
 
 Frame = dict[str, Any]
 ASKED = ("pause", "resume", "say")
-"""What is asked of a run and read by its loop later, between two rounds."""
+"""Commands that the run's loop reads later, between two rounds."""
 MAX_ASKED = 2_000
-"""Characters that are shown of words that were not read yet."""
+"""Characters shown of a message that the run has not read yet."""
 
 
 class LiveCard:
-    """The picture of one run that grows. Give it each event and delta; take a frame whenever one may be sent."""
+    """The growing picture of one run. Pass it each event and delta; take a frame whenever one may be sent."""
 
     def __init__(self, *, controls: bool = True) -> None:
-        """``controls``: whether what is clicked can be heard while the run goes on."""
+        """``controls``: whether clicks are received while the run is live."""
         self.run = Run()
         self._controls = controls
         self._form = Form(live=controls)
@@ -81,14 +81,14 @@ class LiveCard:
         self._settled: list[Html] = []
         self._thought = ""
         self.heard: list[Delta] = []
-        """What has come of a reply that is not whole yet, as it came."""
+        """The deltas of a reply that is not complete yet, in order."""
         self._new_text: list[str] = []
         self._new_thought: list[str] = []
         self._seq = 0
         self._streams = 0
 
     def take(self, item: AnyEvent | Delta) -> None:
-        """Take in what has happened."""
+        """Record an event or a delta."""
         if isinstance(item, Event):
             self._take_event(item)
             return
@@ -99,15 +99,15 @@ class LiveCard:
             self._new_thought.append(item.text)
 
     def asked(self, name: str, text: str = "") -> None:
-        """The person has asked for that, and the run has not read it yet: it stands there until its event comes."""
+        """Record a command that the run has not read yet: it is shown until its event comes."""
         if name in ASKED:
-            self._asked.append((name, redact(encodable(text))))  # as its event will say it
+            self._asked.append((name, redact(encodable(text))))  # in the form that its event will have
 
     def _take_event(self, event: AnyEvent) -> None:
         self.run.apply(event)
         if isinstance(event, RoundStarted):
             self._drawn.clear()
-            self._stale.add(event.index - 1)  # its status may be another now
+            self._stale.add(event.index - 1)  # its status may have changed
         elif isinstance(event, ModelReplied | RetryScheduled):
             self._end_stream()
         elif isinstance(event, RoundFinished):
@@ -136,11 +136,11 @@ class LiveCard:
 
     @property
     def is_streaming(self) -> bool:
-        """Whether there are words of a reply that is not whole yet."""
+        """Whether part of an incomplete reply has arrived."""
         return bool(self._new_text or self._new_thought or self._settled or self._blocks.tail or self._thought)
 
     def frame(self, todos: tuple[Todo, ...] | None = None) -> Frame | None:
-        """What has changed since the last frame; None if nothing has. ``todos``: the list as it is on its board now."""
+        """Return what has changed since the last frame; None if nothing has. ``todos``: the list as it is on its board now."""
         slots = self._new_slots(todos)
         rounds = self._new_rounds()
         stream = self._new_stream()
@@ -150,8 +150,8 @@ class LiveCard:
         return {**self._frame(), "slots": slots, "rounds": rounds, "stream": stream}
 
     def whole(self, todos: tuple[Todo, ...] | None = None) -> Frame:
-        """All of it, for a view that has missed something, or that is new."""
-        self.frame(todos)  # so that what is kept is up to date; it has the number of the whole then
+        """Return the whole picture, for a view that is new or has missed a frame."""
+        self.frame(todos)  # brings the kept pieces up to date; its number becomes that of the whole
         rounds = [{"index": index, "keys": list(pieces), "html": dict(pieces)} for index, pieces in self._rounds.items()]
         stream = {
             "settled": list(self._settled),
@@ -202,7 +202,7 @@ class LiveCard:
         return joined(told, _button(do, label), _button("stop", "Stop", main=True))
 
     def _asked_html(self) -> Html:
-        """What the person said and the model has not read yet."""
+        """Return the person's messages that the model has not read yet."""
         later = tag("span", "aside", " (read in the next round)")
         user_messages = [words(text, MAX_ASKED) for name, text in self._asked if name == "say"]
         lines = [tag("div", "said", tag("b", "", "You: "), text, later) for text in user_messages]
@@ -233,7 +233,7 @@ class LiveCard:
         return first | self._kept_pieces(one, {question.call_id: question for question in waiting}) | rest
 
     def _kept_pieces(self, one: WorkflowRound, asked: dict[str, WaitingOnUser]) -> Pieces:
-        """The pieces of an open round that are many or long: drawn anew only when what they are made of is another object."""
+        """Return the pieces of an open round that are many or long; each is redrawn only when a source object is replaced."""
         form = self._form
         found = {
             "compactions": self._once("compactions", (one.compactions,), lambda: compactions_html(one, form)),
@@ -254,7 +254,7 @@ class LiveCard:
         return before[1]
 
     def _new_stream(self) -> Frame:
-        """The blocks that later words cannot change any more, and the raw words after them."""
+        """Return the blocks that later text can no longer change, and the raw text after them."""
         frame: Frame = {}
         if self._new_thought:
             more = "".join(self._new_thought)

@@ -1,4 +1,4 @@
-"""Long texts of tools: their beginning and end, how much is left out, and a way to all of it."""
+"""Long texts of tools: their beginning and end, how much is left out, and how to see all of it."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from agentnb.display.labels import clean
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 
 MAX_AT_ONCE = 4_000
-"""Characters of a text that are shown at once."""
+"""Characters of a text shown at once."""
 MAX_OF_ALL = 2_000_000
-"""Characters of a text that are shown when all of it is asked for."""
+"""Characters of a text shown when all of it is requested."""
 LONGEST_LINE = 200
-"""Characters of a line that is left out rather than cut."""
+"""Longest line that is left out rather than cut, in characters."""
 SHARE_OF_THE_END = 4
-"""The end gets one part in so many."""
+"""The share of the end: one part in this many."""
 
 
 class Way(NamedTuple):
-    """How the person gets to what is left out."""
+    """How the person gets to the text that is left out."""
 
     call_id: str = ""
     live: bool = False
-    """Whether a button can ask for it."""
+    """Whether a button can request it."""
     where: str = ""
     """The Python expression that holds it."""
     key: str = ""
-    """What the names of its folds begin with."""
+    """Prefix of the names of its folds."""
     most: int = MAX_AT_ONCE
     """Characters that are shown."""
 
 
 def long_html(text: str, way: Way, kind: str = "tool-output") -> Html:
-    """The text in lines as they are; of a long one its beginning and its end."""
+    """Return the text with its line breaks; of a long text, the beginning and the end."""
     if len(text) <= way.most:
         return tag("pre", kind, clean(text))
-    start, end = _ends(text, way.most)  # cut first: only what is shown need be cleaned
+    start, end = _ends(text, way.most)  # cut first: only what is shown needs cleaning
     count = len(text) - len(start) - len(end)
     left_out = tag("div", "tool-left-out", f"… {count:,} characters left out … ", _to_all(len(text), way))
     return joined(tag("pre", kind, start), left_out, tag("pre", kind, end))
 
 
 def _ends(text: str, most: int) -> tuple[str, str]:
-    """Its beginning and its end, in whole lines unless these are long."""
+    """Return the beginning and the end of the text, in whole lines unless these are long."""
     length = most // SHARE_OF_THE_END
     start, end = text[: most - length], text[-length:]
     last_line, first_line = start.rfind("\n"), end.find("\n")

@@ -16,50 +16,49 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 100_000
 """Characters of one text that are shown."""
 GROWTH = 30
-"""How many times as long as the text its HTML may be; ordinary text doubles, only tricks go beyond this."""
+"""Maximum length of the HTML as a multiple of the text; ordinary text doubles, only tricks exceed this."""
 _CELL = re.compile(r'<(t[hd])(?: align="(left|center|right)")?>')
 ELEMENTS = {"p", "br", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "hr", "a"}
 TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
 ATTRIBUTES: dict[str, set[str]] = {"a": {"href"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}, "*": set()}
-"""What may stand in it; links get ``rel`` and ``target`` besides."""
+"""Allowed attributes of each element; links also get ``rel`` and ``target``."""
 
 
 def markdown_html(text: str, most: int = MAX_CHARACTERS) -> Html:
-    """The text as HTML in a box of its own; of a long one the beginning, with the count of what is left out.
+    """Return the text as HTML in a box of its own; of a long text, the beginning and the count of what is left out.
 
-    HTML in the text is shown as it is written, LaTeX too. What the library cannot take, or what nests too deep, stands as it
-    was written.
+    HTML and LaTeX in the text are shown as written. So is text that the library cannot parse, or that nests too deep.
     """
     shown = clean(text)
     return markdown_box(fragment(shown[:most]), left_out(len(shown) - most))
 
 
 def markdown_box(*content: Html) -> Html:
-    """The box around blocks of Markdown."""
+    """Put blocks of Markdown in a box."""
     return tag("div", "md", *content)
 
 
 def left_out(count: int) -> Html:
-    """The line that says how much of a text is not shown; nothing where all of it is."""
+    """Return the line that says how much of a text is not shown; empty if all of it is shown."""
     return tag("p", "md-left-out", f"… ({count:,} more characters)") if count > 0 else NOTHING
 
 
 def fragment(text: str) -> Html:
-    """Cleaned text as HTML without a box."""
+    """Return cleaned text as HTML, without a box."""
     if not text.strip():
         return NOTHING
     try:
         rendered = parser().render(text)
         if len(rendered) > GROWTH * len(text) + 2_000:
             return _as_written(text)
-        # Once more: entities such as &#x202e; are characters only now.
+        # Clean again: entities such as &#x202e; have become characters only now.
         return Html(_CELL.sub(_aligned, clean(_cleaner().clean(rendered))))
-    except Exception:  # whatever the library does not take must not keep the person from reading it
+    except Exception:  # text that the library cannot parse must stay readable
         return _as_written(text)
 
 
 def _aligned(cell: re.Match[str]) -> str:
-    """A cell of a table with a class for its alignment: JupyterLab sets all cells without a rule of ours to the right."""
+    """Give a table cell a class for its alignment: without our rule, JupyterLab aligns all cells to the right."""
     return f'<{cell.group(1)} class="{PREFIX}cell-{cell.group(2) or "left"}">'
 
 
@@ -69,7 +68,7 @@ def _as_written(text: str) -> Html:
 
 @cache
 def _cleaner() -> nh3.Cleaner:
-    """Made once. It changes nothing that the parser makes: it stands here for the day on which the parser has a hole."""
+    """Return the sanitiser, made once. It changes nothing that the parser makes: it guards against a hole in the parser."""
     import nh3
 
     return nh3.Cleaner(

@@ -1,7 +1,7 @@
-"""The Markdown parser for text of models: what it makes is bounded in size, depth and work, and fetches nothing.
+"""The Markdown parser for text of models: its output is bounded in size, depth and work, and fetches nothing.
 
-LaTeX stays text. A picture becomes a link to it, a heading a paragraph in bold (so that no heading of a model stands in the
-table of contents of the notebook), and an address that is not of the web or of mail becomes text.
+LaTeX stays text. A picture becomes a link to it, a heading a paragraph in bold (so that no heading of a model appears in the
+table of contents of the notebook), and an address that is neither web nor mail becomes text.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MAX_NESTED = 60
-"""Levels of quotes, lists and emphasis; what nests deeper is shown as it was written."""
+"""Levels of quotes, lists and emphasis; text that nests deeper is shown as written."""
 MAX_ADDRESS = 1_000
 """Characters of an address that is a link; longer ones are text."""
 MAX_OF_AN_ADDRESS = 200
 """Characters shown of an address that is text."""
 MAX_LOOKED_AT = 5_000_000
-"""Characters that brackets without a partner may look at in one text: each looks at all that follows it."""
+"""Characters that unmatched brackets may scan in one text: each scans all the text after it."""
 MAX_TOKENS = 50_000
-"""Pieces of a text after which no table begins: a table adds the cells that its rows leave out."""
+"""Tokens of a text after which no table begins: a table adds the cells that its rows leave out."""
 MATH = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
-"""What LaTeX stands between."""
+"""The delimiters of LaTeX."""
 MAX_MATH = 2_000
 """Characters of one formula."""
 
@@ -44,7 +44,7 @@ class TooDeepError(Exception):
 
 @cache
 def parser() -> MarkdownIt:
-    """The parser, made once: CommonMark, tables and strikethrough; HTML in the text stays text."""
+    """Return the parser, made once: CommonMark, tables and strikethrough; HTML in the text stays text."""
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import table
     from markdown_it.rules_inline import image, link
@@ -61,7 +61,7 @@ def parser() -> MarkdownIt:
 
 
 def top_blocks(text: str) -> list[tuple[str, int, int]]:
-    """Type, first line and line after the last of each block that stands in no other."""
+    """Return type, first line and line after the last of each top-level block."""
     tokens: list[Token] = []
     made = parser()
     made.block.parse(text, made, {}, tokens)
@@ -69,7 +69,7 @@ def top_blocks(text: str) -> list[tuple[str, int, int]]:
 
 
 def _bounded(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """The rule for a bracket, which gives up when all brackets of the text together have looked at too much."""
+    """Wrap the rule for a bracket: it gives up when the brackets of the text have scanned too much in total."""
 
     def bounded(state: StateInline, silent: bool) -> bool:
         if state.env.get("looked_at", 0) > MAX_LOOKED_AT:
@@ -77,14 +77,14 @@ def _bounded(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline
         start = state.pos
         found = rule(state, silent)
         looked_at = (state.pos if found else state.posMax) - start
-        state.env["looked_at"] = state.env.get("looked_at", 0) + looked_at  # read again: brackets stand in brackets
+        state.env["looked_at"] = state.env.get("looked_at", 0) + looked_at  # read again: nested brackets have changed it
         return found
 
     return bounded
 
 
 def _math(state: StateInline, silent: bool) -> bool:
-    """LaTeX stays as it was written: its underscores and backslashes are no Markdown."""
+    """Keep LaTeX as written: its underscores and backslashes are not Markdown."""
     source, start = state.src, state.pos
     for opening, closing in MATH:
         if source[start] == opening[0] and source.startswith(opening, start):
@@ -98,7 +98,7 @@ def _math(state: StateInline, silent: bool) -> bool:
 
 
 def _is_formula(text: str, next_character: str) -> bool:
-    """Whether text between two dollars is a formula, rather than a price or the name of a variable."""
+    """Return whether text between two dollar signs is a formula, rather than a price or the name of a variable."""
     return text == text.strip() and "`" not in text and not next_character.isdigit()
 
 
@@ -112,7 +112,7 @@ def _table_unless_too_much(
 
 
 def _made_plain(state: StateCore) -> None:
-    """After all other rules: alignment without style, pictures as links, addresses that lead elsewhere as text."""
+    """Run after all other rules: alignment without style, pictures as links, addresses outside web and mail as text."""
     for token in state.tokens:
         if token.nesting > 0 and token.level >= MAX_NESTED - 1:
             raise TooDeepError
@@ -144,7 +144,7 @@ def _inline(children: list[Token], source: str) -> list[Token]:
 
 
 def _picture(token: Token, *, inside_a_link: bool) -> list[Token]:
-    """Its words, and its address: nothing is fetched because somebody looks."""
+    """Return the picture's text and address: viewing must not fetch anything."""
     words = "".join(" " if child.type == "softbreak" else child.content for child in token.children or ()).strip()
     address = str(token.attrs.get("src", ""))
     if inside_a_link or not _is_linked(address):

@@ -1,4 +1,4 @@
-"""HTML, made so that no text of a model or a tool can become markup: whatever is not made by `tag` is escaped."""
+"""HTML built so that no text of a model or a tool can become markup: whatever is not made by `tag` is escaped."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from html import escape
 from agentnb.display.labels import clean, cut
 
 PREFIX = "agentnb-"
-"""What all our classes begin with."""
+"""Prefix of all our CSS classes."""
 
 
 class Html(str):
-    """Text that is markup already, and safe."""
+    """Text that is safe markup already."""
 
     __slots__ = ()
 
@@ -20,15 +20,15 @@ NOTHING = Html("")
 
 
 def words(text: str, most: int | None = None) -> Html:
-    """Any text as HTML: without characters that steer a display, at most so many, escaped."""
+    """Return any text as HTML: without control characters, at most ``most`` characters, escaped."""
     shown = clean(text)
     return Html(escape(shown if most is None else cut(shown, most), quote=False))
 
 
 def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) -> Html:
-    """An element of our classes ``kind`` (without their prefix, several divided by spaces; may be empty).
+    """Return an element with our classes ``kind`` (without their prefix, separated by spaces; may be empty).
 
-    Content that is no `Html` is escaped. Attributes: True stands alone, False and None are left out, ``data_x`` is
+    Content that is not `Html` is escaped. Attributes: True has no value, False and None are left out, ``data_x`` is
     ``data-x`` and ``for_`` is ``for``.
     """
     written = f"<{name}"
@@ -41,5 +41,5 @@ def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) ->
 
 
 def joined(*content: str) -> Html:
-    """Several pieces as one; what is no `Html` is escaped."""
+    """Join several pieces; those that are not `Html` are escaped."""
     return Html("".join(one if isinstance(one, Html) else words(one) for one in content))

@@ -10,11 +10,11 @@ from agentnb.display.rounds import Form
 from agentnb.display.style import style_sheet
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""The browser itself refuses everything but our style sheet and the pictures in the page."""
+"""Makes the browser itself refuse everything but our style sheet and the pictures in the page."""
 
 
 def page_html(run: Run) -> str:
-    """The page, whole: long results in full, and what the model saw in each round."""
+    """Return the whole page: long results in full, and what the model saw in each round."""
     title = f"{first_line(run.prompt, 70)} · agentnb"
     started = f"{run.started_at:%Y-%m-%d %H:%M} UTC" if run.started_at else ""
     about = " · ".join(part for part in (run.id, started, counted(len(run.events), "event")) if part)

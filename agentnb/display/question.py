@@ -1,4 +1,4 @@
-"""A question to the person, as it is asked in a card."""
+"""A question to the person, as a card shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ASKED = {
     "plan_review": "It had asked you to look at its plan",
     "human_step": "This step was yours",
 }
-"""The same of a run that is over."""
+"""The same for a run that has ended."""
 MAX_OF_A_QUESTION = 10_000
 MAX_OF_A_CHOICE = 120
 MAX_LISTED = 2_000
@@ -29,9 +29,9 @@ MAX_LISTED = 2_000
 
 
 def question_html(question: WaitingOnUser, *, live: bool, over: bool = False) -> Html:
-    """What is asked, with buttons for the answers there may be, or a field for one.
+    """Return the question, with buttons for its choices, or a field for an answer.
 
-    In a saved card only the question, with the choices in words. ``over``: the run has ended, and nobody waits for an answer.
+    A saved card has only the question, with the choices in words. ``over``: the run has ended and no longer awaits an answer.
     """
     kinds = ASKED if over else ASKS
     head = tag("div", "asked", kinds.get(question.kind, kinds["elicitation"]))
@@ -58,7 +58,7 @@ def _answers(question: WaitingOnUser) -> list[Html]:
 
 
 def _select(found: list[Any]) -> Html:
-    """Many choices. What is sent is their JSON, which is read as this very choice, however its words begin and end."""
+    """Return a menu of many choices. Each is sent as JSON, so that it is read as exactly this choice, whatever its text."""
     label = "Your answer"
     options = [tag("option", "", words(choice_in_words(one), MAX_OF_A_CHOICE), value=_json(one)) for one in found]
     return tag("select", "field", tag("option", "", "Choose an answer", value=""), *options, name_="text", aria_label=label)

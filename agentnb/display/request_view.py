@@ -1,6 +1,6 @@
-"""What the model saw in a round, as HTML: the exact request, and of each piece in words where it came from.
+"""What the model saw in a round, as HTML: the exact request, with the origin of each piece in words.
 
-All text of it is shown as it was sent, in ``<pre>``, except for characters that would steer a display.
+All its text is shown as it was sent, in ``<pre>``, except for control characters.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from agentnb.display.labels import clean, counted, first_line, thousands
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 
 MAX_OF_A_RESULT = 300
-"""Characters of a tool's result that a saved notebook shows a second time: it stands in the round before."""
+"""Characters of a tool result that a saved notebook shows a second time: the round before shows it too."""
 MAX_OF_A_TEXT = 2_000
-"""Characters of other words of the conversation, which stand elsewhere too."""
+"""Characters of other text of the conversation, which is shown elsewhere too."""
 MAX_OF_A_SCHEMA = 600
-"""Characters of a tool's schema in a saved notebook: that of the todo tool alone has twelve thousand, the same in each run."""
+"""Characters of a tool's schema in a saved notebook: the todo tool's alone has twelve thousand, the same in each run."""
 SHORT = 100
-"""Characters up to which JSON stands on one line."""
+"""Longest JSON that stays on one line, in characters."""
 MAX_NAMES = 200
 """Characters of the line that names the tools."""
 
 STORED = "stored; not all that stood before in round {} is sent"
 NEWEST = 2
-"""Messages at the end that a round adds: a reply, and what came of it."""
+"""Messages that a round adds at the end: a reply, and the message that follows it."""
 
 WHY_LEFT_OUT = {
     "workflow_mode": "words that workflow mode went on from are not sent again",
@@ -47,7 +47,7 @@ class _Origin(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """How much is shown."""
+    """How many characters are shown; None: all."""
 
     result: int | None = None
     text: int | None = None
@@ -58,8 +58,8 @@ _CUT = _Form(MAX_OF_A_RESULT, MAX_OF_A_TEXT)
 
 
 def request_view_html(seen: SentRequest, *, whole: bool) -> Html:
-    """The request of one round. ``whole``: all of it; otherwise what is new in it, and a line about the rest, so that the
-    rounds of a long run take no more room than the run.
+    """Return the request of one round. ``whole``: all of it; otherwise what is new in it, and a line about the rest, so that
+    the rounds of a long run take no more room than the run.
     """
     form = _WHOLE if whole else _CUT
     told = whole or seen.index == 0
@@ -68,7 +68,7 @@ def request_view_html(seen: SentRequest, *, whole: bool) -> Html:
 
 
 def summary(seen: SentRequest) -> str:
-    """``7 messages, about 2.1k tokens, 5 as in the round before (cached 1.8k tokens)``."""
+    """Return ``7 messages, about 2.1k tokens, 5 as in the round before (cached 1.8k tokens)``."""
     about = "about " if seen.tokens_estimated else ""
     parts = [counted(len(seen.request.messages), "message"), f"{about}{thousands(seen.tokens)} tokens"]
     if seen.unchanged:
@@ -85,7 +85,7 @@ def summary(seen: SentRequest) -> str:
 
 
 def _unsummed(seen: SentRequest) -> int:
-    """How many messages were left out by a compaction that came to no summary."""
+    """Return how many messages were left out by a compaction without a summary."""
     return seen.compacted.count if seen.compacted is not None and not seen.compacted.text else 0
 
 
@@ -115,7 +115,7 @@ def _json(value: Any, most: int | None = None) -> Html:
     return _pre(shown.decode(), most)
 
 
-# What stands around the messages
+# System prompt, tools and settings
 
 
 def _frame(seen: SentRequest, whole: bool) -> Html:
@@ -140,7 +140,7 @@ def _tool(tool: ToolSpec, whole: bool) -> Html:
 
 
 def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
-    """All in order: what was there in the round before on one line or folded, then what is new."""
+    """Return all messages in order: those of the round before on one line or folded, then the new ones."""
     known, since = _known(seen)
     split = seen.left_out_before if seen.sent_before else sum(one.place < known for one in seen.left_out)
     end = len(seen.request.messages)
@@ -159,12 +159,12 @@ def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
 
 
 def _is_made_anew(seen: SentRequest) -> bool:
-    """Whether something in the middle of the request before is not sent any more: a summary stands there, or nothing."""
+    """Return whether messages in the middle of the previous request are no longer sent: a summary replaces them, or nothing."""
     return seen.kept < seen.sent_before - 1
 
 
 def _known(seen: SentRequest) -> tuple[int, str]:
-    """How many messages at the beginning need not be shown again, and where they stand."""
+    """Return how many messages at the beginning need not be shown again, and where they come from."""
     if not seen.sent_before:
         return seen.inherited, "stored, of the run that this one goes on with"
     but = "" if seen.unchanged == seen.kept else f"{'' if seen.kept == 1 else ', the last'} but for the reminder"
@@ -178,8 +178,8 @@ def _numbers(known: int) -> str:
 def _between(
     seen: SentRequest, start: int, end: int, left_out: Iterable[LeftOut], form: _Form, moved: range = range(0)
 ) -> Iterator[Html]:
-    """These messages of the request, and among them, at their place, those that are not in it. Those that have only ``moved``
-    are one line, but for the summary.
+    """Yield these messages of the request and, in their places, those left out of it. Those that have only ``moved`` share one
+    line, except for the summary.
     """
     waiting = list(left_out)
     summary = _place_of_summary(seen) if moved else None
@@ -198,7 +198,7 @@ def _between(
 
 
 def _gap(seen: SentRequest) -> Html:
-    """What is missing behind the first message."""
+    """Return lines about what is missing after the first message."""
     lines = []
     if count := _unsummed(seen):
         lines.append(f"{counted(count, 'stored message')} left out: no summary of them could be had")
@@ -220,7 +220,7 @@ def _message(seen: SentRequest, place: int, form: _Form) -> Html:
 
 
 def _place_of_summary(seen: SentRequest) -> int | None:
-    """Which message of the request holds the summary, if one does: one of the first, which it may have joined."""
+    """Return the place of the message that holds the summary, if any: one of the first, which may hold other text too."""
     if seen.compacted is None or not seen.compacted.text:
         return None
     first = enumerate(list(seen.request.messages[: seen.compacted.first + 2]))
@@ -228,7 +228,7 @@ def _place_of_summary(seen: SentRequest) -> int | None:
 
 
 def _with_summary(summary: str, told: str, message: Message, form: _Form) -> tuple[bool, Html]:
-    """The message with its summary, and whether it holds nothing else: other words of it are stored ones."""
+    """Return whether the message holds only the summary, and the message: any other text in it is stored text."""
     alone = len(message.parts) == 1 and message.text.strip() == summary.strip()
     pieces: list[Html] = []
     for part in message.parts:
@@ -244,7 +244,7 @@ def _summed_up(seen: SentRequest) -> str:
 
 
 def _ephemeral(seen: SentRequest) -> Html:
-    """The reminder, in full: the end of the request."""
+    """Return the reminder in full: the end of the request."""
     if not seen.ephemeral:
         return NOTHING
     origin = _Origin("ephemeral", "◌", "ephemeral, in this request only")
@@ -327,7 +327,7 @@ def _part_line(what: str, name: str, call_id: str, more: str = "") -> Html:
 
 
 def _for_the_provider(part: AnyPart) -> Html:
-    """That something opaque goes back to the provider with it."""
+    """Return a line if opaque data goes back to the provider with the part."""
     data = None if isinstance(part, Image | ToolResult) else part.provider_metadata
     if data is None:
         return NOTHING
@@ -345,7 +345,7 @@ _SHOWN: dict[type[Any], Callable[[Any, _Form], Html]] = {
 
 
 def size(count: int) -> str:
-    """``312 B``, ``12 kB``, ``3.4 MB``."""
+    """Return ``312 B``, ``12 kB``, ``3.4 MB``."""
     if count < 1_000:
         return f"{count} B"
     return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"

@@ -1,6 +1,6 @@
-"""What a tool returned, shown as what it is: tables as tables, pictures as pictures, data as data, else its words.
+"""Tool results, shown as what they are: tables as tables, pictures as pictures, data as data, anything else as text.
 
-Nothing of it is ever taken for markup, not even for Markdown: it is somebody else's text.
+Nothing in them is ever treated as markup, not even as Markdown: it is third-party text.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.tools.pictures import media_type
 
 LONGEST_ON_ITS_LINE = 80
-"""Characters of an argument that stands beside its name."""
+"""Longest argument that is shown beside its name, in characters."""
 MAX_READ = 200_000
-"""Characters of a text that is looked at as JSON."""
+"""Longest text that is parsed as JSON, in characters."""
 MAX_WHILE_RUNNING = 40_000
-"""Characters of an argument of a call that runs."""
+"""Characters shown of an argument while its call runs."""
 MAX_IN_ALT = 200
 
 _DESCRIBED = re.compile(r"a (?:figure of|picture of|picture \()")
-"""How words begin that only describe the picture behind them."""
+"""The beginning of text that only describes the picture after it."""
 
 
 class Shown(NamedTuple):
-    """A picture with the words before it."""
+    """A picture with the text before it."""
 
     image: Image
     alt: str
@@ -48,10 +48,10 @@ def result_html(
     where: str = "",
     key: str = "",
 ) -> Html:
-    """The result of a call; nothing while there is none.
+    """Return the result of a call; nothing while there is none.
 
-    ``where`` is the Python expression of its text, for saying where all of a long one is; ``live`` if a button can ask for it;
-    ``whole`` gives everything. ``key`` is what the names of its folds begin with.
+    ``where``: the Python expression of its text, shown where a long text is cut; ``live``: a button can request all of it;
+    ``whole``: nothing is cut; ``key``: prefix of the names of its folds.
     """
     if record.result is None:
         return NOTHING
@@ -70,28 +70,28 @@ def result_html(
 
 
 def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "") -> Html:
-    """Each argument with its value: texts with their own lines, as code and SQL have them, else JSON."""
-    waits = live and record.result is None  # no button yet: what it brought would soon be old
+    """Return each argument with its value: text with its line breaks, as in code and SQL, else JSON."""
+    waits = live and record.result is None  # no button yet: what it fetched would soon be out of date
     most = MAX_OF_ALL if whole else MAX_WHILE_RUNNING if waits else MAX_AT_ONCE
     way = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
     return joined(*[_argument(name, value, way) for name, value in given(record).items()])
 
 
 def given(record: CallRecord) -> dict[str, Any]:
-    """The arguments by their names, also where a careless model sent no object."""
+    """Return the arguments by name, even if a careless model sent no object."""
     arguments = record.call.arguments
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
 def is_pictured(record: CallRecord) -> bool:
-    """Whether its result has a picture that can be shown."""
+    """Return whether the result has a picture that can be shown."""
     return record.result is not None and any(
         isinstance(part, Image) and media_type(part.data) is not None for part in record.result.parts
     )
 
 
 def is_tabular(record: CallRecord) -> bool:
-    """Whether its result is shown as a table."""
+    """Return whether the result is shown as a table."""
     if record.display is not None or record.result is None or record.result.is_error:
         return record.display is not None
     return any(table_of_objects(_data(part.text)) is not None for part in record.result.parts if isinstance(part, Text))
@@ -106,7 +106,7 @@ def _argument(name: str, value: Any, way: Way) -> Html:
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON for the eye, else as Python shows it."""
+    """Return a value as readable JSON, else as Python shows it."""
     try:
         return pretty(value)
     except (TypeError, ValueError, RecursionError):
@@ -122,7 +122,7 @@ def _blocks(result: ToolResult, way: Way, pictures: bool, kind: str) -> Iterator
 
 
 def _pieces(result: ToolResult, pictures: bool) -> Iterator[str | Shown]:
-    """Texts and pictures in their order. Words that only describe a picture go with it."""
+    """Yield texts and pictures in order. Text that only describes a picture goes with it."""
     text = ""
     for part in result.parts:
         if isinstance(part, Text):
@@ -149,7 +149,7 @@ def _text(text: str, way: Way) -> Html:
 
 
 def _data(text: str) -> Any:
-    """The object or array that a text is in JSON; None for any other text."""
+    """Return the object or array that a JSON text holds; None for any other text."""
     if text.lstrip()[:1] not in ("{", "[") or len(text) > MAX_READ:
         return None
     try:
@@ -159,7 +159,7 @@ def _data(text: str) -> Any:
 
 
 def _laid_out(value: Any, text: str) -> str:
-    """The data a line for each value, where that does not make much of little."""
+    """Return the data with a line for each value, unless that makes it many times longer."""
     try:
         laid_out = pretty(value)
     except (ValueError, RecursionError):
@@ -183,7 +183,7 @@ def _traceback(record: CallRecord, way: Way) -> Html:
 
 
 def in_record(where: str, field: str) -> str:
-    """The Python expression of another part of a call than the text of its result."""
+    """Return the Python expression of another field of a call, from that of its result's text."""
     return f"{where.removesuffix('.text').replace('.results[', '.records[')}.{field}" if where else ""
 
 

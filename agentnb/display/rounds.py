@@ -24,31 +24,31 @@ MAX_OF_THINKING = 40_000
 
 
 class Form(NamedTuple):
-    """In which form a card is drawn."""
+    """How a card is drawn."""
 
     live: bool = False
-    """With buttons, and what is folded fetched when it is opened."""
+    """With buttons, and folded content that is fetched when opened."""
     whole: bool = False
-    """With all of long results, as in a page of its own."""
+    """With long results in full, as in a page of its own."""
     pictures: bool = True
     variable: str = "run"
-    """The variable that holds the run, for saying where all of a long result is."""
+    """The variable that holds the run, to say where all of a long result is."""
     folds: Mapping[str, bool] = MappingProxyType({})
     """What the person has opened or closed, by the keys of the folds."""
     effects: Mapping[str, Collection[str]] = MappingProxyType({})
-    """What the tools do to the world, by their names."""
+    """The effects of the tools, by tool name."""
     settings: Mapping[str, Any] = MappingProxyType({})
-    """Of the run, for the limits it had."""
+    """The settings of the run, for its limits."""
     over: bool = False
-    """The run has ended: nobody waits for an answer to what it asked."""
+    """The run has ended, and no longer awaits answers."""
 
     def is_open(self, key: str, otherwise: bool = False) -> bool:
-        """Whether this fold is to be open."""
+        """Return whether this fold is to be open."""
         return self.folds.get(key, otherwise)
 
 
 def effects_of(tools: Iterable[ToolSpec]) -> dict[str, tuple[str, ...]]:
-    """What these tools do to the world, by their names."""
+    """Return the effects of these tools, by tool name."""
     return {tool.name: tool.effects for tool in tools}
 
 
@@ -65,7 +65,7 @@ def round_pieces(
     questions: Iterable[WaitingOnUser] = (),
     with_text: bool = True,
 ) -> Pieces:
-    """All there is to see of a round. ``saw`` is what the model saw, ``said`` what the person said in the course of it."""
+    """Return all pieces of a round. ``saw``: what the model saw; ``user_messages``: what the person said during it."""
     pieces: Pieces = {"saw": saw_html(one, saw, form)}
     if one.recovered:
         pieces["recovered"] = tag("div", "aside", f"↻ {RECOVERED}")
@@ -90,13 +90,13 @@ def round_pieces(
 
 
 def round_html(index: int, pieces: Pieces) -> Html:
-    """A round with its number. Where no style is kept, the number stands on a line of its own."""
+    """Return a round with its number. Where styles are dropped, the number is on a line of its own."""
     number = tag("div", "number", tag("span", "unseen", "Round "), str(index + 1))
     return tag("div", "round", number, tag("div", "pieces", *pieces.values()), data_round=str(index))
 
 
 def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
-    """The line of guidance, which opens to what the model saw."""
+    """Return the line of guidance, which opens to what the model saw."""
     line = _guidance(one) or tag("span", "", "what the model saw")
     if form.live:
         fill = tag("div", "", data_fill=f"saw:{one.index}")
@@ -124,12 +124,12 @@ def _verdict(given: Guidance, verdict: Followed | None) -> Html:
 
 
 def retries_html(one: WorkflowRound) -> Html:
-    """A line for each attempt to reach the model that failed."""
+    """Return a line for each failed attempt to call the model."""
     return joined(*[tag("div", "aside warn", f"▲ {retry_line(retry)}") for retry in one.retries])
 
 
 def compactions_html(one: WorkflowRound, form: Form) -> Html:
-    """A line for each time the conversation was summed up before this round, which opens to the summary."""
+    """Return a line for each compaction before this round, which opens to the summary."""
     return joined(*[_compaction(one.index, place, each, form) for place, each in enumerate(one.compactions)])
 
 
@@ -145,7 +145,7 @@ def _compaction(index: int, place: int, one: Compaction, form: Form) -> Html:
 
 
 def thinking_html(one: WorkflowRound, form: Form) -> Html:
-    """What the model thought before it spoke, folded."""
+    """Return the model's thinking, folded."""
     parts = one.reply.parts if one.reply is not None else ()
     thought = "\n\n".join(part.text for part in parts if isinstance(part, Thinking) and part.text.strip())
     if not thought:
@@ -157,12 +157,12 @@ def thinking_html(one: WorkflowRound, form: Form) -> Html:
 
 
 def text_html(one: WorkflowRound) -> Html:
-    """What the model said."""
+    """Return the text of the reply."""
     return tag("div", "text", markdown_html(one.text.strip(), MAX_OF_A_TEXT))
 
 
 def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, question: WaitingOnUser | None = None) -> Html:
-    """The card of a call, and the question it asks, if it is waiting for the person."""
+    """Return the card of a call, with its question if it is waiting for the person."""
     card = tool_card_html(
         record,
         key=f"call:{one.index}:{place}",

@@ -1,4 +1,4 @@
-"""Runs into files: as logs that can be loaded again, as pages that can be read anywhere."""
+"""Saving runs to files: as logs that can be loaded again, or as pages that can be read anywhere."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from agentnb.traces.files import save_log, write_whole
 
 
 def save_trace(run: Run, path: str | Path) -> Path:
-    """Write the run to ``path``, whole or not at all; returns the path.
+    """Write the run to ``path``, whole or not at all; return the path.
 
-    A name that ends with ``.html`` makes one self-contained page of it, any other the run's log (JSON Lines), which
+    A name that ends with ``.html`` gives one self-contained page, any other the run's log (JSON Lines), which
     `load_trace` reads. Raises `StoreError` if it cannot be written.
     """
     try:

@@ -23,9 +23,9 @@ _Kind = Literal["", "text", "list", "code", "fence"]
 class Blocks:
     """The blocks of a text that streams.
 
-    ``feed`` only keeps what came; ``settle`` (some 30 times a second) gives the blocks that have become final since, and parses
-    only when a line came that can end one. ``finish`` gives the rest. Joined in ``markdown_box`` this is what `markdown_html`
-    makes of the whole text; reference links are the exception, where the address comes in a later block.
+    ``feed`` only stores the text; ``settle`` (some 30 times a second) returns the blocks that have become final since, and
+    parses only if a line came that can end a block. ``finish`` returns the rest. Joined in `markdown_box`, they equal what
+    `markdown_html` makes of the whole text, except for reference links whose address comes in a later block.
     """
 
     def __init__(self, most: int = MAX_CHARACTERS) -> None:
@@ -35,7 +35,7 @@ class Blocks:
         self._start()
 
     def _start(self, tail: str = "") -> None:
-        """Goes on with what is not settled: its first line is the first of a block."""
+        """Continue with the unsettled text: its first line is the first of a block."""
         self._tail = tail
         self._scanned = 0
         self._kind: _Kind = ""
@@ -44,12 +44,12 @@ class Blocks:
         self._not_before = 0
 
     def feed(self, delta: str) -> None:
-        """Takes the next bit of the text."""
+        """Add the next part of the text."""
         self._fed.append(delta)
 
     @property
     def tail(self) -> str:
-        """The text that is not settled yet, as it was written but cleaned."""
+        """The text that is not settled yet, as written but cleaned."""
         self._take()
         return self._tail
 
@@ -60,21 +60,21 @@ class Blocks:
         return "code" if (self._kind or _kind(line)) in ("code", "fence") else "text"
 
     def settle(self) -> list[Html]:
-        """The blocks that have become final since the last time."""
+        """Return the blocks that have become final since the last call."""
         self._take()
         if not self._saw_an_end() or len(self._tail) < self._not_before:
             return []
         return self._settled_blocks()
 
     def finish(self) -> list[Html]:
-        """What is left when the text has ended."""
+        """Return what is left when the text has ended."""
         self._take(last=True)
         rest = fragment(self._tail)
         self._start()
         return [one for one in (rest, left_out(-self._most)) if one]
 
     def _take(self, *, last: bool = False) -> None:
-        """Moves what was fed to the tail; half a line end or half a character waits for its other half."""
+        """Move the text that was fed to the tail; half a line end or half a character waits for its other half."""
         if not self._fed and not last:
             return
         text = self._held + "".join(self._fed)
@@ -86,11 +86,11 @@ class Blocks:
         self._most -= len(shown)
 
     def _saw_an_end(self) -> bool:
-        """Whether a line came, since the last time, that can end a block. Each line is looked at once."""
+        """Return whether a line that can end a block has come since the last call. Each line is checked once."""
         end = self._tail.rfind("\n") + 1
         lines = self._tail[self._scanned : end].split("\n")[:-1]
         self._scanned = max(end, self._scanned)
-        return sum(self._can_end(line) for line in lines) > 0  # not any(): each line must be looked at
+        return sum(self._can_end(line) for line in lines) > 0  # not any(): each line must be checked
 
     def _can_end(self, line: str) -> bool:
         blank, after_blank = not line.strip(" \t"), self._after_blank
@@ -116,7 +116,7 @@ class Blocks:
         settled = [_of_lines(lines[first:after]) for first, after in pairwise(starts)]
         if settled:
             self._start(_joined(lines[starts[-1] :]) + self._tail[end:])
-            self._saw_an_end()  # of the block that is open now, so that its lines are not looked at again
+            self._saw_an_end()  # for the block that is open now, so that its lines are not checked again
         else:
             self._not_before = 2 * len(self._tail)
         return [one for one in settled if one]
@@ -125,12 +125,12 @@ class Blocks:
 def _top_blocks(text: str) -> list[tuple[str, int, int]]:
     try:
         return top_blocks(text)
-    except Exception:  # what the library does not take stays in the tail
+    except Exception:  # text that the library cannot parse stays in the tail
         return []
 
 
 def _is_final(block: tuple[str, int, int], lines: list[str]) -> bool:
-    """Whether the last block of these lines can no longer change."""
+    """Return whether the last block of these lines can no longer change."""
     kind, first, after = block
     if kind == "fence":
         return after - 1 > first and _closes(lines[after - 1], _fence(lines[first]))
@@ -146,7 +146,7 @@ def _joined(lines: list[str]) -> str:
 
 
 def _kind(line: str) -> _Kind:
-    """What a block is that begins with this line; empty for a blank one."""
+    """Return the kind of block that begins with this line; empty for a blank line."""
     if not line.strip(" \t"):
         return ""
     if _FENCE.match(line):
@@ -157,7 +157,7 @@ def _kind(line: str) -> _Kind:
 
 
 def _fence(line: str) -> str:
-    """The marks that open a fence on this line, if it is one."""
+    """Return the marks that open a fence on this line; empty if there are none."""
     found = _FENCE.match(line)
     return found.group(1) if found else ""
 

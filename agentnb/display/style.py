@@ -1,8 +1,8 @@
-"""How a run looks: the rules of ``styles/``, as a style sheet where one may stand, else written into each element.
+"""The look of a run: the rules of ``styles/``, as a style sheet where one is allowed, else inlined in each element.
 
 The plain files hold nothing but rules for one class (``.agentnb-x { ... }``), so that both ways give the same picture: a
-notebook that is not trusted, or a page of somebody else, keeps inline styles and drops style sheets. ``live.css`` is for
-what needs more (hovering, focus, narrow windows), and is left out where there is no style sheet.
+notebook that is not trusted, or a third-party page, keeps inline styles and drops style sheets. ``live.css`` is for what
+needs more (hovering, focus, narrow windows), and is left out where there is no style sheet.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from agentnb.display.markup import Html
 STYLES = Path(__file__).parent / "styles"
 LIVE = "live.css"
 NO_FORMULAS = "mathjax_ignore tex2jax_ignore"
-"""The classes by which MathJax, the new and the old one, knows what it is to leave alone."""
+"""The classes that make MathJax, new and old, leave content alone."""
 
 _RULE = re.compile(r"\.(agentnb-[\w-]+)\s*\{([^{}]*)\}")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _VARIABLE = re.compile(r"var\(--[\w-]+,\s*((?:[^()]|\([^()]*\))*)\)")
 _CLASS = re.compile(r'(<\w+ )(class="(agentnb-[\w -]+)")(?! style=)')
-"""Not those that have their style already: what was inlined before stays as it is."""
+"""Skips classes that already have a style: what was inlined before stays as it is."""
 
 
 @cache
 def rules() -> dict[str, str]:
-    """The declarations of each class, in the order of the files."""
+    """Return the declarations of each class, in the order of the files."""
     found: dict[str, str] = {}
     for path in sorted(STYLES.glob("*.css")):
         if path.name != LIVE:
@@ -38,25 +38,25 @@ def rules() -> dict[str, str]:
 
 @cache
 def style_sheet() -> str:
-    """All rules, for where a style sheet may stand."""
+    """Return all rules, for where a style sheet is allowed."""
     plain = "\n".join(f".{name}{{{body}}}" for name, body in rules().items())
     return plain + "\n" + (STYLES / LIVE).read_text("utf-8")
 
 
 def kept(html: str) -> Html:
-    """The HTML as an output of a notebook, where it is saved: with its styles inside, and without formulas.
+    """Return the HTML as a saved output of a notebook: with inline styles, and without formulas.
 
-    JupyterLab would set what stands between dollars in any output as a formula: prices would become one, and a formula may hold
-    links that run code.
+    In any output, JupyterLab would typeset text between dollar signs as a formula: prices would become one, and a formula may
+    hold links that run code.
     """
     return Html(f'<div class="{NO_FORMULAS}">{inlined(html)}</div>')
 
 
 def inlined(html: str) -> Html:
-    """The same HTML with the rules of its classes written into each element.
+    """Return the same HTML with the rules of its classes inlined in each element.
 
     Each declaration with a theme's variable comes with its plain value first: in a notebook that is not trusted, JupyterLab
-    drops what it cannot check, ``var()`` among it, and words that may break anywhere.
+    drops what it cannot check, such as ``var()`` and ``overflow-wrap: anywhere``.
     """
     return Html(_CLASS.sub(lambda found: found.group(1) + _with_style(found.group(2), found.group(3)), html))
 

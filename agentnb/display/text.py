@@ -1,4 +1,4 @@
-"""A run as plain text: for terminals, nbconvert and whoever reads the saved file."""
+"""A run as plain text: for terminals, nbconvert and readers of the saved file."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from agentnb.display import labels
 from agentnb.display.round_notes import round_notes
 
 ROUNDS_WHILE_RUNNING = 12
-"""Rounds that are shown of a run that is going on; the finished run shows all."""
+"""Rounds shown of a run in progress; a finished run shows all."""
 LINE = 110
 """Characters of a line that shows a result."""
 MAX_READ = 10_000
-"""Characters of a text that its first words are looked for in."""
+"""Characters of a text that are searched for its first words."""
 
 
 def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
-    """The whole run, a few lines a round. ``last_text=False`` leaves out the answer, for where it is shown beside."""
+    """Return the whole run, a few lines per round. ``last_text=False`` leaves out the answer, which is then shown elsewhere."""
     lines = [f"{labels.chip(run)}: {', '.join(labels.meta(run))}"]
     first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if run.should_continue else 0
     if first:
@@ -42,7 +42,7 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
 
 
 def round_lines(one: WorkflowRound, settings: Mapping[str, Any] | None = None, *, with_text: bool = True) -> Iterator[str]:
-    """A round of a run with these settings: what the model said, and its calls."""
+    """Yield the lines of a round, in a run with these settings: the reply, and its calls."""
     number = f"{one.index + 1:>3}  "
     for line in round_notes(one, settings):
         if line.at_once:
@@ -57,7 +57,7 @@ def round_lines(one: WorkflowRound, settings: Mapping[str, Any] | None = None, *
 
 
 def call_line(record: CallRecord) -> str:
-    """A call and how it ended, on one line."""
+    """Return a call and its outcome, on one line."""
     shown = f"{labels.clean(record.call.name)}({labels.arguments(record, 60)})"
     result = labels.first_line(labels.clean(record.result.text[:MAX_READ]), LINE - 40) if record.result else ""
     took = f", {labels.duration(record.seconds)}" if record.seconds else ""

@@ -7,13 +7,13 @@ from agentnb.display.labels import TODO_MARKS, first_line, shown_todos
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 
 SAID = {"not-started": "open: ", "completed": "done: "}
-"""What the marks say to who does not see them; the other states stand beside the todo in words that all see."""
+"""Text of the marks for screen readers; the other states are in visible words beside the todo."""
 MOVES = (("↑", "up", "Move up"), ("↓", "down", "Move down"), ("✕", "remove", "Remove"))
-"""What else may be done with a todo: sign, name of the message, words."""
+"""Other actions on a todo: sign, name of the message, label."""
 
 
 def todos_html(todos: tuple[Todo, ...], *, live: bool) -> Html:
-    """The list; in a live card each may be ticked, moved and taken off."""
+    """Return the list; in a live card, each todo can be ticked, moved and removed."""
     if not todos:
         return NOTHING
     done = len(todos) - len(open_todos(todos))
@@ -45,7 +45,7 @@ def _status_label(status: str) -> Html:
 
 
 def _tick(todo: Todo, mark: str) -> Html:
-    """The mark, as a box that can be ticked."""
+    """Return the mark as a checkbox."""
     done = todo.status == "completed"
     label = f"Todo {todo.id}, {first_line(todo.title, 60)}: {'reopen it' if done else 'mark it as done'}"
     checked = "true" if done else "false"

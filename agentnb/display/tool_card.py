@@ -1,4 +1,4 @@
-"""The card of a tool call: there from the moment it is called, under the name of its tool, with its result inside."""
+"""The card of a tool call: shown from the moment of the call, with the tool's name as title and the result inside."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ LONGEST_TITLE = 80
 MAX_IN_LINE = 200
 """Characters of the arguments in the head of a card; what does not fit is cut by its width."""
 FITS = 60
-"""Characters of arguments that can be read in the head, also of a narrow card."""
+"""Characters of arguments that can be read in the head of even a narrow card."""
 ICONS = {"planning": "☰", "execute": "$", "network": "⇄", "write": "✎", "read": "◇", "work": "◆"}
-"""A sign for each category; of several effects of a tool the first of these counts."""
+"""A sign for each category; of several effects of a tool, the first in this order counts."""
 TONES = {"running": "active", "ok": "good", "failed": "bad", "stopped": "warn", "interrupted": "warn", "blocked": "warn"}
 
 
 class ToolCard(NamedTuple):
-    """What there is to know of a call, as data."""
+    """The content of a tool card, as data."""
 
     name: str
-    """Of the tool; the title of its card from beginning to end."""
+    """The name of the tool; the title of its card from beginning to end."""
     status: str
     """running, ok, failed, blocked, stopped or interrupted."""
     call_id: str
@@ -35,16 +35,16 @@ class ToolCard(NamedTuple):
     display: Table | None = None
     seconds: float = 0.0
     category: str = "work"
-    """planning, or what the tool does to the world, as far as that is known."""
+    """planning, or the effect of the tool as far as it is known."""
     icon: str = ICONS["work"]
     parent: str | None = None
-    """The tool that made the call, where one did."""
+    """The tool that made the call, if one did."""
     metadata: dict[str, Any] = {}  # noqa: RUF012  # never changed
     """The error code, and what the provider sent with the call."""
 
 
 def tool_card(record: CallRecord, effects: Collection[str] | None = None, parent: str | None = None) -> ToolCard:
-    """The card of a call. ``effects``: those of its tool, if they are known."""
+    """Return the card of a call. ``effects``: those of its tool, if they are known."""
     category = _category(record, effects)
     metadata = dict(record.call.provider_metadata or {})
     if record.result is not None and record.result.error_code:
@@ -74,9 +74,9 @@ def tool_card_html(
     where: str = "",
     effects: Collection[str] | None = None,
 ) -> Html:
-    """The card of a call, folded unless its result is to be seen at once (or as ``is_open`` says).
+    """Return the card of a call, folded unless its result is to be seen at once (or as ``is_open`` says).
 
-    ``key`` names its fold, and those within it; ``live``: a button can ask for all of a long result; ``where``: the Python
+    ``key`` names its fold, and those within it; ``live``: a button can request all of a long result; ``where``: the Python
     expression that holds its text; ``whole``: nothing is cut.
     """
     card = tool_card(record, effects)
@@ -104,9 +104,9 @@ def tool_body_html(
     whole: bool = False,
     where: str = "",
 ) -> Html:
-    """What stands in a card: the result, and before it the arguments if the head has no room for them.
+    """Return the body of a card: the result, and before it the arguments if the head has no room for them.
 
-    With ``whole`` it is the answer to the button of a live card that asks for all, and takes its place.
+    With ``whole`` it is the answer to the button of a live card that requests everything, and replaces the body.
     """
     result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
     if _fits(record):
@@ -116,7 +116,7 @@ def tool_body_html(
 
 
 def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:
-    """Whether the result is to be seen without opening the card: what failed and pictures; in a live card also tables."""
+    """Return whether the result is to be seen without opening the card: failures and pictures; in a live card also tables."""
     if labels.state(record) == "failed" or (pictures and is_pictured(record)):
         return True
     return live and is_tabular(record)
@@ -140,7 +140,7 @@ def _category(record: CallRecord, effects: Collection[str] | None) -> str:
 
 
 def _details(record: CallRecord) -> tuple[str, ...]:
-    """Each argument on a line of its own."""
+    """Return each argument on a line of its own."""
     lines = []
     for name, value in given(record).items():
         text = value if isinstance(value, str) else as_json(value)
@@ -149,7 +149,7 @@ def _details(record: CallRecord) -> tuple[str, ...]:
 
 
 def _fits(record: CallRecord) -> bool:
-    """Whether all there is to know of the arguments stands in the head already."""
+    """Return whether the head already shows the arguments in full."""
     if record.call.name == TODO_TOOL:
         return False
     return len(labels.arguments(record, 2 * FITS)) <= FITS

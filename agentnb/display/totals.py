@@ -1,4 +1,4 @@
-"""What a run has come to, counted once a round."""
+"""The totals of a run, counted once per round."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.display.round_notes import round_warnings
 
 
 class Totals:
-    """Counts over rounds. A live view adds each round when it is over, so that nothing is counted twice or again."""
+    """Counts over rounds. A live view adds each round when it ends, so that nothing is counted again."""
 
     __slots__ = (
         "blocked",
@@ -37,7 +37,7 @@ class Totals:
             self.add(one)
 
     def add(self, one: WorkflowRound) -> None:
-        """Count this round in."""
+        """Add a round to the counts."""
         states = [state(record) for record in one.records]
         self.rounds += 1
         self.calls += len(states)
@@ -55,7 +55,7 @@ class Totals:
             self.first_found = (one.index, found[0])
 
     def and_of(self, one: WorkflowRound | None) -> Totals:
-        """These, with the round that is going on; they themselves stay."""
+        """Return these totals plus those of the open round; these stay unchanged."""
         both = Totals()
         for name in self.__slots__:
             setattr(both, name, getattr(self, name))
@@ -69,7 +69,7 @@ class Totals:
         return self.with_ends(counted(self.calls, "tool call")) if self.calls else ""
 
     def with_ends(self, calls: str) -> str:
-        """The number of calls, and after it how many were not run, how many were interrupted, and how many failed."""
+        """Append to the number of calls how many were not run, were interrupted, and failed."""
         counts = ((self.blocked, "not run"), (self.cut, "interrupted"), (self.failed, "failed"))
         extra = [f"{count:,} {what}" for count, what in counts if count]
         return ", ".join([calls, *extra])

@@ -1,4 +1,4 @@
-"""What the person said to a run that goes on."""
+"""The person's messages to a live run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agentnb.core.events import AnyEvent, CommandReceived, RoundStarted
 
 
 class UserMessages:
-    """What the person said, by the index of the round in whose course it was heard. Give it each event."""
+    """The person's messages, by the index of the round during which they were received. Pass it each event."""
 
     def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
         self._by_round: dict[int, list[str]] = {}
@@ -17,12 +17,12 @@ class UserMessages:
             self.take(event)
 
     def take(self, event: AnyEvent) -> None:
-        """Take in what has happened."""
+        """Record an event."""
         if isinstance(event, RoundStarted):
             self._index = event.index
         elif isinstance(event, CommandReceived) and event.command == "say":
             self._by_round.setdefault(self._index, []).append(event.text)
 
     def during(self, index: int) -> Sequence[str]:
-        """What was said in the course of this round; what was said before the first belongs to it."""
+        """Return the messages received during this round; those from before the first round belong to the first."""
         return self._by_round.get(index, ())
