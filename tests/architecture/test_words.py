@@ -32,7 +32,7 @@ MODULES = {
     "waits": "wait_state",
     "tallies": "counters",
     "asides": "round_notes",
-    "findings": "round_warnings",
+    "findings": "round_warnings, in round_notes",
     "said": "user_messages",
     "wording": "labels",
     "one_line": "magic_errors",
@@ -82,7 +82,7 @@ ANYTHING = {
     "resting_todos": "carried_todos",
     "resting_board": "carried_board",
     "asides": "round_notes",
-    "findings": "round_warnings",
+    "findings": "round_warnings, in round_notes",
     "wording": "labels",
     "offers": "choices",
 }
