@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from agentnb.agent.settings import AgentSettings
 from agentnb.agent.start import PendingRun
@@ -72,11 +73,11 @@ class Agent(AgentSettings):
         """Start a run in the background and return a handle on it at once.
 
         It runs on an event loop of its own, its plain tools in threads, and its questions wait for ``live.answer(...)``,
-        unless ``options``, given instead of the keywords, say otherwise.
+        unless ``options`` say otherwise. A keyword that is given replaces that option.
         """
-        if options is None:
-            options = RunOptions(store=store, continue_from=continue_from, watch=watch, work_dir=work_dir, can_ask=True)
-        return PendingRun.of_prompt(self, prompt, options).start()
+        keywords = {"store": store, "continue_from": continue_from, "watch": watch, "work_dir": work_dir}
+        given: dict[str, Any] = {name: value for name, value in keywords.items() if value is not None}
+        return PendingRun.of_prompt(self, prompt, replace(options or RunOptions(can_ask=True), **given)).start()
 
     def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
         """Resume an interrupted run where it was cut off, and append to its log with ``writer``.

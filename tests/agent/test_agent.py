@@ -21,7 +21,9 @@ from agentnb.core.run import Run
 from agentnb.errors import InvalidTool, ModelError, SettingsError, UnknownModel, UnknownTool
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.tool import ToolContext
+from agentnb.traces.store import Store
 
 LONG = 30
 
@@ -289,3 +291,15 @@ def test_a_run_inside_a_run_names_its_parent() -> None:
     run = asyncio.run(main())
     assert run.parent_id == "r-0"
     assert {event.parent_id for event in run.events} == {"r-0"}
+
+
+def test_a_keyword_of_start_replaces_that_option_and_keeps_the_others(tmp_path: Path) -> None:
+    async def asks(context: ToolContext) -> str:
+        """Ask."""
+        return str(await context.ask("Well?"))
+
+    agent = bare(ScriptedModel([ToolCall("asks"), "Done."]), [asks])
+    run = agent.start("go", RunOptions(can_ask=False), store=Store(tmp_path)).result(30)
+    assert results(run)[0].error_code == "nobody_to_ask" and [one.name for one in tmp_path.glob("*.jsonl")] == [
+        f"{run.id}.jsonl"
+    ]

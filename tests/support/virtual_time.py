@@ -119,21 +119,25 @@ class SkippedClock:
     def _on_loop(self, what: Callable[[], None]) -> None:
         """Do it on the loop that was made last, and let the others look up."""
         here = asyncio._get_running_loop()
-        loops = [loop for loop in self._loops if not loop.is_closed() and loop is not here]
-        if not loops:
-            what()
-            return
-        for number, loop in enumerate(reversed(loops)):
-            done = threading.Event()
+        done: list[None] = []
+
+        def once() -> None:
+            if not done:
+                done.append(None)
+                what()
+
+        for number, loop in enumerate(reversed([loop for loop in self._loops if not loop.is_closed() and loop is not here])):
+            heard = threading.Event()
             with suppress(RuntimeError):  # closed in this moment
-                loop.call_soon_threadsafe(_then, what if number == 0 else lambda: None, done)
-                while loop.is_running() and not done.wait(0.01):
+                loop.call_soon_threadsafe(_then, once if number == 0 else lambda: None, heard)
+                while loop.is_running() and not heard.wait(0.01):
                     pass
+        once()  # if no loop was left that could
 
 
-def _then(what: Callable[[], None], done: threading.Event) -> None:
+def _then(what: Callable[[], None], heard: threading.Event) -> None:
     what()
-    done.set()
+    heard.set()
 
 
 class _SkippingLoop(asyncio.SelectorEventLoop):
