@@ -241,6 +241,11 @@ def key_names() -> list[str]:
     return list(dict.fromkeys((*_PROVIDERS_VARIABLES, *_held.asked_for.copy())))
 
 
+def held_keys() -> _Held:
+    """Return the keys that this process knows; its ``known`` is what `known_secrets` returns, for code that runs very often."""
+    return _held
+
+
 def known_secrets() -> tuple[str, ...]:
     """Return the texts of all keys met so far, the longest first, without short ones. Does not search for new ones."""
     return _held.known

@@ -45,12 +45,14 @@ class Loop:
     ) -> None:
         log = lifecycle.log
         self._lifecycle = lifecycle
+        self._inbox = lifecycle.inbox
+        self._budget = lifecycle.budget
         self._log = log
         self._request_builder = request_builder
         self._dispatch = dispatch
         self._bundle = bundle
         self._todos = todos or TodoSync(None, log)
-        self._calls = ModelCalls(model, log, bundle, lifecycle.budget, is_cancelled=lifecycle.is_cancelled)
+        self._calls = ModelCalls(model, log, bundle, self._budget, is_cancelled=lifecycle.is_cancelled)
         self._compactor = Compactor(self._calls, request_builder, history, log)
         self._round_started = perf_counter()
 
@@ -59,11 +61,11 @@ class Loop:
         verdict = await self._first_verdict()
         self._todos.look()  # the run may have waited for the store
         while isinstance(verdict, Continue):
-            if self._lifecycle.has_news:
+            if self._inbox.has_news:
                 await self._lifecycle.read_inbox()
                 self._todos.look()  # the run may have waited for the person
             await self._round(verdict)
-            if self._lifecycle.has_news:
+            if self._inbox.has_news:
                 await self._lifecycle.read_inbox()
             self._todos.look()
             verdict = decide(self._bundle.policies, self._log.run)
@@ -134,7 +136,7 @@ class Loop:
         try:
             calls = (await self._model_reply(may_call)).calls
         finally:
-            self._lifecycle.settle()  # before its tools spend, and even if the reply failed
+            self._budget.settle(self._log.run.spent)  # before its tools spend, and even if the reply failed
         self._lifecycle.check_stop()
         if calls and may_call:
             await self._dispatch.run(calls, self._lifecycle.check_stop)
@@ -182,5 +184,5 @@ class Loop:
 
     def _finish_round(self, status: e.RoundStatus) -> None:
         seconds, index = perf_counter() - self._round_started, self._log.run.last_round.index
-        inside = self._lifecycle.spent_inside()
+        inside = self._lifecycle.spent_inside() if self._budget.spent else 0.0
         self._log.emit(e.RoundFinished, index=index, status=status, seconds=seconds, spent_inside=inside)

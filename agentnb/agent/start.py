@@ -41,6 +41,7 @@ from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import AwakeForInterrupts, LoopThread, call_in_thread
 from agentnb.runtime.todo_sync import TodoSync, todos_at_first
+from agentnb.settings import known_secrets
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.tools.todos.tool import TodoTool
@@ -133,7 +134,7 @@ class PendingRun:
 
     def first_request(self) -> Request:
         """Return the request that would be sent first. Sends and stores nothing."""
-        log, started, bundle = EventLog(self.log.id), self._started(), self.agent.bundle
+        log, started, bundle = EventLog(self.log.id), self._started(self._folder()), self.agent.bundle
         log.append(started)
         log.emit(RoundStarted, index=0, reason="prompt", note=bundle.note(log.run))
         for guidance in filter(None, [guide(log.run) for guide in bundle.guides]):
@@ -166,7 +167,7 @@ class PendingRun:
             on_answer=elicitation.take,
             end_tool=lambda: None if foreground is None else foreground.end_tool(),
         )
-        first = self._started() if recovered is None else self._resumed(recovered)
+        first = self._started(folder) if recovered is None else self._resumed(recovered)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
         dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation)
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
@@ -207,7 +208,7 @@ class PendingRun:
         except FileNotFoundError as error:
             raise SettingsError("The current folder is not there any more", "Change to one that is: %cd ~") from error
 
-    def _started(self) -> RunStarted:
+    def _started(self, folder: Path) -> RunStarted:
         """Return the first event of a new run, already redacted: requests are built from it too."""
         agent, before = self.agent, self.options.continue_from
         started = RunStarted(
@@ -219,7 +220,7 @@ class PendingRun:
             prompt=self.prompt,
             agent=encodable(agent.name),
             model=encodable(agent.model_name),
-            system=system_prompt(agent, self.toolbox, self._folder()),
+            system=system_prompt(agent, self.toolbox, folder),
             tools=self.toolbox.specs,
             settings=agent.settings,
             continued_from=before.id if before is not None else None,
@@ -228,7 +229,7 @@ class PendingRun:
             todos=todos_at_first(self.board) if self.board is not None else (),
             carried_todos=self._carried_todos(),
         )
-        return redact(started)
+        return redact(started, known_secrets())
 
     def _resumed(self, run: Run) -> RunRecovered:
         """Return the event with which another process resumes a run."""

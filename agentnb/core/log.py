@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from agentnb.core.events import AnyEvent, Delta, Event, ToolFinished
+from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
 from agentnb.core.run import Run
 from agentnb.errors import StoreError
-from agentnb.settings import known_secrets, secrets
+from agentnb.settings import SHORTEST_SECRET, held_keys, secrets
 
 AnEvent = TypeVar("AnEvent", bound=Event)
 Watcher: TypeAlias = Callable[[AnyEvent | Delta], Any]
@@ -59,6 +60,7 @@ class EventLog:
         self._stream = StreamRedactor()
         self._streaming: type[Delta] | None = None
         """The kind of the deltas that are streaming, if keys are being searched for in them."""
+        self._keys = held_keys()
         secrets()  # the first search; a key found later is redacted from then on
 
     def keep_in(self, writer: Writer) -> None:
@@ -83,7 +85,7 @@ class EventLog:
             # The caller belongs to a run that has ended without waiting for it.
             raise asyncio.CancelledError
         # A tool may set a variable that holds a key, and print it: search again only after a tool.
-        known = secrets() if type(event) is ToolFinished else known_secrets()
+        known = secrets() if type(event) is ToolFinished and _could_show_a_key(event) else self._keys.known
         if known:
             event = redact(event, known)
         failure = None if self._writer is None else self._store(event, self._writer)
@@ -107,7 +109,7 @@ class EventLog:
 
     def stream(self, delta: Delta) -> None:
         """Send a delta to the watchers, redacted: the beginning of a possible key is held until more characters come."""
-        known = known_secrets()
+        known = self._keys.known
         if known:
             kind = type(delta)
             if kind is not self._streaming:
@@ -123,7 +125,7 @@ class EventLog:
     def _end_stream(self) -> None:
         """Send the text that was held: no more of this kind will come."""
         kind, self._streaming = self._streaming, None
-        if kind is not None and (text := self._stream.rest(known_secrets())):
+        if kind is not None and (text := self._stream.rest(self._keys.known)):
             self.tell(kind(text))
 
     def tell(self, item: AnyEvent | Delta) -> None:
@@ -155,3 +157,11 @@ class EventLog:
             self._writer = None
             return error
         return None
+
+
+def _could_show_a_key(event: ToolFinished) -> bool:
+    """Return whether the result is long enough to hold a key: the search takes longer than all else done for a short one."""
+    for part in event.result.parts:
+        if type(part) is not Text or len(part.text) >= SHORTEST_SECRET:
+            return True
+    return event.display is not None or bool(event.traceback)

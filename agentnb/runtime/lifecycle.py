@@ -57,7 +57,7 @@ class Lifecycle:
         self.log = log
         self.clock = clock or Clock()
         self.budget = budget or Budget()
-        self._inbox = inbox
+        self.inbox = inbox
         self._on_limit = on_limit
         self._on_answer = on_answer
         self._end_tool = end_tool
@@ -151,7 +151,7 @@ class Lifecycle:
         try:
             return await orchestrator.work()
         except asyncio.CancelledError:
-            if self._time_up is None or self._over or self._cancelled_by_others(self._inbox.stop_requested):
+            if self._time_up is None or self._over or self._cancelled_by_others(self.inbox.stop_requested):
                 raise
             orchestrator.close_open("cancelled")
             return self._time_up
@@ -165,11 +165,6 @@ class Lifecycle:
         self._finish(verdict.status, verdict.stop_reason)
 
     # For the orchestrator, while it works
-
-    @property
-    def has_news(self) -> bool:
-        """Whether the person has sent a command that is still unread."""
-        return self._inbox.has_news
 
     async def read_inbox(self) -> None:
         """Log all commands; wait while paused; raise if the run is to stop."""
@@ -191,24 +186,18 @@ class Lifecycle:
         """Raise if the run is to stop: no other tool may follow one that swallowed its cancellation."""
         if self._log_failure is not None:
             raise self._log_failure
-        if self._inbox.stop_requested or self._time_up is not None:
+        if self.inbox.stop_requested or self._time_up is not None:
             raise asyncio.CancelledError
 
     def is_cancelled(self, error: BaseException) -> bool:
         """Return whether the error cancels the run, rather than being raised by a model of its own accord."""
         task = asyncio.current_task()
         return isinstance(error, asyncio.CancelledError) and (
-            self._inbox.stop_requested or task is None or task.cancelling() > 0
+            self.inbox.stop_requested or task is None or task.cancelling() > 0
         )
-
-    def settle(self) -> None:
-        """Charge the budget with what the log says was spent so far."""
-        self.budget.settle(self.log.run.spent)
 
     def spent_inside(self) -> float:
         """Return the US dollars that nested runs have spent and that are not logged yet."""
-        if not self.budget.spent:
-            return 0.0
         return max(0.0, round(self.budget.by_others() - self.log.run.counters.spent_inside, 9))
 
     # The person, the time and the money
@@ -234,7 +223,7 @@ class Lifecycle:
             elif not self._over:
                 loop.call_soon_threadsafe(self._log_spent_inside)
 
-        self._inbox.on_put(wake)
+        self.inbox.on_put(wake)
         self.budget.on_paid_inside = paid_inside
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
@@ -243,13 +232,13 @@ class Lifecycle:
         self._abandoning = asyncio.get_running_loop().call_later(PATIENCE, self._abandon)
 
     def _note_time_up(self) -> None:
-        if not self._over and self._task is not None and not self._inbox.stop_requested:
+        if not self._over and self._task is not None and not self.inbox.stop_requested:
             self._time_up = Stop("max_seconds", "limited", limit=self.clock.limit)
             self._cancel(self._task)
             self._end_tool()
 
     def _take_command(self) -> Command | None:
-        command = self._inbox.take()
+        command = self.inbox.take()
         if command is not None:
             self.log.emit(e.CommandReceived, command=command.name, text=encodable(command.text))
         return command
@@ -264,7 +253,7 @@ class Lifecycle:
             task.uncancel()
         if self._time_up is not None:
             return stopped or bool(task and task.cancelling())
-        return not self._inbox.stop_requested or bool(task and task.cancelling())
+        return not self.inbox.stop_requested or bool(task and task.cancelling())
 
     def _log_spent_inside(self) -> None:
         """Log immediately what nested runs have spent, in case the process dies in the middle of the round."""
@@ -332,6 +321,6 @@ class Lifecycle:
     def _finish(self, status: e.Status, stop_reason: str) -> None:
         while self._take_command() is not None:
             pass  # commands too late for a round are logged all the same
-        self.settle()
+        self.budget.settle(self.log.run.spent)
         seconds = perf_counter() - self._started + self._seconds_before
         self.log.emit(e.RunFinished, status=status, stop_reason=stop_reason, seconds=seconds)

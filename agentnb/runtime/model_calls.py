@@ -68,7 +68,9 @@ class ModelCalls:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
         stream_buffer.end()
-        reply = self._usage_check.complete(request, self._normalized(reply))
+        reply = self._normalized(reply)
+        if self._usage_check.is_needed:
+            reply = self._usage_check.complete(request, reply)
         message, signals = self._without_markers(reply.message)
         replied = self._log.emit(
             e.ModelReplied,
@@ -79,7 +81,8 @@ class ModelCalls:
             seconds=perf_counter() - started if reply.seconds is None else reply.seconds,
             metadata=reply.metadata,
         )
-        self._usage_check.warn(reply)
+        if self._usage_check.is_needed:
+            self._usage_check.warn(reply)
         return replied.message
 
     def _note_retry(self, retry: Retry, heard: str = "") -> None:

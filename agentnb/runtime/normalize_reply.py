@@ -44,7 +44,9 @@ def normalize_reply(reply: Reply, run: Run) -> Reply:
         message, metadata = bounded(reply.message), bounded_metadata(reply.metadata)
         kept = _through_json(_Kept(message, reply.usage, reply.stop_reason, metadata))
         reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw, reply.seconds)
-    message = _with_ids(redact(reply.message, known_secrets()), run)  # last: ids that held a secret may be equal once redacted
+    known = known_secrets()
+    # Ids last: those that held a secret may be equal once redacted.
+    message = _with_ids(redact(reply.message, known) if known else reply.message, run)
     return reply if message is reply.message else replace(reply, message=message)
 
 

@@ -27,6 +27,8 @@ class UsageCheck:
         self._log = log
         self._budget = budget
         self._counts_tokens = any(isinstance(policy, MaxTokens) for policy in policies)
+        self.is_needed = self._counts_tokens or budget.may_run_out()
+        """Whether any limit depends on usage."""
 
     def complete(self, request: Request, reply: Reply) -> Reply:
         """Return the reply with an estimate for each count the model did not report, if tokens are limited."""
