@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,9 @@ def test_a_kernel_that_is_killed_in_a_tool_loses_nothing_and_another_goes_on(tmp
         while not any('"kind":"tool_started"' in line and '"name":"nap"' in line for line in _log(tmp_path)):
             assert time.monotonic() < latest, _log(tmp_path)
             time.sleep(0.01)
+        first.manager.signal_kernel(signal.SIGKILL)  # closing it would interrupt it first
     finally:
-        first.close()  # with SIGKILL
+        first.close()
     second = Kernel(tmp_path)
     try:
         assert second.run(TOOLS).status == "ok"
