@@ -103,6 +103,15 @@ class Key:
         raise TypeError("A key is not pickled: ask for it by its name where it is needed")
 
 
+class KnownSecrets:
+    """The texts of all keys met so far, the longest first. It only grows: a model may still use a forgotten key."""
+
+    __slots__ = ("texts",)
+
+    def __init__(self) -> None:
+        self.texts: tuple[str, ...] = ()
+
+
 @dataclass
 class _Held:
     """The keys that this process knows. Written mostly from the kernel's main thread, read from any."""
@@ -113,8 +122,7 @@ class _Held:
     asked_for: dict[str, None] = field(default_factory=dict)
     """Names of keys that were requested, in order."""
     keyring_lock: threading.RLock = field(default_factory=threading.RLock)
-    known: tuple[str, ...] = ()
-    """The texts of all keys met so far, the longest first. It only grows: a model may still use a forgotten key."""
+    known: KnownSecrets = field(default_factory=KnownSecrets)
     learning: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -241,14 +249,14 @@ def key_names() -> list[str]:
     return list(dict.fromkeys((*_PROVIDERS_VARIABLES, *_held.asked_for.copy())))
 
 
-def held_keys() -> _Held:
-    """Return the keys that this process knows; its ``known`` is what `known_secrets` returns, for code that runs very often."""
-    return _held
+def known() -> KnownSecrets:
+    """Return the holder of what `known_secrets` returns, for code that looks at it very often."""
+    return _held.known
 
 
 def known_secrets() -> tuple[str, ...]:
     """Return the texts of all keys met so far, the longest first, without short ones. Does not search for new ones."""
-    return _held.known
+    return _held.known.texts
 
 
 def secrets() -> tuple[str, ...]:
@@ -256,7 +264,7 @@ def secrets() -> tuple[str, ...]:
     for variable in (*_PROVIDERS_VARIABLES, *_held.asked_for.copy()):
         if variable in os.environ:  # quicker than reading what is not set: this runs after each tool call
             _learn(_environment(variable))
-    return _held.known
+    return _held.known.texts
 
 
 def base_url(provider: str) -> str | None:
@@ -297,11 +305,11 @@ def check_keyring() -> None:
 
 def _learn(*texts: str) -> None:
     """Add these to the known secrets. Uses its own lock: the other one may be held while the keyring prompts the person."""
-    known = _held.known
+    known = _held.known.texts
     if any(len(text) >= SHORTEST_SECRET and text not in known for text in texts):
         with _held.learning:
-            found = {*_held.known, *[text for text in texts if len(text) >= SHORTEST_SECRET]}
-            _held.known = tuple(sorted(found, key=len, reverse=True))
+            found = {*_held.known.texts, *[text for text in texts if len(text) >= SHORTEST_SECRET]}
+            _held.known.texts = tuple(sorted(found, key=len, reverse=True))
 
 
 def _environment(variable: str) -> str:

@@ -57,10 +57,10 @@ class Calls:
     def __init__(
         self, rounds: int, name: str, arguments: Callable[[int], dict[str, Any]], beside: int = 1, *, waits: bool = False
     ):
-        self._rounds, self._tool, self._arguments, self._beside, self._wait_state = rounds, name, arguments, beside, waits
+        self._rounds, self._tool, self._arguments, self._beside, self._waits = rounds, name, arguments, beside, waits
 
     async def stream(self, request: Any) -> Any:
-        if self._wait_state:
+        if self._waits:
             await asyncio.sleep(0)
         index = (len(request.messages) - 1) // 2
         if index >= self._rounds:
@@ -118,7 +118,7 @@ def agent_of(model: Any, *tools: Any) -> Agent:
 
 def without_limit(agent: Agent) -> Agent:
     """5,000 rounds are more than one may take."""
-    object.__setattr__(agent, "rules", agent.rules._replace(policies=agent.rules.policies[:-1]))
+    object.__setattr__(agent, "bundle", agent.bundle._replace(policies=agent.bundle.policies[:-1]))
     return agent
 
 
@@ -130,7 +130,7 @@ def loop_of(rounds: int, store: Store | None = None, function: Any = add) -> Cal
 def bare_loop_of(rounds: int) -> Callable[[], Awaitable[Any]]:
     """The loop with nothing that guides, decides or guards but the natural stop."""
     agent = Agent(Calls(rounds, "add", lambda i: {"a": i, "b": 1}), tools=[add], todos=False)
-    object.__setattr__(agent, "rules", PolicyBundle((natural_stop,)))
+    object.__setattr__(agent, "bundle", PolicyBundle((natural_stop,)))
     return lambda: agent.run("go")
 
 

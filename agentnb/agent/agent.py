@@ -17,7 +17,7 @@ from agentnb.core.request import Request
 from agentnb.core.run import Run
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.live import LiveRun
-from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.run_options import RunOptions, refuse_former_keywords
 from agentnb.tools.todos.board import Board
 
 
@@ -69,23 +69,34 @@ class Agent(AgentSettings):
         continue_from: Run | None = None,
         watch: Watcher | None = None,
         work_dir: str | Path | None = None,
+        **former: Any,
     ) -> LiveRun:
         """Start a run in the background and return a handle on it at once.
 
         It runs on an event loop of its own, its plain tools in threads, and its questions wait for ``live.answer(...)``,
         unless ``options`` say otherwise. A keyword that is given replaces that option.
         """
-        keywords = {"store": store, "continue_from": continue_from, "watch": watch, "work_dir": work_dir}
-        given: dict[str, Any] = {name: value for name, value in keywords.items() if value is not None}
-        return PendingRun.of_prompt(self, prompt, replace(options or RunOptions(can_ask=True), **given)).start()
+        refuse_former_keywords(former, "agent.start(prompt")
+        options = _given(options, store=store, continue_from=continue_from, watch=watch, work_dir=work_dir)
+        return PendingRun.of_prompt(self, prompt, options).start()
 
-    def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
+    def resume(
+        self,
+        run: Run,
+        writer: Writer | None = None,
+        options: RunOptions | None = None,
+        *,
+        watch: Watcher | None = None,
+        work_dir: str | Path | None = None,
+        **former: Any,
+    ) -> LiveRun:
         """Resume an interrupted run where it was cut off, and append to its log with ``writer``.
 
         ``run``, folded from its log, keeps growing. Calls that have ended are not made again. `recover` does all this for a
         run in a store.
         """
-        return PendingRun.of_recovered(self, run, writer, options or RunOptions(can_ask=True)).start()
+        refuse_former_keywords(former, "agent.resume(run, writer")
+        return PendingRun.of_recovered(self, run, writer, _given(options, watch=watch, work_dir=work_dir)).start()
 
     def run_sync(
         self,
@@ -102,7 +113,9 @@ class Agent(AgentSettings):
         and raises KeyboardInterrupt.
         """
         foreground = Foreground()  # questions cannot be answered: the caller gets no handle
-        options = RunOptions(store=store, continue_from=continue_from, watch=watch, work_dir=work_dir, foreground=foreground)
+        options = RunOptions(
+            store=store, continue_from=continue_from, watch=watch, work_dir=work_dir, foreground=foreground, can_ask=False
+        )
         with foreground.own_interrupts():
             return self.start(prompt, options).wait_in_foreground()
 
@@ -127,3 +140,10 @@ class Agent(AgentSettings):
     def first_request(self, prompt: str | Message, *, continue_from: Run | None = None, board: Board | None = None) -> Request:
         """Return the request that a run would begin with. Sends nothing."""
         return PendingRun.of_prompt(self, prompt, RunOptions(continue_from=continue_from, board=board)).first_request()
+
+
+def _given(options: RunOptions | None, **keywords: Any) -> RunOptions:
+    """The options of a run whose caller gets a handle: each keyword that is given replaces one."""
+    given = {name: value for name, value in keywords.items() if value is not None}
+    options = replace(options or RunOptions(), **given)
+    return replace(options, can_ask=True) if options.can_ask is None else options

@@ -75,7 +75,7 @@ class PendingRun:
             self.log = EventLog(new_run_id(), parent_id=self.parent_id, watchers=watchers)
         else:
             self.log = EventLog(self.recovered.id, parent_id=self.recovered.parent_id, watchers=watchers, run=self.recovered)
-        if self.open_log is None and self.options.store is not None:
+        if self.recovered is None and self.options.store is not None:
             self.open_log = partial(self.options.store.open, self.log.id, nested=self.parent_id is not None)
         toolbox = self.agent.toolbox
         self.toolbox = toolbox if self.board is None else toolbox.having(TodoTool(self.board))
@@ -99,6 +99,11 @@ class PendingRun:
         """Prepare to resume a run; raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
         if not run.should_continue:
             raise SettingsError(f"Run {run.id} has ended ({run.status})", "Go on with its conversation: %%agent --continue")
+        for name in ("store", "continue_from", "board", "parent_id"):
+            if getattr(options, name) is not None:
+                raise SettingsError(
+                    f"{name} has no meaning for a run that is resumed", "Leave it out: the run's own log goes on"
+                )
         given = board_of(agent, run) or TodoBoard(run.conversation_todos)
         return cls(
             agent=agent,
@@ -148,7 +153,7 @@ class PendingRun:
         foreground = options.foreground
         todos = TodoSync(self.board, log)
         clock = Clock(agent.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
-        elicitation = Elicitation(log, can_ask=options.can_ask, clock=clock)
+        elicitation = Elicitation(log, can_ask=bool(options.can_ask), clock=clock)
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
         call_sync = call_in_thread if foreground is None else foreground.call
@@ -202,7 +207,7 @@ class PendingRun:
 
     def _folder(self) -> Path:
         """Return the tools' working folder: that of the options, else the agent's, else the current one."""
-        chosen = self.options.work_dir or self.agent.work_dir
+        chosen = self.agent.work_dir if self.options.work_dir is None else self.options.work_dir
         try:
             return Path.cwd() if chosen is None else Path(chosen).expanduser().resolve()
         except FileNotFoundError as error:

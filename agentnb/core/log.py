@@ -13,7 +13,7 @@ from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
 from agentnb.core.run import Run
 from agentnb.errors import StoreError
-from agentnb.settings import SHORTEST_SECRET, held_keys, secrets
+from agentnb.settings import SHORTEST_SECRET, known, secrets
 
 AnEvent = TypeVar("AnEvent", bound=Event)
 Watcher: TypeAlias = Callable[[AnyEvent | Delta], Any]
@@ -60,7 +60,7 @@ class EventLog:
         self._stream = StreamRedactor()
         self._streaming: type[Delta] | None = None
         """The kind of the deltas that are streaming, if keys are being searched for in them."""
-        self._keys = held_keys()
+        self._known = known()
         secrets()  # the first search; a key found later is redacted from then on
 
     def keep_in(self, writer: Writer) -> None:
@@ -85,9 +85,9 @@ class EventLog:
             # The caller belongs to a run that has ended without waiting for it.
             raise asyncio.CancelledError
         # A tool may set a variable that holds a key, and print it: search again only after a tool.
-        known = secrets() if type(event) is ToolFinished and _could_show_a_key(event) else self._keys.known
-        if known:
-            event = redact(event, known)
+        texts = secrets() if type(event) is ToolFinished and _could_show_a_key(event) else self._known.texts
+        if texts:
+            event = redact(event, texts)
         failure = None if self._writer is None else self._store(event, self._writer)
         self._seq += 1
         self.run.apply(event)
@@ -109,13 +109,13 @@ class EventLog:
 
     def stream(self, delta: Delta) -> None:
         """Send a delta to the watchers, redacted: the beginning of a possible key is held until more characters come."""
-        known = self._keys.known
-        if known:
+        texts = self._known.texts
+        if texts:
             kind = type(delta)
             if kind is not self._streaming:
                 self._end_stream()
                 self._streaming = kind
-            text = self._stream.feed(delta.text, known)
+            text = self._stream.feed(delta.text, texts)
             if text != delta.text:
                 if not text:
                     return
@@ -125,7 +125,7 @@ class EventLog:
     def _end_stream(self) -> None:
         """Send the text that was held: no more of this kind will come."""
         kind, self._streaming = self._streaming, None
-        if kind is not None and (text := self._stream.rest(self._keys.known)):
+        if kind is not None and (text := self._stream.rest(self._known.texts)):
             self.tell(kind(text))
 
     def tell(self, item: AnyEvent | Delta) -> None:

@@ -59,8 +59,12 @@ def redact_error(error: AgentnbError) -> None:
     """Redact the error's texts in place, and drop its causes if one of them contains a key: tracebacks show them."""
     error.what, error.hint = redact((error.what, error.hint))
     error.args = (error.what, error.hint)
-    told = [str(cause) for cause in _causes(error)]
-    if redact(told) is not told:
+    try:
+        told = [str(cause) for cause in _causes(error)]
+        is_clean = redact(told) is told
+    except Exception:  # an exception of another library that cannot be read
+        is_clean = False
+    if not is_clean:
         error.__cause__ = error.__context__ = None
 
 
@@ -75,8 +79,10 @@ class StreamRedactor:
     def feed(self, text: str, secrets: tuple[str, ...]) -> str:
         """Take in the next piece; return what can be shown by now."""
         text = self._held + text
-        held = max((_overlap(text, secret) for secret in secrets), default=0)
-        end = len(text) - held
+        end = len(text) - max((_overlap(text, secret) for secret in secrets), default=0)
+        for start, stop in _finder(secrets).spans(text):
+            if start < end < stop:  # what looks like the beginning of a key is the end of a whole one
+                end = stop
         self._held = text[end:]
         return redact(text[:end], secrets)
 
@@ -108,7 +114,7 @@ class _Finder:
         return text
 
     def _replaced(self, text: str) -> str:
-        spans = sorted([*self._spans(text), *self._escaped_spans(text)])
+        spans = sorted([*self.spans(text), *self._escaped_spans(text)])
         pieces: list[str] = []
         done = 0
         for start, end in spans:
@@ -117,7 +123,7 @@ class _Finder:
             done = max(done, end)  # overlapping secrets share one mask
         return "".join([*pieces, text[done:]]) if spans else text
 
-    def _spans(self, text: str) -> Iterable[tuple[int, int]]:
+    def spans(self, text: str) -> Iterable[tuple[int, int]]:
         """Yield start and end of each secret in the text, or of what is left of it: the longest at each place."""
         for beginning in self._beginnings:
             start = text.find(beginning)
@@ -137,7 +143,7 @@ class _Finder:
             places += [escape.start()] if length == 1 else range(escape.start(), escape.end())
             done = escape.end()
         places += range(done, len(text) + 1)
-        return [(places[start], places[end]) for start, end in self._spans(plain)]
+        return [(places[start], places[end]) for start, end in self.spans(plain)]
 
 
 @lru_cache(maxsize=4)

@@ -43,6 +43,6 @@ def used_until_cut(model: Any, request: Request, heard: Message) -> Usage:
 
 def capabilities_of(model: Any) -> Capabilities:
     """Return the capabilities that the model reports, or the defaults."""
-    capabilities = getattr(model, "capabilities", None) or getattr(model, "traits", None)
+    capabilities = getattr(model, "capabilities", None)
     found = capabilities() if callable(capabilities) else None
     return found if isinstance(found, Capabilities) else ASSUMED

@@ -88,8 +88,8 @@ class AgentMagics(Magics):
 
         The cell waits until the run has ended, puts it in ``run`` (or -o NAME), and its result is the agent's answer.
         ``{{ name }}`` in the text is replaced by that variable. Kernel > Interrupt ends the run and keeps what it has.
-        At a limit it ends too; --continue goes on with it. What is not said here is as %%agent defaults has it, where limits
-        can be set for all cells; none, such as --budget none, is no limit.
+        At a limit it ends too; --continue goes on with it. Options not given come from
+        %agent defaults, where limits can be set for all cells; none, such as --budget none, is no limit.
         """
         options = parsed(AgentMagics.agent_cell, line, LATER)
         cell = cell.replace("\r\n", "\n")

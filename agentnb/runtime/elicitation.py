@@ -140,11 +140,11 @@ class CallElicitor:
             self._elicitation.withdraw(question_id)
 
     def _submit(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> concurrent.futures.Future[Any]:
-        elicitation = self._ask(message, schema, kind)
+        question = self._ask(message, schema, kind)
         try:
-            return asyncio.run_coroutine_threadsafe(elicitation, self._loop)
+            return asyncio.run_coroutine_threadsafe(question, self._loop)
         except RuntimeError:  # the loop was closed: the run is over
-            elicitation.close()
+            question.close()
             raise asyncio.CancelledError("The run has ended") from None
 
     async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:

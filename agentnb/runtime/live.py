@@ -18,7 +18,7 @@ from agentnb.runtime.threads import AwakeForInterrupts
 class LiveRun:
     """A run in the background: look at ``run`` while it grows, steer it, ``await`` its end.
 
-    All methods except `result` and `foreground` return at once, and may be called from any thread and any cell.
+    All methods except `result` and `wait_in_foreground` return at once, and may be called from any thread and any cell.
     """
 
     def __init__(

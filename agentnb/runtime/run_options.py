@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from agentnb.core.log import RunStore, Watcher
@@ -30,8 +31,8 @@ class RunOptions:
     """Id of the parent run; by default the run whose tool starts this one."""
     board: Board | None = None
     """The todo list to continue; by default the conversation's."""
-    can_ask: bool = False
-    """Whether the run has a person to answer what its tools ask."""
+    can_ask: bool | None = None
+    """Whether the run has a person to answer what its tools ask; by default whether the caller gets a handle."""
     budget: Budget | None = None
     """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None
@@ -44,3 +45,15 @@ class RunOptions:
             raise SettingsError(f"store={self.store!r} is no store", 'Make one: Store("runs")')
         if self.continue_from is not None and not isinstance(self.continue_from, Run):
             raise SettingsError(f"continue_from={self.continue_from!r} is no run", "Load it first: load_trace(PATH)")
+
+
+def refuse_former_keywords(given: Iterable[str], door: str) -> None:
+    """Raise for keywords of earlier versions that are options of the run now; TypeError for what never was one.
+
+    ``door``: the call to write instead, up to the options.
+    """
+    for name in given:
+        option = {"purse": "budget"}.get(name, name)
+        if option not in {one.name for one in fields(RunOptions)}:
+            raise TypeError(f"{door} has no keyword {name!r}")
+        raise SettingsError(f"{name} is an option of the run now", f"Write {door}, RunOptions({option}=...))")

@@ -45,7 +45,7 @@ async def recover(
     writer, found = place.reopen(run_id)
     try:
         chosen = agent or agent_of(found, tools=tools, model=model)
-        live = chosen.resume(found, writer, RunOptions(watch=watch, work_dir=work_dir))
+        live = chosen.resume(found, writer, RunOptions(watch=watch, work_dir=work_dir, can_ask=False))
     except BaseException:
         writer.close()
         raise

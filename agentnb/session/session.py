@@ -66,7 +66,7 @@ class Session:
     ) -> LiveRun:
         """Start a run with the session's store, event loop and budget, and the conversation's todo list. Thread-safe."""
         with self._lock:
-            options = options or RunOptions(can_ask=True)
+            options = options or RunOptions()
             board = self._board_of(options.continue_from) if agent.todos is True else None
             self._forget_ended()
             return self._begun(agent.start(prompt, replace(self._own(options), store=self.store, board=board)))
@@ -88,7 +88,7 @@ class Session:
                 raise SettingsError(f"Run {run_id} is going on here", "%agent status shows how far it has come")
             writer, run = self.store.reopen(run_id)
             try:
-                live = make_agent(run).resume(run, writer, self._own(options or RunOptions(can_ask=True)))
+                live = make_agent(run).resume(run, writer, self._own(options or RunOptions()))
             except BaseException:
                 writer.close()
                 raise
@@ -189,10 +189,10 @@ class Session:
 
     def waiting_for_answer(self) -> LiveRun:
         """Return the newest run with an open question for the person; raises `SettingsError` if there is none."""
-        waiting_for_answer = [live for live in self.running() if live.run.waiting]
-        if not waiting_for_answer:
+        waiting = [live for live in self.running() if live.run.waiting]
+        if not waiting:
             raise SettingsError("No run waits for an answer", "%agent status shows what is running")
-        return waiting_for_answer[-1]
+        return waiting[-1]
 
     def last_run(self) -> Run:
         """Return the run that ``--continue`` continues: the last loaded one, or else the newest.

@@ -68,7 +68,7 @@ class Store:
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to where it can") from error
         try:
-            return file, _to_be_gone_on_with(_run_of(events, str(path)))
+            return file, _resumable(_run_of(events, str(path)))
         except BaseException:
             file.close()
             raise
@@ -161,7 +161,7 @@ def _run_of(events: list[AnyEvent], source: str) -> Run:
         raise TooDeep(source) from error
 
 
-def _to_be_gone_on_with(run: Run) -> Run:
+def _resumable(run: Run) -> Run:
     if not run.should_continue:
         raise SettingsError(
             f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from run_checks import results
 from scripted_runs import add, bare
+from waiting import wait_until
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, ModelReplied, RunStarted, TextDelta, ToolFinished, ToolStarted
@@ -303,3 +304,34 @@ def test_a_keyword_of_start_replaces_that_option_and_keeps_the_others(tmp_path: 
     assert results(run)[0].error_code == "nobody_to_ask" and [one.name for one in tmp_path.glob("*.jsonl")] == [
         f"{run.id}.jsonl"
     ]
+
+
+def test_a_run_with_a_handle_can_ask_whatever_else_its_options_say(tmp_path: Path) -> None:
+    async def asks(context: ToolContext) -> str:
+        """Ask."""
+        return str(await context.ask("Well?"))
+
+    for options in (None, RunOptions(), RunOptions(work_dir=tmp_path)):
+        live = bare(ScriptedModel([ToolCall("asks"), "Done."]), [asks]).start("go", options)
+        wait_until(lambda live=live: bool(live.run.waiting))  # type: ignore[misc]
+        live.answer("yes")
+        assert results(live.result(30))[0].text == "yes"
+
+
+def test_keywords_of_earlier_versions_are_refused_with_what_to_write() -> None:
+    agent = bare(ScriptedModel(["Done."]))
+    with pytest.raises(SettingsError, match=r"Write agent.start\(prompt, RunOptions\(can_ask=...\)\)"):
+        agent.start("go", can_ask=False)
+    with pytest.raises(SettingsError, match=r"RunOptions\(budget=...\)"):
+        agent.start("go", purse=None)
+    with pytest.raises(SettingsError, match="thread is an option of the run now"):
+        agent.resume(Run(), thread=None)
+    with pytest.raises(TypeError, match="no keyword 'stor'"):
+        agent.start("go", stor=None)
+
+
+def test_options_without_a_meaning_for_a_resumed_run_are_refused(tmp_path: Path) -> None:
+    whole = bare(ScriptedModel(["Done."])).run_sync("go")
+    cut = Run.from_events(list(whole.events)[:-1])
+    with pytest.raises(SettingsError, match="store has no meaning for a run that is resumed"):
+        bare(ScriptedModel(["Done."])).resume(cut, None, RunOptions(store=Store(tmp_path)))

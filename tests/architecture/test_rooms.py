@@ -98,15 +98,22 @@ def test_the_notebook_room_decides_nothing() -> None:
 
     What a person types after ``-p`` is looked up by its name, and nothing else is taken from where the policies are.
     """
-    decide = ("loop", "dispatch", "policies", "gates", "guidance.guides")
+    decide = ("agentnb.policies", "agentnb.agent.loop", "agentnb.runtime.dispatch", "agentnb.guidance.guides")
+    by_name = {
+        "agentnb.policies.named": {"NAMED", "find_policy", "in_workflow_mode"},
+        "agentnb.policies.limits": {"LIMITS", "ON_LIMIT"},
+    }
+    looked_at = 0
     for path, tree in TREES.items():
-        if path.parent.name != "notebook":
+        if "notebook" not in path.relative_to(ROOT / "agentnb").parts[:1]:
             continue
+        looked_at += 1
         for node in ast.walk(tree):
             names = {alias.name for alias in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else set()
-            if isinstance(node, ast.ImportFrom) and node.module == "agentnb.policies.named":
-                assert names <= {"NAMED", "find_policy", "in_workflow_mode"}, path
+            if isinstance(node, ast.ImportFrom) and node.module in by_name:
+                assert names <= by_name[node.module], path
                 continue
             imported = {f"{node.module}.{name}" for name in names} if isinstance(node, ast.ImportFrom) else names
             for room in decide:
-                assert not [name for name in imported if f"{name}.".startswith(f"agentnb.agent.{room}.")], path
+                assert not [name for name in imported if f"{name}.".startswith(f"{room}.")], path
+    assert looked_at > 30, "its folders too"

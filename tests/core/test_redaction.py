@@ -204,3 +204,20 @@ def test_an_error_is_redacted_with_its_hint_and_drops_a_cause_that_tells_a_key(s
             told = "".join(traceback.format_exception(caught.value)) + repr(caught.value.args)
             assert KEY not in told and "no [key]" in told and "take [key]" in told
             assert ("RuntimeError: between" in told) == (KEY not in str(cause))
+
+
+def test_a_key_that_ends_as_it_begins_is_redacted_while_it_streams(subtests: pytest.Subtests) -> None:
+    cases = {
+        "one letter": ("local-key-9l",),
+        "a word": ("tokentok",),
+        "a letter of two": ("abcdefgha",),
+        "another key begins so": ("abcdefgh-xyz", "xyz-abcdefgh"),
+        "a long one": ("sk-ant-" + "a1b2c3d4" * 5 + "sk-",),
+    }
+    for name, secrets in cases.items():
+        for cut in range(len(secrets[0]) + 1):
+            with subtests.test(name, cut=cut):
+                stream, text = StreamRedactor(), f"the key is {secrets[0]} ok"
+                place = text.index(secrets[0]) + cut
+                shown = [stream.feed(piece, secrets) for piece in (text[:place], text[place:])]
+                assert "".join([*shown, stream.rest(secrets)]) == "the key is [key] ok"

@@ -272,7 +272,7 @@ def test_where_nobody_can_answer_the_model_is_told_and_what_to_try(start: str, a
     run = {
         "run": lambda: asyncio.run(agent.run("go")),
         "run_sync": lambda: agent.run_sync("go"),
-        "start": lambda: agent.start("go", RunOptions()).result(LONG),
+        "start": lambda: agent.start("go", RunOptions(can_ask=False)).result(LONG),
     }[start]()
     assert (run.status, codes(run)) == ("completed", ["nobody_to_ask"])
     assert "nobody to ask" in results(run)[0].text and "say what you assumed" in results(run)[0].text

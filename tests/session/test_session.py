@@ -172,7 +172,7 @@ def test_the_newest_run_that_waits_for_an_answer_is_asking(session: Session) -> 
     with pytest.raises(SettingsError, match="No run waits for an answer"):
         session.waiting_for_answer()
     first, second = begin(), begin()
-    alone = begin(RunOptions()).result(30)
+    alone = begin(RunOptions(can_ask=False)).result(30)
     wait_until(lambda: first.run.waiting and second.run.waiting)
     assert alone.rounds[0].results[0].error_code == "nobody_to_ask"
     assert session.waiting_for_answer() is second

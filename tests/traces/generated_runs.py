@@ -281,7 +281,7 @@ def recovered(plan: Plan, run: Run, store: Store) -> Run:
         model, tools=TOOLS, guidance=plan.guidance, policy=plan.policy, max_rounds=plan.max_rounds, history=plan.history
     )
     try:
-        return agent.resume(cut, writer, RunOptions()).result(30)
+        return agent.resume(cut, writer, RunOptions(can_ask=False)).result(30)
     except AgentnbError as error:
         assert error.run is not None
         return error.run
