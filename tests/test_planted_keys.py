@@ -651,6 +651,7 @@ DOORS: dict[str, Callable[[Bench], object]] = {
 }
 
 
+@pytest.mark.slow("a key at each of 65 doors, most of them with a run of their own")
 @pytest.mark.req("R2.35", "R2.38")
 def test_a_key_planted_at_any_door_comes_out_nowhere(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
     for door, plant in DOORS.items():

@@ -154,6 +154,7 @@ def imports() -> dict[str, tuple[str, object]]:
     return ways
 
 
+@pytest.mark.slow("imports each name in fresh processes")
 def test_each_public_name_can_be_imported_in_each_way_as_the_first_thing(subtests: pytest.Subtests) -> None:
     ways = imports()
     told = json.loads(python(ONE_BY_ONE, json.dumps([code for code, _ in ways.values()])))

@@ -362,6 +362,7 @@ def test_when_the_time_is_up_in_a_tool_the_model_can_still_answer_once(
             assert_made_again(run, model.requests)
 
 
+@pytest.mark.slow("one of its tools ignores its cancellation for a second")
 @pytest.mark.req("K2.2", "KX.2")
 def test_when_the_time_is_up_in_a_tool_it_can_raise(subtests: pytest.Subtests, skipped: SkippedClock) -> None:
     for kind, make in TOOLS.items():

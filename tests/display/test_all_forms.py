@@ -72,6 +72,7 @@ def _check(frame: dict[str, Any] | None) -> None:
         check_is_harmless(html)
 
 
+@pytest.mark.slow("every hostile text, in every form")
 def test_what_a_card_opens_to_is_harmless(subtests: pytest.Subtests) -> None:
     for part in ["markup", "text", "links"]:
         with subtests.test(part=part):

@@ -178,6 +178,7 @@ def test_what_nests_as_people_write_is_rendered() -> None:
     assert visible_text(html) == " ".join(map(str, range(20)))
 
 
+@pytest.mark.slow("texts of a hundred thousand brackets")
 def test_brackets_do_not_look_at_the_rest_of_the_text_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     from markdown_it.parser_inline import ParserInline
 

@@ -161,6 +161,7 @@ def test_a_long_text_is_cut_where_the_whole_one_is() -> None:
     assert "(240 more characters)" in streamed(text, 7, most=100)[1]
 
 
+@pytest.mark.slow("long texts, fed piece by piece")
 def test_what_is_parsed_does_not_grow_with_the_square_of_the_text(
     subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_signs_of_life_alone_are_no_reply_whether_it_was_to_stream_or_not(subtes
             assert told[-1].message.text == "Here."
 
 
+@pytest.mark.slow("loads the libraries of the providers, where it is the first to")
 def test_a_reply_that_comes_on_after_signs_of_life_is_whole(subtests: pytest.Subtests) -> None:
     for wire, pings in product(FORMATS, ["comments", "events"]):
         with subtests.test(wire=wire, pings=pings):

@@ -332,6 +332,7 @@ def test_one_whose_loop_was_closed_holds_nobody_up_and_gives_back_nothing_that_i
     assert run(lambda: free_places(limiter)) == 1
 
 
+@pytest.mark.slow("generated crowds of calls")
 def test_whatever_is_cancelled_refused_and_let_in_no_place_is_lost_or_doubled(subtests: pytest.Subtests) -> None:
     for seed in range(40):
         with subtests.test(seed=seed):

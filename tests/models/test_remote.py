@@ -138,6 +138,7 @@ def test_a_provider_that_says_not_to_try_again_is_obeyed(subtests: pytest.Subtes
                 assert len(ask(server, wire)) == 1 == len(server.requests)
 
 
+@pytest.mark.slow("loads the libraries of the providers, where it is the first to")
 @pytest.mark.req("R2.40")
 def test_the_time_that_the_provider_asks_for_is_waited(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
@@ -176,6 +177,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow("many ways to break a reply, on each wire")
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
 def test_whatever_breaks_a_reply_is_tried_again_and_then_is_a_clear_error(subtests: pytest.Subtests) -> None:
@@ -352,6 +354,7 @@ INSTEAD: dict[str, tuple[int, bytes, str, str]] = {
 }
 
 
+@pytest.mark.slow("loads the libraries of the providers, where it is the first to")
 def test_what_is_neither_a_stream_nor_a_reply_is_told_at_once(subtests: pytest.Subtests) -> None:
     for wire, stream, sent in product(FORMATS, ["yes", "no"], INSTEAD):
         with subtests.test(wire=wire, stream=stream, sent=sent):
@@ -375,6 +378,7 @@ def test_an_error_that_comes_as_a_reply_is_told_in_its_words(subtests: pytest.Su
                 assert "Boom." in ask_at(url, wire, stream).what
 
 
+@pytest.mark.slow("many forms of errors, on each wire")
 def test_an_error_is_told_in_its_words_whatever_its_form(subtests: pytest.Subtests) -> None:
     cases = [b'{"error": "Boom."}', b'{"detail": "Boom."}', b"Boom.", b"<p>Boom.</p>"]
     for wire, stream, body in product(FORMATS, ["yes", "no"], cases):

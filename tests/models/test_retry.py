@@ -290,6 +290,7 @@ async def crowd(attempt: Refusing, policy: RetryPolicy, limiter: Limiter, count:
 TINY = RetryPolicy(0.04, 5, 0.02, 4, longest_wait=1.2, most_waiting=3.0, most_seconds=6.0)
 
 
+@pytest.mark.slow("hundreds of refused calls")
 @pytest.mark.req("K0.12", "R2.40")
 def test_many_calls_that_are_always_refused_all_end_and_none_waits_for_more_than_the_cap(subtests: pytest.Subtests) -> None:
     for (name, policy), asks, takes in product({"tiny": TINY, "usual": POLICY}.items(), [None, 0.5, 1.0], [0.0, 0.1]):

@@ -138,6 +138,7 @@ async def stopped_while_waiting_for(limiter: Limiter, name: str) -> None:
         await task
 
 
+@pytest.mark.slow("calls of each wire, stopped at many moments")
 def test_calls_that_are_stopped_at_any_moment_leave_nothing_behind(subtests: pytest.Subtests) -> None:
     for seed in range(15):
         with subtests.test(seed=seed):

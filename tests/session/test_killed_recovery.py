@@ -73,6 +73,7 @@ def test_the_run_that_is_killed_has_each_kind_of_event_of_a_run_that_comes_to_it
     assert {bool(event.problem) for event in whole.events if isinstance(event, e.ContextCompacted)} == {True, False}
 
 
+@pytest.mark.slow("starts the process that all killed runs are forked from")
 def test_it_is_killed_at_each_moment_of_each_kind_of_event(whole: Run, outcomes: list[Outcome]) -> None:
     assert {one.signal for one in outcomes} == {signal.SIGKILL}
     met = {(type(whole.events[one.fault.seq]), one.fault.moment) for one in outcomes}

@@ -92,6 +92,7 @@ def test_every_fault_is_heard_in_each_way_of_asking_and_in_no_other() -> None:
         assert deaf.message == reply(model).message != right()
 
 
+@pytest.mark.slow("hundreds of runs, to count how often")
 def test_it_heeds_about_as_often_as_it_should(subtests: pytest.Subtests) -> None:
     for fault, heed in product(FAULTS, [0.0, 0.3, USUAL_HEED, 1.0]):
         with subtests.test(fault.persona, heed=heed):
