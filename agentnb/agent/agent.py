@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentnb.agent.settings import AgentSettings
 from agentnb.agent.start import PendingRun
@@ -40,6 +40,13 @@ class Agent(AgentSettings):
     ``final_answer``: the model answers once more, without tools; ``raise``: `RunLimited`.
     Raises `SettingsError` for settings that cannot work; `MissingKey` only when a run starts.
     """
+
+    if not TYPE_CHECKING:  # else a type checker would take any attribute for one
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse a former name with the new one."""
+            better = ": it is called bundle now" if name == "rules" else ""
+            raise AttributeError(f"An Agent has no {name!r}{better}")
 
     async def run(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentnb.core import events as e
 from agentnb.core.call_window import CallWindow
@@ -312,6 +312,13 @@ class Run(RunState):
         if not isinstance(other, Run):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in RunState.__slots__ if name != "_views")
+
+    if not TYPE_CHECKING:  # else a type checker would take any attribute for one
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse a former name with the new one."""
+            better = {"tallies": "counters", "resting_todos": "carried_todos"}.get(name)
+            raise AttributeError(f"A Run has no {name!r}" + (f": it is called {better} now" if better else ""))
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 

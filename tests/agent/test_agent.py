@@ -335,3 +335,15 @@ def test_options_without_a_meaning_for_a_resumed_run_are_refused(tmp_path: Path)
     cut = Run.from_events(list(whole.events)[:-1])
     with pytest.raises(SettingsError, match="store has no meaning for a run that is resumed"):
         bare(ScriptedModel(["Done."])).resume(cut, None, RunOptions(store=Store(tmp_path)))
+
+
+def test_former_names_are_refused_with_the_new_ones() -> None:
+    agent = bare(ScriptedModel(["Done."]))
+    for thing, old, new in (
+        (agent, "rules", "bundle"),
+        (Run(), "tallies", "counters"),
+        (Run(), "resting_todos", "carried_todos"),
+    ):
+        with pytest.raises(AttributeError, match=f"called {new} now"):
+            getattr(thing, old)
+    assert not hasattr(agent, "nothing") and not hasattr(Run(), "nothing")
