@@ -50,6 +50,8 @@ class AgentSettings:
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
     bundle: PolicyBundle = field(init=False, repr=False, compare=False)
     """Policies, guides and gates."""
+    guidance_texts: dict[str, str] = field(init=False, repr=False, compare=False)
+    """The texts of its guidance set that say something, by part, for the log."""
     settings: dict[str, Any] = field(init=False, repr=False, compare=False)
     """The settings that decide the course of a run, as plain data for the log."""
 
@@ -82,6 +84,7 @@ class AgentSettings:
             **limits.as_logged(),
         }
         self._set("settings", logged)
+        self._set("guidance_texts", {name: text for name, text in words.parts.items() if text})
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

@@ -38,6 +38,6 @@ class Compaction(msgspec.Struct, frozen=True, gc=False):
     """None while the summary is being written."""
     usage: Usage = NOTHING_USED
     """Usage of the model call that wrote the summary."""
-    seconds: float = 0.0
+    seconds: float | None = 0.0
     problem: str = ""
     """Why there is no summary, if there is none."""

@@ -6,13 +6,16 @@ A run log has one event per line. Everything a person sees is a fold over these;
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from agentnb.core import work_events as w
 from agentnb.core.compaction import Compacted, WhyCompacted
 from agentnb.core.display_data import Table
+from agentnb.core.event import Event as Event  # noqa: PLC0414  # handed on: readers of events need only this module
+from agentnb.core.event import RoundStatus as RoundStatus  # noqa: PLC0414  # likewise
+from agentnb.core.event import Status as Status  # noqa: PLC0414  # likewise
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.questions import WaitingOnUser
@@ -21,30 +24,12 @@ from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage
 from agentnb.errors import sentences
 
-SCHEMA = 4
+SCHEMA = 5
 """Version of the log's schema; a reader refuses newer logs and reads older ones.
 
-Each new kind of event makes a new version: 2 added questions, 3 compaction and recovery, 4 extra usage.
+Each new kind of event makes a new version: 2 added questions, 3 compaction and recovery, 4 extra usage, 5 steps, plans,
+findings, other model calls, suspension, and what a run says of itself.
 """
-
-Status: TypeAlias = Literal[
-    "running", "waiting_on_user", "completed", "limited", "stopped", "cancelled", "interrupted", "failed"
-]
-RoundStatus: TypeAlias = Literal[
-    "running",
-    "success",
-    "error",
-    "cancelled",
-    "natural_completion",
-    "workflow_complete",
-    "auto_continue_todos",
-    "auto_continue_workflow",
-    "todo_nudge",
-    "premature_stop_nudge",
-    "narration_without_tool_call",
-    "duplicate_loop_broken",
-    "unexpected_empty_tools",
-]
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):
@@ -53,31 +38,61 @@ class TextDelta(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
+class ToolProgress(msgspec.Struct, frozen=True, gc=False):
+    """A running tool reported how far it has come. Live only: the last of them stands in `ToolFinished`."""
+
+    call_id: str
+    progress: Progress
+
+
 class ThinkingDelta(msgspec.Struct, frozen=True, gc=False):
     """The next characters of the model's thinking. Live only."""
 
     text: str
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
-    """The fields that all events carry. ``seq`` counts from 0 without a gap; ``at`` is UTC."""
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Where a run was read from that another product recorded."""
 
-    seq: int
-    at: datetime
+    format: str
+    """The name of the trace format."""
+    file: str = ""
+    position: str = ""
+    """Its place in the file, such as the index of the run, or a task's id."""
+
+
+class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The run that a fork repeats up to a round, from which on it goes its own way."""
+
     run_id: str
-    parent_id: str | None = None
+    round: int
+    """Index of the first round that the fork made itself."""
 
 
 class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     """A run began. Holds everything it began with, so that the log alone tells the whole story."""
 
     schema: int
+    run_kind: str = "agent"
+    """What kind of run it is: agent, workflow, plan, judge, or a word of an extension."""
     prompt: Message
     agent: str = "agent"
     model: str
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    guidance: dict[str, str] = msgspec.field(default_factory=dict)
+    """The texts of its guidance set by part, as they were when it began."""
+    tags: tuple[str, ...] = ()
+    """Free words by which the person finds it again."""
+    origin: Origin | None = None
+    forked_from: ForkedFrom | None = None
+    conversation: str = ""
+    """Id of the first run of its conversation; empty if that is this run."""
+    context_type: str = ""
+    """The kind of task, if it was named: the scope that the run works in."""
+    entity: str = ""
+    """Id of the thing that the task is about, such as a project."""
     continued_from: str | None = None
     history: tuple[Message, ...] = ()
     """The conversation that the run continues."""
@@ -94,6 +109,8 @@ class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=Fal
 
     index: int
     reason: str
+    before: RoundStatus = ""
+    """The status of the round before, if the reason to continue changes it."""
     continuation: str = ""
     """The message to the model in the person's place, if nothing else asks it to continue."""
     note: str = ""
@@ -135,7 +152,7 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted"
     compacted: Compacted
     usage: Usage = NOTHING_USED
     """Usage of the model call that wrote the summary; nothing if no model was called."""
-    seconds: float = 0.0
+    seconds: float | None = 0.0
     problem: str = ""
 
 
@@ -159,27 +176,48 @@ class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=Fal
     message: Message
     usage: Usage = UNKNOWN
     stop_reason: str = ""
-    seconds: float = 0.0
-    metadata: dict[str, Any] = {}
+    seconds: float | None = 0.0
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     signals: tuple[str, ...] = ()
 
 
-class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False):
-    """A tool call was admitted. ``call`` is the form in which it will be run."""
+class ToolAdmitted(Event, frozen=True, kw_only=True, tag="tool_admitted", gc=False):
+    """A tool call was admitted and waits: for calls before it, or for the person. ``call`` is the form in which it will run.
+
+    It is written only for a call that does not start at once; `ToolStarted` follows when it does.
+    """
 
     call: ToolCall
+    reason: str = ""
+
+
+class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False):
+    """A tool call began. ``call`` is the form in which it runs; ``edited``: the person changed its arguments."""
+
+    call: ToolCall
+    edited: bool = False
+
+
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """How far a tool has come: ``done`` of ``total`` steps (None: unknown), and what it is doing."""
+
+    done: float
+    total: float | None = None
+    text: str = ""
 
 
 class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=False):
     """A tool call has its result. ``seconds`` is the time the tool itself took; ``traceback`` is of the user's code.
 
     ``display`` is the table that the tool returned, if it did, for display; the model gets the text of ``result``.
+    ``progress`` is the last that the tool reported.
     """
 
     result: ToolResult
-    seconds: float = 0.0
+    seconds: float | None = 0.0
     traceback: str = ""
     display: Table | None = None
+    progress: Progress | None = None
 
 
 class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False):
@@ -231,7 +269,7 @@ class RoundFinished(Event, frozen=True, kw_only=True, tag="round_finished", gc=F
 
     index: int
     status: RoundStatus
-    seconds: float = 0.0
+    seconds: float | None = 0.0
     spent_inside: float = 0.0
 
 
@@ -249,8 +287,18 @@ class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", 
     text: str = ""
 
 
+class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=False):
+    """The run waits for the person without a process: its log is closed, and an answer resumes it."""
+
+    why: str = ""
+    """nobody_here, or asked: the person put it aside."""
+
+
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
-    """The process of the run had died, and another resumes it. ``schema``: the version that writes from here on."""
+    """The process of the run had died, or the run was suspended, and another process resumes it.
+
+    ``schema``: the version that writes from here on.
+    """
 
     schema: int
 
@@ -280,11 +328,12 @@ class ErrorRaised(Event, frozen=True, kw_only=True, tag="error_raised", gc=False
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):
-    """The last event of a run."""
+    """The last event of a run. ``last_round``: the status of its last round, if the reason to stop changes it."""
 
     status: Status
     stop_reason: str
-    seconds: float = 0.0
+    last_round: RoundStatus = ""
+    seconds: float | None = 0.0
 
 
 AnyEvent: TypeAlias = (
@@ -296,6 +345,7 @@ AnyEvent: TypeAlias = (
     | ContextCompacted
     | ExtraUsage
     | ModelReplied
+    | ToolAdmitted
     | ToolStarted
     | ToolFinished
     | CallBlocked
@@ -306,11 +356,31 @@ AnyEvent: TypeAlias = (
     | LoopDetected
     | LimitReached
     | CommandReceived
+    | RunSuspended
     | RunRecovered
     | Warned
     | ErrorRaised
     | RunFinished
+    | w.StepStarted
+    | w.StepAttempted
+    | w.StepSkipped
+    | w.StepFinished
+    | w.BranchTaken
+    | w.PlanProposed
+    | w.PlanEdited
+    | w.PlanApproved
+    | w.PlanRejected
+    | w.PlanReviewed
+    | w.ModelCalled
+    | w.ToolsChanged
+    | w.FindingMade
+    | w.GuidanceDrawn
+    | w.ContextShifted
+    | w.OtherEvent
 )
-Delta: TypeAlias = TextDelta | ThinkingDelta
+ReplyDelta: TypeAlias = TextDelta | ThinkingDelta
+"""The next part of a reply that streams."""
+Delta: TypeAlias = ReplyDelta | ToolProgress
+"""What watchers get live and no log keeps."""
 KINDS: tuple[type[Event], ...] = AnyEvent.__args__
 """All kinds of events, in the order above."""

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core import events as e
+from agentnb.core import work_fold
 from agentnb.core.call_window import call_key
 from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import judged
@@ -15,7 +16,7 @@ from agentnb.core.messages import Message, ToolCall, ToolResult, user
 from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, CallRecord, Retry, TodoViolation, WorkflowRound
 from agentnb.core.run_state import RunState
 from agentnb.core.todos import has_one_in_progress, has_open, is_open, newly_blocked, newly_completed
-from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.core.usage import NOTHING_USED
 
 STATUS_OF_REASON: dict[str, e.RoundStatus] = {
     "open_todos": "auto_continue_todos",
@@ -37,6 +38,7 @@ STATUS_OF_END: dict[str, e.RoundStatus] = {
 
 
 def _run_started(run: RunState, event: e.RunStarted) -> None:
+    run._opening = event
     run._id = event.run_id
     run._parent_id = event.parent_id
     run._agent = event.agent
@@ -44,6 +46,8 @@ def _run_started(run: RunState, event: e.RunStarted) -> None:
     run._system = event.system
     run._prompt = event.prompt.text
     run._tools = event.tools
+    run._roles = {tool.name: tool.role for tool in event.tools if tool.role}
+    run._work.context_type, run._work.entity = event.context_type, event.entity
     run._settings = event.settings
     run._continued_from = event.continued_from
     run._inherited = len(event.history)
@@ -95,22 +99,17 @@ def _context_compacted(run: RunState, event: e.ContextCompacted) -> None:
     done = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
     run._rounds[-1] = replace(current, compactions=(*_whole(current.compactions), done))
     run._compacted = event.compacted
-    _used(run, event.usage)
+    run._use(event.usage)
 
 
 def _spent_besides(run: RunState, event: e.ExtraUsage) -> None:
     run._counters.spent_inside += event.inside
     if event.usage != NOTHING_USED:
-        _used(run, event.usage)
+        run._use(event.usage)
 
 
 def _whole(compactions: tuple[Compaction, ...]) -> tuple[Compaction, ...]:
     return tuple([one for one in compactions if one.compacted is not None])
-
-
-def _used(run: RunState, usage: Usage) -> None:
-    run._usage = usage if run._usage is None else run._usage + usage
-    run._counters.spent += usage.cost or 0.0
 
 
 def _model_replied(run: RunState, event: e.ModelReplied) -> None:
@@ -120,7 +119,7 @@ def _model_replied(run: RunState, event: e.ModelReplied) -> None:
     records = tuple([CallRecord(part) for part in message.parts if type(part) is ToolCall])
     for record in records:
         run._results[record.call.id] = None
-    _used(run, event.usage)
+    run._use(event.usage)
     current, text = run._rounds[-1], message.text
     goes_on = current.reason == "reply_cut"  # the reply continues the text that was cut off
     run._text = run._text + text if goes_on else text or run._text
@@ -142,6 +141,10 @@ def _put_record(run: RunState, call_id: str, **changes: Any) -> None:
     run._rounds[-1] = replace(current, records=records)
 
 
+def _tool_admitted(run: RunState, event: e.ToolAdmitted) -> None:
+    _put_started(run, event.call)
+
+
 def _tool_started(run: RunState, event: e.ToolStarted) -> None:
     records = run._rounds[-1].records
     if len(records) != 1 or records[0].call is not event.call:  # usually the model's own; a gate may have changed it
@@ -161,7 +164,7 @@ def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
     records = current.records
     for place, one in enumerate(records):
         if one.call.id == result.call_id:
-            done = CallRecord(one.call, result, event.seconds, event.traceback, event.display, one.rule)
+            done = CallRecord(one.call, result, event.seconds, event.traceback, event.display, one.rule, event.progress)
             run._rounds[-1] = replace(current, records=(*records[:place], done, *records[place + 1 :]))
             break
     run._results[result.call_id] = result
@@ -282,6 +285,11 @@ def _set_status(run: RunState) -> None:
     run._status = "waiting_on_user" if run._paused or run._waiting else "running"
 
 
+def _run_suspended(run: RunState, event: e.RunSuspended) -> None:
+    run._suspended = True
+    _set_status(run)
+
+
 def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
     current = run._rounds[-1] if run._rounds else None
     if current is not None and current.status == "running":
@@ -289,7 +297,9 @@ def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
     else:
         run._recovered = True
     run._paused = False
-    run._waiting = ()  # the process that waited for answers has died
+    if not run._suspended:
+        run._waiting = ()  # the process that waited for answers has died
+    run._suspended = False
     run._counters.times_recovered += 1
     _set_status(run)
 
@@ -324,6 +334,7 @@ HANDLERS: dict[type[e.Event], Callable[[RunState, Any], None]] = {
     e.ContextCompacted: _context_compacted,
     e.ExtraUsage: _spent_besides,
     e.ModelReplied: _model_replied,
+    e.ToolAdmitted: _tool_admitted,
     e.ToolStarted: _tool_started,
     e.ToolFinished: _tool_finished,
     e.CallBlocked: _call_blocked,
@@ -334,8 +345,10 @@ HANDLERS: dict[type[e.Event], Callable[[RunState, Any], None]] = {
     e.LoopDetected: _loop_detected,
     e.LimitReached: _limit_reached,
     e.CommandReceived: _command_received,
+    e.RunSuspended: _run_suspended,
     e.RunRecovered: _run_recovered,
     e.Warned: _warned,
     e.ErrorRaised: _error_raised,
     e.RunFinished: _run_finished,
+    **work_fold.HANDLERS,
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from agentnb.core.events import AnyEvent, Delta, Event, ToolFinished
+from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, ToolFinished, ToolProgress
 from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
 from agentnb.core.run import Run
@@ -58,7 +58,7 @@ class EventLog:
         self._untold: AnyEvent | None = None
         self._watchers = list(watchers)
         self._stream = StreamRedactor()
-        self._streaming: type[Delta] | None = None
+        self._streaming: type[ReplyDelta] | None = None
         """The kind of the deltas that are streaming, if keys are being searched for in them."""
         self._known = known()
         secrets()  # the first search; a key found later is redacted from then on
@@ -110,7 +110,9 @@ class EventLog:
     def stream(self, delta: Delta) -> None:
         """Send a delta to the watchers, redacted: the beginning of a possible key is held until more characters come."""
         texts = self._known.texts
-        if texts:
+        if isinstance(delta, ToolProgress):
+            delta = redact(delta, texts) if texts else delta
+        elif texts:
             kind = type(delta)
             if kind is not self._streaming:
                 self._end_stream()

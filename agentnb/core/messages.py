@@ -72,6 +72,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     role: Role
     parts: tuple[AnyPart, ...] = ()
+    author: str = ""
+    """Who wrote it, where several agents share a conversation; never sent to a model."""
 
     @property
     def text(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -11,6 +11,16 @@ from agentnb.core.messages import Message
 from agentnb.core.view import View
 
 T = TypeVar("T")
+ToolRole: TypeAlias = Literal["work", "planning", "list"]
+"""What a tool is for: work changes or finds out something, planning prepares it, a list holds what is to be done."""
+LISTS = frozenset({"todo_operations", "TodoWrite", "TodoRead", "write_todos", "read_todos", "update_plan"})
+"""Names of the todo lists of agentnb and of other products: they hold what is to be done, and are no work."""
+PLANNING = frozenset({"think", "sequentialthinking", "exit_plan_mode", "ExitPlanMode"})
+
+
+def role_of(name: str) -> ToolRole:
+    """Return the role of a tool that does not say it, by its name."""
+    return "list" if name in LISTS else "planning" if name in PLANNING else "work"
 
 
 class Sent(View[Message]):
@@ -69,6 +79,8 @@ class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     input_schema: dict[str, Any] = {}
     effects: tuple[str, ...] = ()
     """The tool's effects on the world, as far as they are known; never sent to a model."""
+    role: ToolRole | None = None
+    """What it is for; None: known by its name, see `role_of`. Never sent to a model."""
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):

@@ -9,7 +9,7 @@ import msgspec
 
 from agentnb.core.compaction import Compaction
 from agentnb.core.display_data import Table
-from agentnb.core.events import RoundStatus
+from agentnb.core.events import Progress, RoundStatus
 from agentnb.core.guidance import Followed, Guidance, RoundFacts
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.todos import PLANNING_TOOLS
@@ -44,14 +44,16 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     """The call as it was run."""
     result: ToolResult | None = None
     """The one result of the call."""
-    seconds: float = 0.0
-    """Seconds that the tool itself took."""
+    seconds: float | None = 0.0
+    """Seconds that the tool itself took; None where that is unknown."""
     traceback: str = ""
     """Traceback of the person's own code, if it raised."""
     display: Table | None = None
     """The table that the tool returned, if it did, for display."""
     rule: str = ""
     """The rule of the gate that blocked the call, if one did."""
+    progress: Progress | None = None
+    """The last that the tool said about how far it had come."""
 
     @property
     def success(self) -> bool | None:
@@ -112,8 +114,8 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     """Counted from 0."""
     reason: str
     """Why it began: prompt, tool_results, said, or a policy's reason to continue."""
-    started_at: datetime
-    """UTC."""
+    started_at: datetime | None
+    """UTC; None where that is unknown."""
     status: RoundStatus = "running"
     """How it ended."""
     reply: Message | None = None
@@ -144,16 +146,16 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     """Compactions of the conversation before its request could be sent; the last may be under way."""
     recovered: bool = False
     """Whether the process died in this round, or right before it, and another resumed the run."""
-    model_seconds: float = 0.0
-    """Seconds from the request to the whole reply."""
+    model_seconds: float | None = 0.0
+    """Seconds from the request to the whole reply; None where that is unknown."""
     metadata: dict[str, Any] = {}
     """Metadata that came with the model's reply."""
     records: tuple[CallRecord, ...] = ()
     """The tool calls with their results, in the order the model made them."""
     ended_at: datetime | None = None
-    """UTC; None while the round runs."""
-    seconds: float = 0.0
-    """Seconds of the whole round; 0 while it runs."""
+    """UTC; None while the round runs, or where that is unknown."""
+    seconds: float | None = 0.0
+    """Seconds of the whole round; 0 while it runs, None where that is unknown."""
 
     @property
     def failed_attempts(self) -> int:

@@ -6,11 +6,13 @@ A live run, one loaded from its log and one folded from replayed events are the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agentnb.core import events as e
+from agentnb.core import work_events as w
 from agentnb.core.call_window import CallWindow
 from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
@@ -23,6 +25,7 @@ from agentnb.core.run_state import RunState
 from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.core.view import View
+from agentnb.core.work_state import PlanRecord, StepRecord
 from agentnb.errors import TraceError
 
 
@@ -48,6 +51,71 @@ class Run(RunState):
     def parent_id(self) -> str | None:
         """Id of the parent run, if this is a nested run."""
         return self._parent_id
+
+    @property
+    def kind(self) -> str:
+        """What kind of run it is: agent, workflow, plan, judge, or a word of an extension."""
+        return "agent" if self._opening is None else self._opening.run_kind
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Free words by which you find it again."""
+        return () if self._opening is None else self._opening.tags
+
+    @property
+    def origin(self) -> e.Origin | None:
+        """Where it was read from, if another product recorded it."""
+        return None if self._opening is None else self._opening.origin
+
+    @property
+    def forked_from(self) -> e.ForkedFrom | None:
+        """The run and the round that it was forked from, if it was."""
+        return None if self._opening is None else self._opening.forked_from
+
+    @property
+    def conversation(self) -> str:
+        """Id of the first run of its conversation, which may be this one."""
+        return self._id if self._opening is None else self._opening.conversation or self._id
+
+    @property
+    def context_type(self) -> str:
+        """The kind of task that it works on, if that was named."""
+        return self._work.context_type
+
+    @property
+    def entity(self) -> str:
+        """Id of the thing that it works on, such as a project."""
+        return self._work.entity
+
+    @property
+    def guidance(self) -> Mapping[str, str]:
+        """The texts of its guidance set by part; empty for runs of older versions, and with guidance off."""
+        return MappingProxyType({} if self._opening is None else self._opening.guidance)
+
+    @property
+    def drawn(self) -> w.GuidanceDrawn | None:
+        """The guidance set that was drawn at random, and its propensity, if one was."""
+        return self._work.drawn
+
+    @property
+    def steps(self) -> Mapping[str, StepRecord]:
+        """The steps by id, each as it stands."""
+        return MappingProxyType(self._work.steps)
+
+    @property
+    def plans(self) -> Mapping[str, PlanRecord]:
+        """The plans by id, each as it stands."""
+        return MappingProxyType(self._work.plans)
+
+    @property
+    def model_calls(self) -> View[w.ModelCalled]:
+        """The model calls besides those of the rounds, such as those of a planner or a judge."""
+        return View(self._work.model_calls)
+
+    @property
+    def findings(self) -> View[w.FindingMade]:
+        """What detectors found while it ran."""
+        return View(self._work.findings)
 
     @property
     def agent(self) -> str:
@@ -233,8 +301,8 @@ class Run(RunState):
         return self._ended_at
 
     @property
-    def seconds(self) -> float:
-        """Seconds the run took; 0 until it has ended."""
+    def seconds(self) -> float | None:
+        """Seconds the run took; 0 until it has ended, None where that is unknown."""
         return self._seconds
 
     @property

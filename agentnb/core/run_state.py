@@ -11,12 +11,13 @@ from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.questions import WaitingOnUser
-from agentnb.core.request import ToolSpec
+from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.similarity import Answers
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
 from agentnb.core.view import View
+from agentnb.core.work_state import WorkState
 
 
 class Views(NamedTuple):
@@ -49,18 +50,21 @@ class RunState:
         "_loops",
         "_messages",
         "_model",
+        "_opening",
         "_parent_id",
         "_paused",
         "_pending",
         "_prompt",
         "_recovered",
         "_results",
+        "_roles",
         "_rounds",
         "_seconds",
         "_settings",
         "_started_at",
         "_status",
         "_stop_reason",
+        "_suspended",
         "_system",
         "_text",
         "_todos",
@@ -73,9 +77,11 @@ class RunState:
         "_views",
         "_waiting",
         "_warnings",
+        "_work",
     )
 
     def __init__(self) -> None:
+        self._opening: e.RunStarted | None = None
         self._id = ""
         self._parent_id: str | None = None
         self._agent = ""
@@ -83,6 +89,10 @@ class RunState:
         self._system = ""
         self._prompt = ""
         self._tools: tuple[ToolSpec, ...] = ()
+        self._roles: dict[str, ToolRole] = {}
+        """The role of each tool that has one."""
+        self._work = WorkState()
+        self._suspended = False
         self._settings: dict[str, Any] = {}
         self._continued_from: str | None = None
         self._inherited = 0
@@ -119,4 +129,9 @@ class RunState:
         self._text = ""
         self._started_at: datetime | None = None
         self._ended_at: datetime | None = None
-        self._seconds = 0.0
+        self._seconds: float | None = 0.0
+
+    def _use(self, usage: Usage) -> None:
+        """Add the usage of a model call."""
+        self._usage = usage if self._usage is None else self._usage + usage
+        self._counters.spent += usage.cost or 0.0

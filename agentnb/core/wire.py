@@ -6,15 +6,34 @@ One event per line; ``kind`` comes first, so that a reader can skip a line witho
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
+from datetime import datetime
+from typing import Any, cast
 
 import msgspec
 
-from agentnb.core.events import SCHEMA, AnyEvent, RunRecovered
+from agentnb.core.event import Event
+from agentnb.core.events import KINDS, SCHEMA, AnyEvent, RunRecovered
+from agentnb.core.work_events import OtherEvent
 from agentnb.errors import TraceError
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(cast("type[AnyEvent]", AnyEvent))
+
+
+_anything = msgspec.json.Decoder()
+_KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
+
+
+class _Base(msgspec.Struct):
+    """The fields that all events carry."""
+
+    seq: int
+    at: datetime | None
+    run_id: str
+    parent_id: str | None = None
+
+
+_BASE = _Base.__struct_fields__
 
 
 class _Head(msgspec.Struct):
@@ -38,7 +57,15 @@ class TooDeep(TraceError):
 
 def encode(event: AnyEvent) -> bytes:
     """Return the event as one line, including the line end."""
+    if type(event) is OtherEvent:
+        return _encoder.encode({"kind": event.name, **_base(event), **event.data}) + b"\n"
     return _encoder.encode(event) + b"\n"
+
+
+def _base(event: Event) -> dict[str, Any]:
+    """Return the fields that all events carry, as they stand in a log."""
+    base: dict[str, Any] = {"seq": event.seq, "at": event.at, "run_id": event.run_id}
+    return base if event.parent_id is None else {**base, "parent_id": event.parent_id}
 
 
 def decode(line: bytes) -> AnyEvent:
@@ -46,9 +73,25 @@ def decode(line: bytes) -> AnyEvent:
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        other = _of_unknown_kind(line)
+        if other is not None:
+            return other
         raise TraceError(f"Not an event of agentnb: {error}") from error
     except RecursionError as error:
         raise TooDeep from error
+
+
+def _of_unknown_kind(line: bytes) -> OtherEvent | None:
+    """Return an event whose kind this version does not know; None if it is not an event at all, or a known kind gone wrong."""
+    try:
+        data = _anything.decode(line)
+        base = msgspec.convert({name: data.pop(name) for name in _BASE if name in data}, _Base)
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError, AttributeError, RecursionError):
+        return None
+    name = data.pop("kind", None)
+    if not isinstance(name, str) or name in _KNOWN:
+        return None
+    return OtherEvent(seq=base.seq, at=base.at, run_id=base.run_id, parent_id=base.parent_id, name=name, data=data)
 
 
 def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:

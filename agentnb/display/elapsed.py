@@ -32,16 +32,16 @@ class Elapsed:
             self._since = event.at
             self._holds = "max_seconds" in event.settings
         elif isinstance(event, RunRecovered):
-            self._since, self._held_at = event.at - timedelta(seconds=self._rounds), None
+            self._since, self._held_at = event.at and event.at - timedelta(seconds=self._rounds), None
         elif isinstance(event, RoundFinished):
-            self._rounds += event.seconds
+            self._rounds += event.seconds or 0.0
         elif isinstance(event, RunFinished) or (self._holds and not self._wait_state):
             self._release(event.at)
         elif self._holds and self._held_at is None:
             self._held_at = event.at
 
-    def _release(self, at: datetime) -> None:
-        if self._held_at is not None and self._since is not None:
+    def _release(self, at: datetime | None) -> None:
+        if self._held_at is not None and self._since is not None and at is not None:
             self._since += at - self._held_at
         self._held_at = None
 

@@ -59,7 +59,7 @@ def chip_html(run: Run, *, hears: bool = False) -> Html:
 def _wait_ends(run: Run) -> datetime | None:
     """Return the time of the next retry, while one is pending."""
     last = run.events[-1] if run.events else None
-    return last.at + timedelta(seconds=last.seconds) if isinstance(last, RetryScheduled) else None
+    return last.at + timedelta(seconds=last.seconds) if isinstance(last, RetryScheduled) and last.at else None
 
 
 def _milliseconds(at: datetime) -> int:
@@ -87,7 +87,7 @@ def _rounds(run: Run) -> Html:
 
 def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
     if run.ended_at is not None:
-        return words(duration(run.seconds))
+        return words(duration(run.seconds)) if run.seconds is not None else NOTHING
     if elapsed is None or not run.should_continue:
         return NOTHING
     most = amount(run.settings.get("max_seconds"))

@@ -66,6 +66,11 @@ def state_told(one: RunSummary) -> str:
     return f"Limit: {limit}" if limit else CHIPS.get(one.status, one.status)
 
 
+def when(one: RunSummary, form: str) -> str:
+    """Return when it began, in local time; empty where that is unknown."""
+    return "" if one.started_at is None else one.started_at.astimezone().strftime(form)
+
+
 def asked_html(one: RunSummary) -> Html:
     """Return the first words of the prompt."""
     return words(first_line(clean(one.prompt), 160) or "(no prompt)")
@@ -74,7 +79,7 @@ def asked_html(one: RunSummary) -> Html:
 def _figures(one: RunSummary) -> Html:
     """Return time, rounds, tokens, cost, model and id, in columns."""
     cells = [
-        ("when", f"{one.started_at.astimezone():%d %b %H:%M}", f"{one.started_at.astimezone():%Y-%m-%d %H:%M:%S}"),
+        ("when", when(one, "%d %b %H:%M"), when(one, "%Y-%m-%d %H:%M:%S")),
         ("rounds", counted(one.rounds, "round"), None),
         ("tokens", f"{thousands(one.tokens)} tokens" if one.tokens is not None else "", None),
         ("cost", cost_told(one), None),
@@ -106,13 +111,12 @@ def run_list_html(found: Sequence[RunSummary]) -> Html:
 
 
 def _button_row(one: RunSummary) -> Html:
-    when = one.started_at.astimezone()
     first = tag(
         "span",
         "runs-line",
         status_html(one),
         " ",
-        tag("time", "runs-when", f"{when:%d %b %H:%M}", title=f"{when:%Y-%m-%d %H:%M:%S}"),
+        tag("time", "runs-when", when(one, "%d %b %H:%M"), title=when(one, "%Y-%m-%d %H:%M:%S")),
     )
     figures = (
         [] if one.status == "running" else [counted(one.rounds, "round"), cost_told(one)]

@@ -172,7 +172,7 @@ def meta(run: Run) -> list[str]:
     if run.todos:
         done = len(run.todos) - len(open_todos(run.todos))
         parts.append(f"{done} of {counted(len(run.todos), 'todo')}")
-    if run.ended_at is not None:
+    if run.ended_at is not None and run.seconds is not None:
         parts.append(duration(run.seconds))
     return [*parts, *used(run), clean(run.model)]
 

@@ -62,7 +62,7 @@ def compaction_line(one: Compaction, settings: Mapping[str, Any] | None = None) 
         problem = first_line(clean(one.problem or "there is none"), 300)
         return f"{messages} left out without a summary, because {why}: {problem}"
     cost = [f"${one.usage.cost:.4f}"] if one.usage.cost else []
-    took = [duration(one.seconds)] if one.seconds >= SHORTEST else []
+    took = [duration(one.seconds)] if one.seconds is not None and one.seconds >= SHORTEST else []
     return " · ".join([f"{messages} summed up, because {why}", *cost, *took])
 
 

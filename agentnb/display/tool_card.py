@@ -33,7 +33,7 @@ class ToolCard(NamedTuple):
     details: tuple[str, ...] = ()
     """The arguments, one line each."""
     display: Table | None = None
-    seconds: float = 0.0
+    seconds: float | None = 0.0
     category: str = "work"
     """planning, or the effect of the tool as far as it is known."""
     icon: str = ICONS["work"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.events import Delta, TextDelta, ThinkingDelta
+from agentnb.core.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.usage import Usage
@@ -217,7 +217,7 @@ class AnthropicReading:
         self._usage: dict[str, Any] = {}
         self._end: dict[str, Any] = {}
 
-    def take(self, chunk: Any) -> Iterable[Delta]:
+    def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read an event of the stream, and return its deltas."""
         kind = chunk.get("type")
         if kind == "content_block_delta":
@@ -235,7 +235,7 @@ class AnthropicReading:
             self._usage.update(_known(chunk.get("usage")))
         return ()
 
-    def _start(self, index: int, block: dict[str, Any]) -> Iterable[Delta]:
+    def _start(self, index: int, block: dict[str, Any]) -> Iterable[ReplyDelta]:
         """Start a block. A block that comes whole holds its text, or input, already."""
         self._blocks[index] = dict(block)
         kind = block.get("type")
@@ -247,7 +247,7 @@ class AnthropicReading:
             return (ThinkingDelta(block["thinking"]),)
         return ()
 
-    def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[Delta]:
+    def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[ReplyDelta]:
         """Extend a block. Text and thinking need no start event: some servers leave it out."""
         kind = delta.get("type")
         if kind in BEGUN_BY:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from agentnb.core.events import Delta
+from agentnb.core.events import ReplyDelta
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
 from agentnb.core.usage import UNKNOWN, Usage
@@ -40,7 +40,7 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     """HTTP status, if there was a response."""
 
 
-StreamItem: TypeAlias = Delta | Retry | Reply
+StreamItem: TypeAlias = ReplyDelta | Retry | Reply
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from agentnb.core.events import Delta, TextDelta, ThinkingDelta
+from agentnb.core.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.usage import Usage
@@ -183,7 +183,7 @@ class OpenAIReading:
         self._refused = False
         self._metadata: dict[str, Any] = {}
 
-    def take(self, chunk: Any) -> Iterable[Delta]:
+    def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read a chunk of the stream, and return its deltas."""
         if chunk.get("error"):
             raise Refused(_provider_error(chunk["error"]))
@@ -209,8 +209,8 @@ class OpenAIReading:
                     return choice
         return {}
 
-    def _delta(self, delta: dict[str, Any]) -> Iterable[Delta]:
-        told: list[Delta] = []
+    def _delta(self, delta: dict[str, Any]) -> Iterable[ReplyDelta]:
+        told: list[ReplyDelta] = []
         for field in THINKING_FIELDS:
             if (thought := delta.get(field)) and isinstance(thought, str):
                 self._thinking_field = field

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from agentnb.core.events import Delta, TextDelta, ThinkingDelta
+from agentnb.core.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
@@ -157,7 +157,7 @@ class ResponsesReading:
         self._told: list[str] = []
         self._response: dict[str, Any] = {}
 
-    def take(self, chunk: Any) -> Iterable[Delta]:
+    def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read an event of the stream, and return its deltas."""
         kind = chunk.get("type")
         if kind in TEXT_DELTAS:

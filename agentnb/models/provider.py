@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from agentnb.core.events import Delta
+from agentnb.core.events import ReplyDelta
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
@@ -16,7 +16,7 @@ from agentnb.settings import Key
 class Reading(Protocol):
     """A reply being read from its stream."""
 
-    def take(self, chunk: Any) -> Iterable[Delta]:
+    def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read the next chunk, as plain data, and return the deltas to show. Chunks of unknown kinds are ignored."""
 
     def reply(self) -> Reply:

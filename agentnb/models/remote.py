@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.events import Delta, TextDelta
+from agentnb.core.events import ReplyDelta, TextDelta
 from agentnb.core.messages import Message
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
@@ -117,7 +117,7 @@ class RemoteModel:
         """Return the request as JSON, as it would be sent."""
         return self._provider.body(self.model, request, self._sent_options)
 
-    async def _attempt(self, body: bytes) -> AsyncGenerator[Delta | Reply]:
+    async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyDelta | Reply]:
         reading = self._provider.reading()
         try:
             async with aclosing(self._chunks(body)) as all_chunks, aclosing(self._in_time(all_chunks)) as chunks:

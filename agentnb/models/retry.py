@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
 
-from agentnb.core.events import Delta
+from agentnb.core.events import ReplyDelta
 from agentnb.errors import RateLimited
 from agentnb.models.failure import Failure
 from agentnb.models.limiter import Limiter, NoPlace
@@ -75,10 +75,10 @@ class RetryPolicy:
 
 
 async def with_retries(
-    attempt: Callable[[], AsyncGenerator[Delta | Reply]],
+    attempt: Callable[[], AsyncGenerator[ReplyDelta | Reply]],
     policy: RetryPolicy,
     limiter: Limiter,
-) -> AsyncGenerator[Delta | Retry | Reply]:
+) -> AsyncGenerator[ReplyDelta | Retry | Reply]:
     """Yield the items of the attempts, with a `Retry` between two of them. Raises the `ModelError` of the last attempt.
 
     Waits hold no place in the limiter; a cancellation ends them at once. Time that the limiter holds a call up, because other

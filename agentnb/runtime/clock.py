@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from time import perf_counter
 
 from agentnb.core.events import AnyEvent, RunRecovered
@@ -12,11 +13,12 @@ from agentnb.core.wait_state import WaitState
 
 def seconds_taken(events: Iterable[AnyEvent]) -> float:
     """Return the seconds a run has taken up to its last event, as a `Clock` counts them, over all its processes."""
-    taken, wait_state, before = 0.0, WaitState(), None
+    taken, wait_state = 0.0, WaitState()
+    before: datetime | None = None
     for event in events:
-        if before is not None and not wait_state and not isinstance(event, RunRecovered):
+        if before is not None and event.at is not None and not wait_state and not isinstance(event, RunRecovered):
             taken += (event.at - before).total_seconds()
-        before = event.at
+        before = event.at or before
         wait_state.take(event)
     return taken
 

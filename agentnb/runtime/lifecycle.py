@@ -73,7 +73,7 @@ class Lifecycle:
         self._log_failure: StoreError | None = None  # kept where it could not be raised
         self._over = False
         self._started = perf_counter()
-        self._seconds_before = sum(one.seconds for one in log.run.rounds)
+        self._seconds_before = sum(one.seconds or 0.0 for one in log.run.rounds)
         """Seconds that the run took in earlier processes, which died."""
 
     async def run_abandonable(

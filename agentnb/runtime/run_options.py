@@ -27,6 +27,12 @@ class RunOptions:
     """Called with every event and delta."""
     work_dir: str | Path | None = None
     """The folder tools work in, instead of the agent's own."""
+    tags: tuple[str, ...] = ()
+    """Free words by which the run is found again."""
+    context_type: str = ""
+    """The kind of task, which scopes the run."""
+    entity: str = ""
+    """Id of the thing that the task is about."""
     parent_id: str | None = None
     """Id of the parent run; by default the run whose tool starts this one."""
     board: Board | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentnb.core.events import Delta, TextDelta
+from agentnb.core.events import ReplyDelta, TextDelta
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, encodable
 from agentnb.policies.marker_text import MarkerFilter
 
@@ -14,14 +14,14 @@ class StreamBuffer:
 
     __slots__ = ("_filter", "_heard", "_markers", "_tell", "_thoughts")
 
-    def __init__(self, tell: Callable[[Delta], None], *, markers: bool) -> None:
+    def __init__(self, tell: Callable[[ReplyDelta], None], *, markers: bool) -> None:
         self._tell = tell
         self._heard: list[str] = []
         self._thoughts: list[str] = []
         self._markers = markers
         self._filter: MarkerFilter | None = None
 
-    def take(self, item: Delta) -> None:
+    def take(self, item: ReplyDelta) -> None:
         """Take a delta and forward what may already be shown."""
         if not isinstance(item, TextDelta):
             self._thoughts.append(item.text)

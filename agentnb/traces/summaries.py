@@ -17,7 +17,7 @@ class RunSummary(NamedTuple):
     """One line of the list of runs."""
 
     id: str
-    started_at: datetime
+    started_at: datetime | None
     status: str
     stop_reason: str
     rounds: int

@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
     run_id: str
     round: int | None
-    at: datetime
+    at: datetime | None
     by: str
     what: str
     before: Todo | None = None

@@ -39,14 +39,14 @@ class Call(NamedTuple):
     run: Run
     round: int | None
     operation: str
-    started_at: datetime
+    started_at: datetime | None
     replied: bool
     """Whether a reply came, even a partial one."""
     failed: bool
     """Whether no whole reply came."""
     retries: tuple[Retry, ...]
     usage: Usage
-    seconds: float
+    seconds: float | None
     stop_reason: str
     metadata: dict[str, Any]
     not_waited: float
@@ -129,7 +129,7 @@ class _SideCalls:
         """By round, the places of those of its retries that belong to compaction calls."""
         self.replies: dict[int, Usage] = {}
         """By round, the usage of a reply that was not kept."""
-        self.ended: dict[int, datetime] = {}
+        self.ended: dict[int, datetime | None] = {}
         """By round, when its last compaction ended, and its own model call could start."""
         self._run = run
         self._round = self._tried = 0
@@ -211,6 +211,8 @@ def _not_waited(run: Run, one: WorkflowRound) -> float:
     if one.reply is not None or one.status != "cancelled" or not one.retries or one.ended_at is None:
         return 0.0
     begun = next(event.at for event in reversed(run.events) if isinstance(event, RetryScheduled))
+    if begun is None:
+        return 0.0
     return max(0.0, one.retries[-1].seconds - (one.ended_at - begun).total_seconds())
 
 

@@ -1,0 +1,43 @@
+"""The fields that all events carry, and the words for how runs and rounds stand."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Status: TypeAlias = Literal[
+    "running", "waiting_on_user", "completed", "limited", "stopped", "cancelled", "interrupted", "failed"
+]
+RoundStatus: TypeAlias = str
+"""How a round ended: one of `ROUND_STATUSES`, or a policy's own word."""
+ROUND_STATUSES = frozenset(
+    {
+        "running",
+        "success",
+        "error",
+        "cancelled",
+        "natural_completion",
+        "workflow_complete",
+        "auto_continue_todos",
+        "auto_continue_workflow",
+        "todo_nudge",
+        "premature_stop_nudge",
+        "narration_without_tool_call",
+        "duplicate_loop_broken",
+        "unexpected_empty_tools",
+    }
+)
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    """The fields that all events carry. ``seq`` counts from 0 without a gap.
+
+    ``at`` is UTC, or None where a foreign trace does not say when it happened.
+    """
+
+    seq: int
+    at: datetime | None
+    run_id: str
+    parent_id: str | None = None

@@ -1,0 +1,123 @@
+"""The fold of steps, plans, other model calls, findings and scope: what a run keeps of the events in `work_events`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core import work_events as w
+from agentnb.core.event import Event
+from agentnb.core.run_state import RunState
+from agentnb.core.usage import NOTHING_USED, UNKNOWN
+from agentnb.core.work_state import PlanRecord, StepRecord
+
+
+def _step_started(run: RunState, event: w.StepStarted) -> None:
+    before = run._work.steps.get(event.step)
+    times = 1 if before is None else before.times + 1
+    run._work.steps[event.step] = StepRecord(
+        event.step, event.step_kind, event.title, event.parent, inputs=event.inputs, times=times
+    )
+
+
+def _step(run: RunState, step: str) -> StepRecord:
+    return run._work.steps.get(step) or StepRecord(step)
+
+
+def _step_attempted(run: RunState, event: w.StepAttempted) -> None:
+    run._work.steps[event.step] = replace(_step(run, event.step), attempts=event.attempt, error=event.error)
+
+
+def _step_skipped(run: RunState, event: w.StepSkipped) -> None:
+    run._work.steps[event.step] = replace(_step(run, event.step), status="skipped", reason=event.reason)
+
+
+def _step_finished(run: RunState, event: w.StepFinished) -> None:
+    run._work.steps[event.step] = replace(
+        _step(run, event.step),
+        status=event.status,
+        output=event.output,
+        error=event.error,
+        attempts=event.attempts,
+        seconds=event.seconds,
+    )
+
+
+def _branch_taken(run: RunState, event: w.BranchTaken) -> None:
+    run._work.steps[event.step] = replace(
+        _step(run, event.step), reason=f"to {event.to}" + (f": {event.reason}" * bool(event.reason))
+    )
+
+
+def _plan_proposed(run: RunState, event: w.PlanProposed) -> None:
+    run._work.plans[event.plan_id] = PlanRecord(event.plan_id, event.plan)
+
+
+def _plan(run: RunState, plan_id: str) -> PlanRecord:
+    return run._work.plans.get(plan_id) or PlanRecord(plan_id, {})
+
+
+def _plan_edited(run: RunState, event: w.PlanEdited) -> None:
+    run._work.plans[event.plan_id] = replace(_plan(run, event.plan_id), plan=event.plan, status="edited", by=event.by)
+
+
+def _plan_approved(run: RunState, event: w.PlanApproved) -> None:
+    run._work.plans[event.plan_id] = replace(_plan(run, event.plan_id), status="approved", by=event.by)
+
+
+def _plan_rejected(run: RunState, event: w.PlanRejected) -> None:
+    run._work.plans[event.plan_id] = replace(_plan(run, event.plan_id), status="rejected", by=event.by)
+
+
+def _plan_reviewed(run: RunState, event: w.PlanReviewed) -> None:
+    before = _plan(run, event.plan_id)
+    run._work.plans[event.plan_id] = replace(before, reviews=(*before.reviews, event))
+
+
+def _model_called(run: RunState, event: w.ModelCalled) -> None:
+    run._work.model_calls.append(event)
+    if event.usage not in (NOTHING_USED, UNKNOWN):
+        run._use(event.usage)
+
+
+def _tools_changed(run: RunState, event: w.ToolsChanged) -> None:
+    run._tools = event.tools
+    run._roles = {tool.name: tool.role for tool in event.tools if tool.role}
+
+
+def _finding_made(run: RunState, event: w.FindingMade) -> None:
+    run._work.findings.append(event)
+
+
+def _guidance_drawn(run: RunState, event: w.GuidanceDrawn) -> None:
+    run._work.drawn = event
+
+
+def _context_shifted(run: RunState, event: w.ContextShifted) -> None:
+    run._work.context_type, run._work.entity = event.context_type, event.entity
+
+
+def _nothing_known(run: RunState, event: w.OtherEvent) -> None:
+    """Keep the event in the list of all events only."""
+
+
+HANDLERS: dict[type[Event], Callable[[RunState, Any], None]] = {
+    w.StepStarted: _step_started,
+    w.StepAttempted: _step_attempted,
+    w.StepSkipped: _step_skipped,
+    w.StepFinished: _step_finished,
+    w.BranchTaken: _branch_taken,
+    w.PlanProposed: _plan_proposed,
+    w.PlanEdited: _plan_edited,
+    w.PlanApproved: _plan_approved,
+    w.PlanRejected: _plan_rejected,
+    w.PlanReviewed: _plan_reviewed,
+    w.ModelCalled: _model_called,
+    w.ToolsChanged: _tools_changed,
+    w.FindingMade: _finding_made,
+    w.GuidanceDrawn: _guidance_drawn,
+    w.ContextShifted: _context_shifted,
+    w.OtherEvent: _nothing_known,
+}

@@ -1,0 +1,54 @@
+"""What a run keeps of its steps, plans, other model calls, findings and scope. Only the fold changes it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+
+from agentnb.core.work_events import FindingMade, GuidanceDrawn, ModelCalled, PlanReviewed
+
+
+class StepRecord(msgspec.Struct, frozen=True, gc=False):
+    """A step as it stands: its last start, and what came of it."""
+
+    id: str
+    kind: str = ""
+    title: str = ""
+    parent: str = ""
+    status: str = "running"
+    """running, completed, failed, cancelled or skipped."""
+    inputs: Any = None
+    output: Any = None
+    error: str = ""
+    reason: str = ""
+    """Why it was skipped, or where it went on."""
+    attempts: int = 0
+    times: int = 0
+    """How often it was started."""
+    seconds: float | None = None
+
+
+class PlanRecord(msgspec.Struct, frozen=True, gc=False):
+    """A plan as it stands."""
+
+    id: str
+    plan: dict[str, Any]
+    status: str = "proposed"
+    """proposed, edited, approved or rejected."""
+    by: str = ""
+    reviews: tuple[PlanReviewed, ...] = ()
+
+
+@dataclasses.dataclass(slots=True)
+class WorkState:
+    """The steps, plans, other model calls, findings and scope of a run."""
+
+    steps: dict[str, StepRecord] = dataclasses.field(default_factory=dict)
+    plans: dict[str, PlanRecord] = dataclasses.field(default_factory=dict)
+    model_calls: list[ModelCalled] = dataclasses.field(default_factory=list)
+    findings: list[FindingMade] = dataclasses.field(default_factory=list)
+    drawn: GuidanceDrawn | None = None
+    context_type: str = ""
+    entity: str = ""
