@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from agentnb import detect as detect
     from agentnb import errors as errors
     from agentnb.agent.agent import Agent as Agent
     from agentnb.context.history import History as History
     from agentnb.core.guidance import Guidance as Guidance
     from agentnb.core.messages import ToolCall as ToolCall
-    from agentnb.core.run import Run as Run
     from agentnb.core.todos import Todo as Todo
+    from agentnb.detect.run import Run as Run
     from agentnb.display.save import save_trace as save_trace
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
     from agentnb.notebook.panel import panel as panel
@@ -45,13 +46,14 @@ _NAMES = {
     "History": "agentnb.context.history",
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
-    "Run": "agentnb.core.run",
+    "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.run_options",
     "Store": "agentnb.traces.store",
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
     "ask_person": "agentnb.tools.ask_person",
+    "detect": "agentnb",
     "errors": "agentnb",
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
@@ -68,7 +70,6 @@ _LATER = frozenset(
         "Experiment",
         "Workflow",
         "compare",
-        "detect",
         "diff",
         "examples",
         "fork",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from agentnb import Agent, ToolCall
 from agentnb.core.events import AnyEvent, Delta, Event, RoundFinished, TextDelta
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.html import run_html
 from agentnb.display.live_card import LiveCard
 from agentnb.models import ScriptedModel

@@ -20,8 +20,8 @@ from agentnb.context.request_builder import RequestBuilder
 from agentnb.core import events as e
 from agentnb.core.compaction import Compacted
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
-from agentnb.core.run import Run
 from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
 from agentnb.tools.read_result import SPEC
 
 ROUNDS, EARLY, LATE, AROUND = 540, 50, 500, 30

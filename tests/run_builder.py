@@ -9,9 +9,10 @@ from typing import Any, Literal, Self
 from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import AnyPart, Message, Text, ToolCall, ToolResult, user
+from agentnb.core.older_logs import STATUS_BEFORE
 from agentnb.core.rounds import DUPLICATE
-from agentnb.core.run import Run
 from agentnb.core.todos import Todo, TodoStatus
+from agentnb.detect.run import Run
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Fact = tuple[type[e.Event], dict[str, Any]]
@@ -64,7 +65,8 @@ def run_of(*facts: Fact, **fields: Any) -> Run:
 def begun(index: int, reason: str = "", *guidance: Guidance) -> list[Fact]:
     """A round that has begun, and the guidance of its request."""
     reason = reason or ("prompt" if index == 0 else "tool_results")
-    return [(e.RoundStarted, {"index": index, "reason": reason}), *[(e.GuidanceGiven, {"guidance": one}) for one in guidance]]
+    started = {"index": index, "reason": reason, "before": STATUS_BEFORE.get(reason, "")}
+    return [(e.RoundStarted, started), *[(e.GuidanceGiven, {"guidance": one}) for one in guidance]]
 
 
 def a_round(

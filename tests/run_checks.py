@@ -6,7 +6,7 @@ from collections import Counter
 
 from agentnb.core.events import CallBlocked, LimitReached, TodosChanged, ToolFinished, ToolStarted
 from agentnb.core.messages import ToolResult
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 
 
 def kinds(run: Run) -> list[str]:

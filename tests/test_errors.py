@@ -10,7 +10,7 @@ import re
 import pytest
 
 from agentnb import errors
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import near, sentences
 
 CLASSES = {name: value for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)}

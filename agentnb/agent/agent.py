@@ -14,7 +14,7 @@ from agentnb.core.events import AnyEvent, Delta
 from agentnb.core.log import RunStore, Watcher, Writer
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions, refuse_former_keywords

@@ -7,8 +7,8 @@ from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.context.history import as_sent_then
-from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import BUILT_IN
 from agentnb.models.model import Model

@@ -27,6 +27,7 @@ from agentnb.runtime.compactor import Compactor
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.model_calls import ModelCalls
+from agentnb.runtime.run_end import log_findings
 from agentnb.runtime.todo_sync import TodoSync
 
 
@@ -59,6 +60,7 @@ class Loop:
     async def work(self) -> Stop:
         """Run rounds until a policy stops the run."""
         verdict = await self._first_verdict()
+        log_findings(self._log)  # a process that died may not have come to it
         self._todos.look()  # the run may have waited for the store
         while isinstance(verdict, Continue):
             if self._inbox.has_news:
@@ -124,6 +126,7 @@ class Loop:
             e.RoundStarted,
             index=0 if last is None else last.index + 1,
             reason=why.reason,
+            before=why.round_status,
             continuation=(final_words or why.message or prompt("continue")) if nothing_new else "",
             note="" if final_words and nothing_new else final_words or self._bundle.note(run),
         )
@@ -186,3 +189,4 @@ class Loop:
         seconds, index = perf_counter() - self._round_started, self._log.run.last_round.index
         inside = self._lifecycle.spent_inside() if self._budget.spent else 0.0
         self._log.emit(e.RoundFinished, index=index, status=status, seconds=seconds, spent_inside=inside)
+        log_findings(self._log)

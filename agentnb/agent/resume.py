@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.rounds import WorkflowRound
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
+from agentnb.detect.walk import run_before, walk_rounds
 from agentnb.policies.verdict import Continue, Policy, Stop, Verdict, decide
 from agentnb.runtime.run_end import OF_THE_REPLY
 
 
 def guidance_of_open_round(policies: Sequence[Policy], run: Run, current: WorkflowRound) -> Sequence[Guidance]:
     """Return the guidance that the policies gave when the open round started."""
-    events = run.events
-    start = max(place for place, event in enumerate(events) if isinstance(event, e.RoundStarted))
-    before = Run.from_events(events[:start])
+    *_, last = walk_rounds(run)
+    before = run_before(run, last)
     why = decide(policies, before) if before.rounds else Continue("prompt")
     return why.guidance if isinstance(why, Continue) and why.reason == current.reason else ()
 

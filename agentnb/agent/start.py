@@ -18,13 +18,13 @@ from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunRecovered, RunStarted
 from agentnb.core.inbox import Inbox
-from agentnb.core.log import EventLog, Watcher, Writer
+from agentnb.core.log import Watcher, Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.nesting import bounded
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
-from agentnb.core.run import Run
 from agentnb.core.todos import Todo
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models import prices
@@ -36,6 +36,7 @@ from agentnb.runtime.budget import OWN, Budget, WithinBudget, current_budget
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
@@ -75,6 +76,8 @@ class PendingRun:
             self.log = EventLog(new_run_id(), parent_id=self.parent_id, watchers=watchers)
         else:
             self.log = EventLog(self.recovered.id, parent_id=self.recovered.parent_id, watchers=watchers, run=self.recovered)
+        if self.agent.bundle.detectors:
+            self.log.run.detect_with(self.agent.bundle.detectors)
         if self.recovered is None and self.options.store is not None:
             self.open_log = partial(self.options.store.open, self.log.id, nested=self.parent_id is not None)
         toolbox = self.agent.toolbox

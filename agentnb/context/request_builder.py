@@ -23,8 +23,8 @@ from agentnb.core.events import RoundStarted, RunStarted
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.rounds import CONTEXT_TOKENS
-from agentnb.core.run import Run
 from agentnb.core.todos import has_open, headed
+from agentnb.detect.run import Run
 from agentnb.guidance.reminder import system_reminder
 from agentnb.models.estimate import RunningEstimate, tokens_of_message, tokens_of_request
 from agentnb.tools.read_result import SPEC as READ_SPEC

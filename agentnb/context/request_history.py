@@ -12,36 +12,17 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 from agentnb.context.request_builder import RequestBuilder, WhyLeftOut, ephemeral_text
 from agentnb.core.compaction import Compacted
-from agentnb.core.events import (
-    CompactionStarted,
-    ContextCompacted,
-    ExtraUsage,
-    GuidanceGiven,
-    RetryScheduled,
-    RoundStarted,
-    RunRecovered,
-    RunStarted,
-    Warned,
-)
+from agentnb.core.events import RunStarted
 from agentnb.core.messages import Message
 from agentnb.core.request import Request, Sent
-from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.core.view import View
+from agentnb.detect.run import Run
+from agentnb.detect.walk import walk_rounds
 from agentnb.errors import SettingsError
 from agentnb.guidance.reminder import system_reminder
 
 WhyNotSent: TypeAlias = WhyLeftOut | Literal["empty"]
-BEFORE_THE_REPLY = (
-    GuidanceGiven,
-    RetryScheduled,
-    CompactionStarted,
-    ContextCompacted,
-    ExtraUsage,
-    RunRecovered,
-    Warned,
-)
-"""Events of a round that come before its request was sent, or sent for the last time."""
 
 
 class LeftOut(NamedTuple):
@@ -95,17 +76,15 @@ class SentRequest:
 
 def sent_requests(run: Run) -> Iterator[tuple[int, SentRequest]]:
     """Yield the index of each round and what the model saw in it, in one pass over the run's events."""
-    folded, past, due = Run(), None, False
-    for event in run.events:
-        if due and not isinstance(event, BEFORE_THE_REPLY):
-            yield _next(past, folded, run)
-            due = False
-        folded.apply(event)
-        if isinstance(event, RunStarted):
-            past = _Past(event)
-        due = due or isinstance(event, RoundStarted)
-    if due:
+    folded, past = Run(), None
+    for one in walk_rounds(run):
+        for event in (*one.before, one.start, *one.prepared):
+            folded.apply(event)
+            if isinstance(event, RunStarted):
+                past = _Past(event)
         yield _next(past, folded, run)
+        for event in one.answered:
+            folded.apply(event)
 
 
 def sent_request(run: Run, index: int) -> SentRequest:

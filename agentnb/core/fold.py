@@ -9,32 +9,13 @@ from msgspec.structs import replace
 
 from agentnb.core import events as e
 from agentnb.core import work_fold
-from agentnb.core.call_window import call_key
 from agentnb.core.compaction import Compaction
-from agentnb.core.guidance import judged
 from agentnb.core.messages import Message, ToolCall, ToolResult, user
-from agentnb.core.rounds import UNTRACKED_COMPLETION, UNTRACKED_WORK, CallRecord, Retry, TodoViolation, WorkflowRound
+from agentnb.core.request import role_of
+from agentnb.core.rounds import CallRecord, Retry, WorkflowRound
 from agentnb.core.run_state import RunState
-from agentnb.core.todos import has_one_in_progress, has_open, is_open, newly_blocked, newly_completed
+from agentnb.core.todos import is_open, newly_blocked, newly_completed
 from agentnb.core.usage import NOTHING_USED
-
-STATUS_OF_REASON: dict[str, e.RoundStatus] = {
-    "open_todos": "auto_continue_todos",
-    "strict_todos": "auto_continue_todos",
-    "todo_nudge": "todo_nudge",
-    "workflow_mode": "auto_continue_workflow",
-    "continue_marker": "auto_continue_workflow",
-    "empty_answer": "premature_stop_nudge",
-    "claimed_call": "narration_without_tool_call",
-}
-"""Status of a round, by the reason of the round after it."""
-STATUS_OF_END: dict[str, e.RoundStatus] = {
-    "natural": "natural_completion",
-    "workflow_complete": "workflow_complete",
-    "complete_with_open_todos": "workflow_complete",
-    "loop_detected": "duplicate_loop_broken",
-}
-"""Status of the last round, by stop reason."""
 
 
 def _run_started(run: RunState, event: e.RunStarted) -> None:
@@ -61,7 +42,6 @@ def _run_started(run: RunState, event: e.RunStarted) -> None:
     run._todos = event.todos
     run._todos_unseen = bool(event.todos)
     run._carried_todos = event.carried_todos
-    run._todos_begun.update(todo.identity for todo in event.todos if todo.status == "in-progress")
     run._started_at = event.at
 
 
@@ -70,12 +50,10 @@ def _round_started(run: RunState, event: e.RoundStarted) -> None:
     run._pending.clear()
     if event.continuation:
         run._messages.append(user(event.continuation))
-    if run._rounds and event.reason in STATUS_OF_REASON:
-        run._rounds[-1] = replace(run._rounds[-1], status=STATUS_OF_REASON[event.reason])
+    if event.before and run._rounds:
+        run._rounds[-1] = replace(run._rounds[-1], status=event.before)
     run._rounds.append(WorkflowRound(event.index, event.reason, event.at, note=event.note, recovered=run._recovered))
     run._recovered = False
-    run._counters.begun(event.reason)
-    run._todos_before.clear()
 
 
 def _guidance_given(run: RunState, event: e.GuidanceGiven) -> None:
@@ -116,7 +94,10 @@ def _model_replied(run: RunState, event: e.ModelReplied) -> None:
     message = event.message
     run._todos_unseen = False
     run._messages.append(message)
-    records = tuple([CallRecord(part) for part in message.parts if type(part) is ToolCall])
+    roles = run._roles
+    records = tuple(
+        [CallRecord(part, role=roles.get(part.name) or role_of(part.name)) for part in message.parts if type(part) is ToolCall]
+    )
     for record in records:
         run._results[record.call.id] = None
     run._use(event.usage)
@@ -164,27 +145,13 @@ def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
     records = current.records
     for place, one in enumerate(records):
         if one.call.id == result.call_id:
-            done = CallRecord(one.call, result, event.seconds, event.traceback, event.display, one.rule, event.progress)
+            done = CallRecord(
+                one.call, result, event.seconds, event.traceback, event.display, one.rule, event.progress, one.role
+            )
             run._rounds[-1] = replace(current, records=(*records[:place], done, *records[place + 1 :]))
             break
     run._results[result.call_id] = result
     run._calls.finished(result)
-    if run._todos or run._todos_before:
-        _check_tracked(run, result.call_id)
-
-
-def _check_tracked(run: RunState, call_id: str) -> None:
-    """Note work that ran while no todo was in progress.
-
-    The list counts as it was at the call's place in the reply: calls that run side by side all run after the todo tool.
-    """
-    records = run._rounds[-1].records
-    place = next((place for place, record in enumerate(records) if record.call.id == call_id), None)
-    if place is None:
-        return
-    todos = next((before for later, before in run._todos_before if later > place), run._todos)
-    if records[place].is_work and records[place].ran and has_open(todos) and not has_one_in_progress(todos):
-        _violated(run, TodoViolation(UNTRACKED_WORK, call_id))
 
 
 def _call_blocked(run: RunState, event: e.CallBlocked) -> None:
@@ -193,22 +160,13 @@ def _call_blocked(run: RunState, event: e.CallBlocked) -> None:
     run._calls.blocked(event.call)
 
 
-def _violated(run: RunState, violation: TodoViolation) -> None:
-    current = run._rounds[-1]
-    run._rounds[-1] = replace(current, todo_violations=(*current.todo_violations, violation))
-
-
 def _todos_changed(run: RunState, event: e.TodosChanged) -> None:
     if event.by == "model" and run._rounds:
-        places = (place for place, record in enumerate(run._rounds[-1].records) if record.call.id == event.call_id)
-        run._todos_before.append((next(places, 0), run._todos))
         _model_changed_todos(run, event)
     else:
         run._todos_done &= {todo.identity for todo in event.todos if not is_open(todo)}
     run._todos = event.todos
     run._todos_unseen = event.by == "outside"  # the model's own call returns the whole list
-    run._todos_begun &= {todo.identity for todo in event.todos}
-    run._todos_begun |= {todo.identity for todo in event.todos if todo.status == "in-progress"}
 
 
 def _model_changed_todos(run: RunState, event: e.TodosChanged) -> None:
@@ -222,33 +180,20 @@ def _model_changed_todos(run: RunState, event: e.TodosChanged) -> None:
         completed=(*current.completed, *[todo.id for todo in done]),
         blocked=(*current.blocked, *[todo.id for todo in newly_blocked(run._todos, event.todos)]),
     )
-    for todo in completed:
-        if todo.identity not in run._todos_begun:
-            _violated(run, TodoViolation(UNTRACKED_COMPLETION, event.call_id, todo.id))
 
 
 def _round_finished(run: RunState, event: e.RoundFinished) -> None:
     current = run._rounds[-1]
-    records, said_before = current.records, None
     run._counters.spent_inside += event.spent_inside
-    if records:
+    if current.records:
         run._messages.append(Message("tool", current.results))
-    elif current.reply is not None:
-        said_before = run._answers.add(current.index, current.text)
-    facts = run._counters.facts(current, said_before is not None) if current.guidance else None
-    run._rounds[-1] = current = replace(
+    run._rounds[-1] = replace(
         current,
         status=event.status,
         compactions=_whole(current.compactions) if current.compactions else (),
         ended_at=event.at,
         seconds=event.seconds,
-        followed=tuple([judged(one.cell, facts) for one in current.guidance]) if facts is not None else (),
-        said_before=said_before,
     )
-    # The call window handles a single call.
-    batch = sorted([call_key(record.call) for record in records]) if len(records) > 1 else []
-    run._counters.ended(current, bool(batch) and batch == run._batch)
-    run._batch = batch
 
 
 def _loop_detected(run: RunState, event: e.LoopDetected) -> None:
@@ -262,10 +207,8 @@ def _limit_reached(run: RunState, event: e.LimitReached) -> None:
 def _command_received(run: RunState, event: e.CommandReceived) -> None:
     if event.command == "say":
         run._pending.append(user(event.text))
-        run._counters.person_spoke()
-        run._batch = []
+        run._counters.calls_this_turn = 0
         run._calls.clear()
-        run._answers.clear()
     elif event.command in ("pause", "resume"):
         run._paused = event.command == "pause"
         _set_status(run)
@@ -321,8 +264,8 @@ def _run_finished(run: RunState, event: e.RunFinished) -> None:
     run._stop_reason = event.stop_reason
     run._ended_at = event.at
     run._seconds = event.seconds
-    if event.stop_reason in STATUS_OF_END and run._rounds:
-        run._rounds[-1] = replace(run._rounds[-1], status=STATUS_OF_END[event.stop_reason])
+    if event.last_round and run._rounds:
+        run._rounds[-1] = replace(run._rounds[-1], status=event.last_round)
 
 
 HANDLERS: dict[type[e.Event], Callable[[RunState, Any], None]] = {

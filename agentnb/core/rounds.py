@@ -10,9 +10,9 @@ import msgspec
 from agentnb.core.compaction import Compaction
 from agentnb.core.display_data import Table
 from agentnb.core.events import Progress, RoundStatus
-from agentnb.core.guidance import Followed, Guidance, RoundFacts
+from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import Message, ToolCall, ToolResult
-from agentnb.core.todos import PLANNING_TOOLS
+from agentnb.core.request import ToolRole
 from agentnb.core.usage import Usage
 
 DUPLICATE = "duplicate_call_blocked"
@@ -54,6 +54,8 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     """The rule of the gate that blocked the call, if one did."""
     progress: Progress | None = None
     """The last that the tool said about how far it had come."""
+    role: ToolRole = "work"
+    """What its tool is for."""
 
     @property
     def success(self) -> bool | None:
@@ -62,8 +64,8 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_work(self) -> bool:
-        """Whether it calls a work tool: any tool but the planning tools."""
-        return self.call.name not in PLANNING_TOOLS
+        """Whether it calls a work tool: one that neither plans nor holds a list."""
+        return self.role == "work"
 
     @property
     def ran(self) -> bool:
@@ -76,16 +78,11 @@ def is_blocked(record: CallRecord) -> bool:
     return record.result is not None and record.result.error_code == DUPLICATE
 
 
-UNTRACKED_WORK = "work_without_todo_in_progress"
-UNTRACKED_COMPLETION = "completed_without_in_progress"
-TODO_VIOLATIONS = frozenset({UNTRACKED_WORK, UNTRACKED_COMPLETION})
-
-
 class TodoViolation(msgspec.Struct, frozen=True, gc=False):
     """Work or a completion that does not follow the todo list."""
 
     rule: str
-    """One of `TODO_VIOLATIONS`."""
+    """work_without_todo_in_progress or completed_without_in_progress."""
     call_id: str = ""
     """Id of the call that did it."""
     todo_id: int | None = None
@@ -204,20 +201,3 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
             if record.is_work and record.ran:
                 return True
         return False
-
-    @property
-    def facts(self) -> RoundFacts:
-        """The facts of the round by which guidance is judged."""
-        called = bool(self.records)
-        return RoundFacts(
-            replied=self.reply is not None and self.stop_reason != "broken_off",
-            called=called,
-            answered=not called and bool(self.text.strip()),
-            worked=called and self.worked,
-            completed=bool(self.completed),
-            blocked=bool(self.blocked),
-            complete="complete" in self.signals,
-            repeats=self.said_before is not None,
-            undisciplined=bool(self.todo_violations)
-            and any(violation.rule == UNTRACKED_WORK for violation in self.todo_violations),
-        )

@@ -1,7 +1,7 @@
-"""A run: the fold over its events.
+"""The facts of a run: the fold over its events.
 
-Only `Run.apply` changes a Run, one event at a time; for all other code it is read-only.
-A live run, one loaded from its log and one folded from replayed events are the same.
+Only `RunFacts.apply` changes them, one event at a time; for all other code they are read-only. `agentnb.detect.run.Run` adds
+what they mean.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from agentnb.core import events as e
 from agentnb.core import work_events as w
@@ -29,13 +29,13 @@ from agentnb.core.work_state import PlanRecord, StepRecord
 from agentnb.errors import TraceError
 
 
-class Run(RunState):
-    """One run of an agent, up to its latest event."""
+class RunFacts(RunState):
+    """One run, up to its latest event, as far as it is a matter of fact."""
 
     __slots__ = ()
 
     @classmethod
-    def from_events(cls, events: Iterable[e.AnyEvent]) -> Run:
+    def from_events(cls, events: Iterable[e.AnyEvent]) -> Self:
         """Return the run that these events make."""
         run = cls()
         for event in events:
@@ -204,7 +204,7 @@ class Run(RunState):
 
     @property
     def counters(self) -> Counters:
-        """The counters that policies read; do not change them."""
+        """What was called and spent; do not change it."""
         return self._counters
 
     @property
@@ -375,18 +375,6 @@ class Run(RunState):
         if self.should_continue:
             self._status = "interrupted"
             self._stop_reason = "interrupted"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Run):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in RunState.__slots__ if name != "_views")
-
-    if not TYPE_CHECKING:  # else a type checker would take any attribute for one
-
-        def __getattr__(self, name: str) -> Any:
-            """Refuse a former name with the new one."""
-            better = {"tallies": "counters", "resting_todos": "carried_todos"}.get(name)
-            raise AttributeError(f"A Run has no {name!r}" + (f": it is called {better} now" if better else ""))
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from agentnb.core import events as e
 from agentnb.core.call_window import CallWindow
 from agentnb.core.compaction import Compacted
@@ -13,7 +15,6 @@ from agentnb.core.messages import Message, ToolResult
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.core.rounds import WorkflowRound
-from agentnb.core.similarity import Answers
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
 from agentnb.core.view import View
@@ -34,8 +35,6 @@ class RunState:
 
     __slots__ = (
         "_agent",
-        "_answers",
-        "_batch",
         "_calls",
         "_carried_todos",
         "_compacted",
@@ -68,8 +67,6 @@ class RunState:
         "_system",
         "_text",
         "_todos",
-        "_todos_before",
-        "_todos_begun",
         "_todos_done",
         "_todos_unseen",
         "_tools",
@@ -108,15 +105,10 @@ class RunState:
         """Whether another process has resumed the run and has not begun a round yet."""
         self._todos: tuple[Todo, ...] = ()
         self._carried_todos: tuple[Todo, ...] = ()
-        self._todos_begun: set[tuple[int, str]] = set()
         self._todos_done: set[tuple[int, str]] = set()
         self._todos_unseen = False
-        self._todos_before: list[tuple[int, tuple[Todo, ...]]] = []
-        """For each change in the open round: the place of its call in the reply, and the list before the change."""
         self._counters = Counters()
         self._calls = CallWindow()
-        self._batch: list[tuple[str, bytes]] = []
-        self._answers = Answers()
         self._loops: list[e.LoopDetected] = []
         self._usage: Usage | None = None
         self._status: e.Status = "running"
@@ -135,3 +127,7 @@ class RunState:
         """Add the usage of a model call."""
         self._usage = usage if self._usage is None else self._usage + usage
         self._counters.spent += usage.cost or 0.0
+
+    def annotate(self, **changes: Any) -> None:
+        """Note what is judged about the last round; its facts only the fold changes."""
+        self._rounds[-1] = replace(self._rounds[-1], **changes)

@@ -16,8 +16,6 @@ Priority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
 TODO_TOOL = "todo_operations"
 """The tool with which a model keeps its list."""
-PLANNING_TOOLS = frozenset({"think", TODO_TOOL})
-"""Tools that prepare work. Every other tool is work."""
 
 
 class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, rename="camel"):

@@ -13,6 +13,7 @@ import msgspec
 
 from agentnb.core.event import Event
 from agentnb.core.events import KINDS, SCHEMA, AnyEvent, RunRecovered
+from agentnb.core.older_logs import STATUSES_SINCE, brought_up
 from agentnb.core.work_events import OtherEvent
 from agentnb.errors import TraceError
 
@@ -101,9 +102,10 @@ def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
     """
     events: list[AnyEvent] = []
     rest = iter(lines)
+    schema = SCHEMA
     for number, line in enumerate(rest, 1):
         if number == 1:
-            _check_head(line, source)
+            schema = _checked_head(line, source)
         try:
             event = decode(line)
         except TooDeep as error:
@@ -113,19 +115,19 @@ def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
                 break
             raise TraceError(f"{source}, line {number}: {error.what}") from error
         if isinstance(event, RunRecovered):
-            _check_schema(event.schema, source)  # a newer version may have continued a log that an older one began
-        events.append(event)
+            schema = _checked_schema(event.schema, source)  # another version may have continued the log
+        events.append(brought_up(event) if schema < STATUSES_SINCE else event)
     if not events:
         raise TraceError(f"{source} holds no whole event", "The run was cut off before it began: nothing is lost")
     return events
 
 
-def _check_head(line: bytes, source: str) -> None:
+def _checked_head(line: bytes, source: str) -> int:
     try:
         head = _head.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if not line.endswith(b"\n") and line.startswith(b'{"kind":"run_started"'):
-            return
+            return SCHEMA
         raise TraceError(
             f"{source} is not a run log of agentnb: its first line is no run_started event",
             "Run logs are JSON Lines files, as they lie in .agentnb/runs",
@@ -134,12 +136,14 @@ def _check_head(line: bytes, source: str) -> None:
         raise TooDeep(f"{source}, line 1") from error
     if head.kind != "run_started":
         raise TraceError(f"{source} is not a whole run log: it begins with {head.kind}, not with run_started")
-    _check_schema(head.schema, source)
+    return _checked_schema(head.schema, source)
 
 
-def _check_schema(schema: int, source: str) -> None:
+def _checked_schema(schema: int, source: str) -> int:
+    """Return the schema; raise `TraceError` if it is newer than this version."""
     if schema > SCHEMA:
         raise TraceError(
             f"{source} was written by a newer agentnb (schema {schema}, this version reads up to {SCHEMA})",
             "Upgrade with: pip install --upgrade agentnb",
         )
+    return schema

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agentnb.core.rounds import CallRecord, WorkflowRound
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.head import chip_html, note_tone, prompt_html
 from agentnb.display.labels import MARKS, as_left, clean, counted, cut, first_line, meta, shown_answer, state, todo_lines, told
 from agentnb.display.markdown import markdown_html

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from agentnb.core.events import RetryScheduled
-from agentnb.core.run import Run
 from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
 from agentnb.display.elapsed import Elapsed
 from agentnb.display.labels import amount, chip, counted, duration, first_line, leaves_todos, thousands, used
 from agentnb.display.markup import NOTHING, Html, joined, tag, words

@@ -13,7 +13,7 @@ from agentnb.context.request_history import sent_requests
 from agentnb.core.messages import Image
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import WorkflowRound
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.head import chip_html, meta_html, model_html, note_tone, prompt_html, totals_html
 from agentnb.display.labels import as_left, counted, cut, leaves_todos, shown_answer, times, told
 from agentnb.display.markdown import markdown_html

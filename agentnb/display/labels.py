@@ -11,17 +11,10 @@ from msgspec.structs import replace
 from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
 from agentnb.core.messages import ToolResult, encodable
 from agentnb.core.questions import choice_in_words, choices
-from agentnb.core.rounds import (
-    INTERRUPTED,
-    MAX_TOOL_CALLS,
-    MAX_TOOL_CALLS_PER_TURN,
-    CallRecord,
-    WorkflowRound,
-    is_blocked,
-)
-from agentnb.core.run import Run
+from agentnb.core.rounds import INTERRUPTED, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound, is_blocked
 from agentnb.core.todos import TODO_TOOL, Todo, has_open, open_todos
 from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
 from agentnb.policies.limits import LIMITS
 
 ENDS = {

@@ -31,8 +31,8 @@ from agentnb.core.messages import encodable
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.redaction import redact
 from agentnb.core.rounds import WorkflowRound
-from agentnb.core.run import Run
 from agentnb.core.todos import Todo
+from agentnb.detect.run import Run
 from agentnb.display.elapsed import Elapsed
 from agentnb.display.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.html import notes_html

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.html import plain_html
 from agentnb.display.labels import counted, first_line
 from agentnb.display.markup import Html, joined, tag, words

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from agentnb.core.compaction import Compaction
-from agentnb.core.guidance import CELLS, INTERVENTION, TODO_LIST, Followed, Guidance
-from agentnb.core.rounds import UNTRACKED_WORK, Retry, WorkflowRound, is_blocked
+from agentnb.core.guidance import Followed, Guidance
+from agentnb.core.rounds import Retry, WorkflowRound, is_blocked
+from agentnb.detect.judgements import UNTRACKED_WORK
+from agentnb.detect.rules import CELLS, INTERVENTION, TODO_LIST
 from agentnb.display.labels import amount, clean, counted, duration, first_line
 
 RECOVERED = "interrupted here: its process died, and another went on"

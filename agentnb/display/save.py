@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.page import page_html
 from agentnb.errors import StoreError
 from agentnb.traces.files import save_log, write_whole

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentnb.core.rounds import CallRecord, WorkflowRound
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display import labels
 from agentnb.display.round_notes import round_notes
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core.display_data import Table
 from agentnb.core.rounds import CallRecord
-from agentnb.core.todos import PLANNING_TOOLS, TODO_TOOL
+from agentnb.core.todos import TODO_TOOL
 from agentnb.display import labels
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.results import arguments_html, as_json, given, is_pictured, is_tabular, result_html
@@ -134,7 +134,7 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
 
 
 def _category(record: CallRecord, effects: Collection[str] | None) -> str:
-    if record.call.name in PLANNING_TOOLS:
+    if not record.is_work:
         return "planning"
     return next((one for one in ICONS if one in (effects or ())), "work")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.core.guidance import TODO_LIST
 from agentnb.core.rounds import WorkflowRound
+from agentnb.detect.rules import TODO_LIST
 from agentnb.display.labels import counted, state, times
 from agentnb.display.round_notes import round_warnings
 

@@ -6,22 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from agentnb.core.guidance import (
-    ALREADY_SAID,
-    FAILURE_LOOP,
-    INTERVENTION,
-    TODO_LIST,
-    TOOL_FAILED,
-    WORKFLOW,
-    Guidance,
-)
-from agentnb.core.run import Run
+from agentnb.core.guidance import Guidance
 from agentnb.core.todos import has_open
+from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION, TODO_LIST, TOOL_FAILED, WORKFLOW
+from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.tool_failures import LOOP_FROM
 from agentnb.guidance.parts import LEVELS, NOTE, PLANNING, STRONGER, TOOL_FAILED_AGAIN
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.guidance.template import failed_rounds, failed_tools, rendered
 
-Guide: TypeAlias = Callable[[Run], "Guidance | None"]
+Guide: TypeAlias = Callable[[RunSoFar], "Guidance | None"]
 """Called when a round has begun; the texts of all guides become one reminder, in their order."""
 
 IGNORED_A_LEVEL = 2
@@ -32,7 +26,7 @@ HALF_SAID = frozenset({"reply_cut", "pause_turn"})
 """Reasons of a round in which the model continues a reply that was cut off: nothing should come between."""
 
 
-def cell_of(run: Run) -> str:
+def cell_of(run: RunSoFar) -> str:
     """Return which of the four cells the run is in: are todos open, and did the round before use tools?"""
     todos = has_open(run.todos)
     if run.last_round_had_tool_results:
@@ -50,7 +44,7 @@ class FourCells:
 
     words: GuidanceSet
 
-    def __call__(self, run: Run) -> Guidance | None:
+    def __call__(self, run: RunSoFar) -> Guidance | None:
         """Return the text of the cell at its current level; None if the model is to continue a reply that was cut off."""
         current = run.last_round
         if not current.index or not run.tools or current.reason in HALF_SAID:
@@ -59,7 +53,7 @@ class FourCells:
         text = self.words.parts[cell]
         if not text:
             return None
-        level = min(1 + run.counters.ignored // IGNORED_A_LEVEL, len(LEVELS))
+        level = min(1 + run.judged.ignored_cells // IGNORED_A_LEVEL, len(LEVELS))
         if level > 1:
             text = f"{self.words.parts[STRONGER[level - 2]]}\n\n{text}".strip()
         return _guidance_for(self.words, cell, text, level, current.reason, run)
@@ -71,7 +65,7 @@ class TodoNews:
 
     words: GuidanceSet
 
-    def __call__(self, run: Run) -> Guidance | None:
+    def __call__(self, run: RunSoFar) -> Guidance | None:
         """Return the current list; None if the model has seen it."""
         if not run.has_unseen_todos or not self.words.parts[TODO_LIST]:
             return None
@@ -85,7 +79,7 @@ class AlreadySaid:
 
     words: GuidanceSet
 
-    def __call__(self, run: Run) -> Guidance | None:
+    def __call__(self, run: RunSoFar) -> Guidance | None:
         """Return guidance if the round before repeats one of the last answers."""
         last = run.last_finished_round
         if last is None or last.said_before is None or not self.words.parts[ALREADY_SAID]:
@@ -100,41 +94,46 @@ class FailedTools:
     """Advises after a round in which a tool failed: in full the first time, later in brief, in a failure loop strongly."""
 
     words: GuidanceSet
+    loop_from: int = LOOP_FROM
+    """Number of rounds in a row in which one tool fails that make a failure loop."""
 
-    def __call__(self, run: Run) -> Guidance | None:
+    def __call__(self, run: RunSoFar) -> Guidance | None:
         """Return the text of `tool_failed`, `tool_failed_again` or `failure_loop`; None for an agent without tools."""
-        failures = run.counters.failures
+        failures = run.judged.failures
         if not failures.tools or not run.tools:
             return None
-        if failures.looping:
-            how = f"in {failed_rounds(run)} rounds in a row"
-            return self._words(FAILURE_LOOP, FAILURE_LOOP, len(LEVELS), how, run)
+        if looping := failures.looping(self.loop_from):
+            how = f"in {failed_rounds(run, looping)} rounds in a row"
+            return self._words(FAILURE_LOOP, FAILURE_LOOP, len(LEVELS), how, run, looping)
         if failures.rounds > 1:
             return self._words(TOOL_FAILED, TOOL_FAILED_AGAIN, 1, "again", run)
         return self._words(TOOL_FAILED, TOOL_FAILED, 1, "for the first time", run)
 
-    def _words(self, cell: str, part: str, level: int, how: str, run: Run) -> Guidance | None:
+    def _words(self, cell: str, part: str, level: int, how: str, run: RunSoFar, about: tuple[str, ...] = ()) -> Guidance | None:
         text = self.words.parts[part]
-        return _guidance_for(self.words, cell, text, level, f"{failed_tools(run)} failed {how}", run) if text else None
+        why = f"{failed_tools(run, about or run.judged.failures.tools)} failed {how}"
+        return _guidance_for(self.words, cell, text, level, why, run, about) if text else None
 
 
-def intervention(words: GuidanceSet, run: Run, trigger: str, level: int) -> tuple[Guidance, ...]:
+def intervention(words: GuidanceSet, run: RunSoFar, trigger: str, level: int) -> tuple[Guidance, ...]:
     """Return the guidance of an intervention at this level; empty if the set has no text for it."""
     level = min(level, len(LEVELS))
     text = words.parts[LEVELS[level - 1] if has_open(run.todos) else PLANNING]
     return (_guidance_for(words, INTERVENTION, text, level, trigger, run),) if text else ()
 
 
-def workflow_reminder(words: GuidanceSet, run: Run) -> tuple[Guidance, ...]:
+def workflow_reminder(words: GuidanceSet, run: RunSoFar) -> tuple[Guidance, ...]:
     """Return the guidance by which workflow mode continues; empty if the set has no text for it."""
     text = words.parts[WORKFLOW]
     return (_guidance_for(words, WORKFLOW, text, 1, "workflow_mode", run),) if text else ()
 
 
-def where_it_stands(words: GuidanceSet, run: Run) -> str:
+def where_it_stands(words: GuidanceSet, run: RunSoFar) -> str:
     """Return the line sent with every request: which round this is, of how many."""
     return rendered(words.parts[NOTE], run)
 
 
-def _guidance_for(words: GuidanceSet, cell: str, text: str, level: int, trigger: str, run: Run) -> Guidance:
-    return Guidance(words.name, cell, rendered(text, run), level, trigger, words.version)
+def _guidance_for(
+    words: GuidanceSet, cell: str, text: str, level: int, trigger: str, run: RunSoFar, about: tuple[str, ...] = ()
+) -> Guidance:
+    return Guidance(words.name, cell, rendered(text, run, about), level, trigger, words.version, about=about)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from agentnb.core.guidance import ALREADY_SAID, CELLS, FAILURE_LOOP, TODO_LIST, TOOL_FAILED, WORKFLOW
+from agentnb.detect.rules import ALREADY_SAID, CELLS, FAILURE_LOOP, TODO_LIST, TOOL_FAILED, WORKFLOW
 from agentnb.errors import SettingsError, near
 
 LEVELS = ("reminder", "warning", "final_warning")

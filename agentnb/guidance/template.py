@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from agentnb.core.run import Run
 from agentnb.core.todos import headed, listed, next_todo, on_one_line, open_todos
+from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.tool_failures import LOOP_FROM
 from agentnb.errors import SettingsError, near
 
 NO_TODO = "(no todo is open)"
@@ -26,7 +27,7 @@ _NEARLY = re.compile(r"(\{\{ *([A-Za-z_]\w*) *\}*)")
 """Text that was perhaps meant as a variable."""
 
 
-def _next(run: Run) -> str:
+def _next(run: RunSoFar) -> str:
     todo = next_todo(run.todos)
     return (
         NO_TODO
@@ -35,11 +36,11 @@ def _next(run: Run) -> str:
     )
 
 
-def _open(run: Run) -> str:
+def _open(run: RunSoFar) -> str:
     return listed(open_todos(run.todos), MAX_LISTED) or NO_TODO
 
 
-def _completing_call(run: Run) -> str:
+def _completing_call(run: RunSoFar) -> str:
     todo = next_todo(run.todos)
     if todo is None:
         return NO_TODO
@@ -47,38 +48,39 @@ def _completing_call(run: Run) -> str:
     return f'todo_operations {{"operation": "update", "todoUpdates": [{{"id": {number}, "status": "completed"}}]}}'
 
 
-def _concerned(run: Run) -> tuple[str, ...]:
+def failing(run: RunSoFar, loop_from: int = LOOP_FROM) -> tuple[str, ...]:
     """Return the tools in a failure loop, else all that failed in the round before."""
-    failures = run.counters.failures
-    return failures.looping or failures.tools
+    failures = run.judged.failures
+    return failures.looping(loop_from) or failures.tools
 
 
-def failed_tools(run: Run) -> str:
+def failed_tools(run: RunSoFar, about: tuple[str, ...] = ()) -> str:
     """Return the names of the tools that guidance on failures is about."""
-    names = [on_one_line(name)[:LONGEST_NAME] or NO_NAME for name in _concerned(run)]
+    names = [on_one_line(name)[:LONGEST_NAME] or NO_NAME for name in about or failing(run)]
     more = [f"{len(names) - MAX_TOOLS} more"] if len(names) > MAX_TOOLS else []
     *first, last = [*names[:MAX_TOOLS], *more] or [NO_TOOL]
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def failed_rounds(run: Run) -> str:
+def failed_rounds(run: RunSoFar, about: tuple[str, ...] = ()) -> str:
     """Return in how many rounds in a row all of these tools failed."""
-    rows = run.counters.failures.in_a_row
-    return str(min([rows.get(name, 0) for name in _concerned(run)], default=0))
+    rows = run.judged.failures.in_a_row
+    return str(min([rows.get(name, 0) for name in about or failing(run)], default=0))
 
 
-VARIABLES: dict[str, Callable[[Run], str]] = {
+VARIABLES: dict[str, Callable[..., str]] = {
     "round": lambda run: str(run.round_number),
     "max_rounds": lambda run: str(run.max_rounds or "?"),
     "open_todos": _open,
     "todos": lambda run: headed(run.todos) or NO_TODO,
     "next_todo": _next,
     "completing_call": _completing_call,
-    "ignored": lambda run: str(run.counters.ignored),
+    "ignored": lambda run: str(run.judged.ignored_cells),
     "failed_tools": failed_tools,
     "failed_rounds": failed_rounds,
 }
 """The variables of a guidance set's text, and the functions that return their values. ``round`` counts from 1."""
+_ABOUT_TOOLS = frozenset({failed_tools, failed_rounds})
 
 
 def check_variables(template: str) -> None:
@@ -92,13 +94,18 @@ def check_variables(template: str) -> None:
 
 
 @lru_cache(maxsize=256)
-def _parsed(template: str) -> tuple[str, tuple[Callable[[Run], str], ...]]:
+def _parsed(template: str) -> tuple[str, tuple[Callable[[RunSoFar], str], ...]]:
     """Return the text as a format for ``%``, and the functions of its values."""
     pieces = _FIELD.split(template)
     return "%s".join(piece.replace("%", "%%") for piece in pieces[::2]), tuple(VARIABLES[name] for name in pieces[1::2])
 
 
-def rendered(template: str, run: Run) -> str:
-    """Return the text with its variables replaced. Inserted values are not searched for variables again."""
+def rendered(template: str, run: RunSoFar, about: tuple[str, ...] = ()) -> str:
+    """Return the text with its variables replaced. Inserted values are not searched for variables again.
+
+    ``about``: the tools that the text is about, if it is about some.
+    """
     text, values = _parsed(template)
-    return text % tuple([value(run) for value in values]) if values else template
+    if not values:
+        return template
+    return text % tuple([value(run, about) if value in _ABOUT_TOOLS else value(run) for value in values])

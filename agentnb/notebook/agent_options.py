@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.names import find_history, find_model, find_tools
 from agentnb.policies.named import find_policy, in_workflow_mode

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.html import answer_html
 from agentnb.display.labels import clean
 from agentnb.display.style import kept

@@ -7,7 +7,7 @@ from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.html import run_html
 from agentnb.display.text import run_text
 from agentnb.errors import NotAvailable

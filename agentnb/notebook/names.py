@@ -13,7 +13,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import names_of_tools
 from agentnb.context import history
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model

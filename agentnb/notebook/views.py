@@ -25,7 +25,7 @@ from agentnb.core.events import (
     RunStarted,
     TextDelta,
 )
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
 from agentnb.display.labels import chip, clean, ending, meta
 from agentnb.display.markup import Html

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from agentnb.core.run import Run
+from agentnb.detect.detector import DetectorMaker
+from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.guides import Guide
 from agentnb.policies.gates.block import Gate
 from agentnb.policies.verdict import Policy
 
 
-def _nothing(run: Run) -> str:
+def _nothing(run: RunSoFar) -> str:
     return ""
 
 
@@ -23,5 +24,7 @@ class PolicyBundle(NamedTuple):
     gates: tuple[Gate, ...] = ()
     markers: bool = False
     """Whether marker lines in replies are read, and removed from the text."""
-    note: Callable[[Run], str] = _nothing
+    detectors: tuple[DetectorMaker, ...] = ()
+    """Detectors that look on while it runs: what they find is logged when the round is over."""
+    note: Callable[[RunSoFar], str] = _nothing
     """Returns the status line that is sent with every request: where the run stands."""

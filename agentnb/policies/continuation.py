@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentnb.core.run import Run
 from agentnb.core.todos import all_open_are_blocked, has_open
+from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.guides import intervention, workflow_reminder
 from agentnb.guidance.sets import GuidanceSet
+from agentnb.policies.interventions import CONTINUED_FOR_TODOS, attempts
 from agentnb.policies.verdict import Continue, Stop, Verdict
+
+STRICT = "strict_todos"
+CONTINUATIONS = ("workflow_mode", "continue_marker")
+"""Reasons of a round that follows a text-only reply because workflow mode or the model's own marker says so."""
+CONTINUED = "auto_continue_workflow"
+"""Status of the round before such a one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +29,21 @@ class Complete:
     strict_todos: bool = False
     cap: int = 5
 
-    def __call__(self, run: Run) -> Verdict | None:
+    def __call__(self, run: RunSoFar) -> Verdict | None:
         """Return the stop, or refuse it once."""
         if "complete" not in run.last_round.signals:
             return None
         if not has_open(run.todos):
-            return Stop("workflow_complete")
-        refuses = self.strict_todos and not run.counters.strict and run.counters.attempts < self.cap
+            return Stop("workflow_complete", round_status="workflow_complete")
+        before = attempts(run)
+        refuses = self.strict_todos and not run.judged.reasons.in_run.get(STRICT, 0) and before < self.cap
         if refuses and not all_open_are_blocked(run.todos):
-            level = run.counters.attempts + 1
-            return Continue("strict_todos", guidance=intervention(self.words, run, "strict_todos", level))
-        return Stop("complete_with_open_todos")
+            words = intervention(self.words, run, STRICT, before + 1)
+            return Continue(STRICT, guidance=words, round_status=CONTINUED_FOR_TODOS)
+        return Stop("complete_with_open_todos", round_status="workflow_complete")
 
 
-def stuck(run: Run) -> Stop | None:
+def stuck(run: RunSoFar) -> Stop | None:
     """Stop if the model reports that it is stuck, with ``{"status": "stop"}``.
 
     With open todos this is refused, or the run ends as `blocked` if they all are.
@@ -56,12 +64,12 @@ class GoOn:
 
     cap: int = 5
 
-    def __call__(self, run: Run) -> Continue | None:
+    def __call__(self, run: RunSoFar) -> Continue | None:
         """Continue, up to the cap."""
         last = run.last_round
-        if "continue" not in last.signals or last.records or run.counters.continuations >= self.cap:
+        if "continue" not in last.signals or last.records or run.judged.since_call(CONTINUATIONS) >= self.cap:
             return None
-        return Continue("continue_marker")
+        return Continue("continue_marker", round_status=CONTINUED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +79,10 @@ class WorkflowMode:
     words: GuidanceSet
     cap: int = 5
 
-    def __call__(self, run: Run) -> Verdict | None:
+    def __call__(self, run: RunSoFar) -> Verdict | None:
         """Continue, or stop at the cap."""
         if run.last_round.records:
             return None
-        if run.counters.continuations >= self.cap:
+        if run.judged.since_call(CONTINUATIONS) >= self.cap:
             return Stop("workflow_mode_exhausted", "stopped")
-        return Continue("workflow_mode", guidance=workflow_reminder(self.words, run))
+        return Continue("workflow_mode", guidance=workflow_reminder(self.words, run), round_status=CONTINUED)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from agentnb.core.messages import Text, Thinking
 from agentnb.core.rounds import BY_SCHEMA, WorkflowRound
-from agentnb.core.run import Run
 from agentnb.core.todos import has_open
+from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.prompts import prompt
 from agentnb.policies.claimed_calls import claimed_call
 from agentnb.policies.verdict import Continue, Stop
@@ -36,14 +36,14 @@ MAX_PAUSES = 3
 """Times in a row that a paused reply is continued."""
 
 
-def person_spoke(run: Run) -> Continue | None:
+def person_spoke(run: RunSoFar) -> Continue | None:
     """Continue if the person has said something that the model has not read yet, whatever the model was about to do."""
     if not run.pending:
         return None
     return Continue("tool_results" if run.last_round.records else "said")
 
 
-def natural_stop(run: Run) -> Stop | None:
+def natural_stop(run: RunSoFar) -> Stop | None:
     """Complete the run if the model answered without a tool call and the person has said nothing more.
 
     The presence of calls decides, not the provider's stop reason; oddities of the answer become a warning.
@@ -51,16 +51,16 @@ def natural_stop(run: Run) -> Stop | None:
     if run.last_round.records or run.pending:
         return None
     # A stop has one warning, and the one about open todos comes first.
-    return Stop("natural", warning="" if has_open(run.todos) else "\n".join(_oddities(run)))
+    return Stop("natural", round_status="natural_completion", warning="" if has_open(run.todos) else "\n".join(_oddities(run)))
 
 
-def refused(run: Run) -> Stop | None:
+def refused(run: RunSoFar) -> Stop | None:
     """Stop if the model declined to answer."""
     last = run.last_round
     return Stop("refusal", "stopped") if not last.records and last.stop_reason in REFUSED else None
 
 
-def no_call_came(run: Run) -> Stop | None:
+def no_call_came(run: RunSoFar) -> Stop | None:
     """Fail the run if the provider announced tool calls but the reply holds neither call nor text; a marker counts as text."""
     last = run.last_round
     if last.status != "unexpected_empty_tools" or last.signals:
@@ -73,7 +73,7 @@ def no_call_came(run: Run) -> Stop | None:
     )
 
 
-def no_room(run: Run) -> Stop | None:
+def no_room(run: RunSoFar) -> Stop | None:
     """Fail the run if the context window cut the answer off before any whole call: continuing would only make it longer."""
     last = run.last_round
     if last.records or last.stop_reason not in NO_ROOM:
@@ -86,7 +86,7 @@ def no_room(run: Run) -> Stop | None:
     )
 
 
-def reply_cut(run: Run) -> Continue | Stop | None:
+def reply_cut(run: RunSoFar) -> Continue | Stop | None:
     """Let the model finish a text that a token limit cut off before any whole call, once; otherwise fail the run."""
     last = run.last_round
     if last.records or last.stop_reason not in CUT:
@@ -101,7 +101,7 @@ def reply_cut(run: Run) -> Continue | Stop | None:
     )
 
 
-def paused(run: Run) -> Continue | Stop | None:
+def paused(run: RunSoFar) -> Continue | Stop | None:
     """Continue a reply that the provider paused, at most `MAX_PAUSES` times in a row; then fail the run."""
     last = run.last_round
     if last.records or last.stop_reason != PAUSED:
@@ -116,7 +116,7 @@ def paused(run: Run) -> Continue | Stop | None:
     )
 
 
-def empty_answer(run: Run) -> Continue | None:
+def empty_answer(run: RunSoFar) -> Continue | None:
     """Tell the model, once, that its answer was empty.
 
     This comes before open todos and workflow mode: a model that said nothing has not chosen text over work, and should not use
@@ -124,10 +124,10 @@ def empty_answer(run: Run) -> Continue | None:
     """
     if not _is_empty(run.last_round) or _was_empty_before(run):
         return None
-    return Continue(EMPTY_ANSWER, prompt("empty_answer"))
+    return Continue(EMPTY_ANSWER, prompt("empty_answer"), round_status="premature_stop_nudge")
 
 
-def two_empty_answers(run: Run) -> Stop | None:
+def two_empty_answers(run: RunSoFar) -> Stop | None:
     """Fail the run at the second empty answer in a row."""
     if not _is_empty(run.last_round) or not _was_empty_before(run):
         return None
@@ -139,15 +139,16 @@ def two_empty_answers(run: Run) -> Stop | None:
     )
 
 
-def call_in_words(run: Run) -> Continue | None:
+def call_in_words(run: RunSoFar) -> Continue | None:
     """Tell the model, once, that the call it wrote as text was not run. After that, such a text is an answer."""
     name = _claimed(run)
     if name is None or _tried(run, CLAIMED_CALL):
         return None
-    return Continue(CLAIMED_CALL, prompt("claimed_call").replace("{{ tool }}", name))
+    told = prompt("claimed_call").replace("{{ tool }}", name)
+    return Continue(CLAIMED_CALL, told, round_status="narration_without_tool_call")
 
 
-def _tried(run: Run, reason: str) -> int:
+def _tried(run: RunSoFar, reason: str) -> int:
     """Return how often the current row of rounds was continued for this reason."""
     count = 0
     for one in reversed(run.rounds):
@@ -164,19 +165,19 @@ def _is_empty(one: WorkflowRound) -> bool:
     return all(isinstance(part, Thinking) or (isinstance(part, Text) and not part.text.strip()) for part in one.reply.parts)
 
 
-def _was_empty_before(run: Run) -> bool:
+def _was_empty_before(run: RunSoFar) -> bool:
     """Return whether the last answer was empty and the person has not spoken since, or an earlier one of this row was empty."""
     before = run.rounds[-2] if len(run.rounds) > 1 and run.last_round.reason != "said" else None
     return (before is not None and _is_empty(before)) or bool(_tried(run, EMPTY_ANSWER))
 
 
-def _claimed(run: Run) -> str | None:
+def _claimed(run: RunSoFar) -> str | None:
     last = run.last_round
     # An answer that follows a JSON Schema may well have the form of a call.
     return None if last.records or last.metadata.get(BY_SCHEMA) else claimed_call(last.text, {tool.name for tool in run.tools})
 
 
-def _oddities(run: Run) -> Iterator[str]:
+def _oddities(run: RunSoFar) -> Iterator[str]:
     """Yield what the person should know about the answer."""
     why = run.last_round.stop_reason
     if why not in WHOLE | ASKED_FOR_TOOLS:

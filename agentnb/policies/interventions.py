@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentnb.core.counters import NUDGE
-from agentnb.core.run import Run
 from agentnb.core.todos import all_open_are_blocked, has_open
+from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.guides import intervention
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.policies.verdict import Continue, Stop, Verdict
+
+INTERVENTIONS = ("open_todos", "planning_only", "strict_todos")
+"""Reasons of a round that an intervention started."""
+NUDGE = "todo_nudge"
+CONTINUED_FOR_TODOS = "auto_continue_todos"
+"""Status of a round after which an intervention continued the run because todos are open."""
+
+
+def attempts(run: RunSoFar) -> int:
+    """Return the interventions since a work tool ran, the model completed a todo, or the person spoke."""
+    return run.judged.since_progress(INTERVENTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +34,27 @@ class OpenTodos:
     planning_rounds: int = 3
     """Planning-only rounds that are tolerated; more of them raise the level."""
 
-    def __call__(self, run: Run) -> Verdict | None:
+    def __call__(self, run: RunSoFar) -> Verdict | None:
         """Intervene, or stop."""
         if run.last_round.records or not has_open(run.todos):
             return None
         if all_open_are_blocked(run.todos):
             return Stop("blocked", "stopped")
-        return intervened(self.words, run, "open_todos", self.cap, self.planning_rounds)
+        return intervened(self.words, run, "open_todos", self.cap, self.planning_rounds, CONTINUED_FOR_TODOS)
 
 
-def intervened(words: GuidanceSet, run: Run, trigger: str, cap: int, planning_rounds: int) -> Verdict:
+def intervened(
+    words: GuidanceSet, run: RunSoFar, trigger: str, cap: int, planning_rounds: int, round_status: str = ""
+) -> Verdict:
     """Return the next intervention, or a stop at the cap.
 
     Its level is one above the last, or the number of planning-only rounds if that is more.
     """
-    counters = run.counters
-    if counters.attempts >= cap:
+    before, planning = attempts(run), run.judged.planning_only
+    if before >= cap:
         return Stop("todo_intervention_exhausted", "stopped")
-    planning = counters.planning_only if counters.planning_only > planning_rounds else 0
-    level = max(counters.attempts + 1, planning)
-    return Continue(trigger, guidance=intervention(words, run, trigger, level))
+    level = max(before + 1, planning if planning > planning_rounds else 0)
+    return Continue(trigger, guidance=intervention(words, run, trigger, level), round_status=round_status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +64,10 @@ class TodoNudges:
     words: GuidanceSet
     most: int = 3
 
-    def __call__(self, run: Run) -> Continue | None:
+    def __call__(self, run: RunSoFar) -> Continue | None:
         """Nudge, if any nudges are left."""
         if run.last_round.records or not has_open(run.todos) or all_open_are_blocked(run.todos):
             return None
-        if run.counters.nudges >= self.most:
+        if run.judged.reasons.in_run.get(NUDGE, 0) >= self.most:
             return None
-        return Continue(NUDGE, guidance=intervention(self.words, run, NUDGE, 1))
+        return Continue(NUDGE, guidance=intervention(self.words, run, NUDGE, 1), round_status=NUDGE)

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentnb import settings
 from agentnb.core.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
-from agentnb.core.run import Run
+from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates.calls import CallCount
@@ -149,7 +149,7 @@ class MaxRounds:
 
     limit: int
 
-    def __call__(self, run: Run) -> Stop | None:
+    def __call__(self, run: RunSoFar) -> Stop | None:
         """Stop after that many rounds."""
         return Stop("max_rounds", "limited", limit=self.limit) if run.last_round.index + 1 >= self.limit else None
 
@@ -161,7 +161,7 @@ class MaxToolCalls:
     in_run: int | None
     in_turn: int | None
 
-    def __call__(self, run: Run) -> Stop | None:
+    def __call__(self, run: RunSoFar) -> Stop | None:
         """Stop if a call of the last round was blocked because there had been too many."""
         for record in run.last_round.records:
             if record.rule == MAX_TOOL_CALLS:
@@ -177,7 +177,7 @@ class MaxTokens:
 
     limit: int
 
-    def __call__(self, run: Run) -> Stop | None:
+    def __call__(self, run: RunSoFar) -> Stop | None:
         """Stop when the tokens are used up."""
         used = (run.usage.input or 0) + (run.usage.output or 0)
         return Stop("max_tokens", "limited", limit=self.limit) if used >= self.limit else None

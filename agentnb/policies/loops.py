@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentnb.core.run import Run
 from agentnb.core.todos import all_open_are_blocked, has_open
+from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.policies.interventions import intervened
 from agentnb.policies.verdict import LoopFinding, Stop, Verdict
+
+LOOP_BROKEN = "duplicate_loop_broken"
+"""Status of the round in which a loop ended the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +20,18 @@ class SaidTooOften:
 
     most: int = 3
 
-    def __call__(self, run: Run) -> Stop | None:
+    def __call__(self, run: RunSoFar) -> Stop | None:
         """Stop a run in such a loop."""
         last = run.last_round
-        if last.said_before is None or run.counters.repeated < self.most:
+        if last.said_before is None or run.judged.repeated < self.most:
             return None
         sentence = f"The answer of round {last.index + 1} is nearly that of round {last.said_before + 1}"
-        return Stop("loop_detected", "stopped", loop=LoopFinding("already_said", last.said_before, last.index, sentence))
+        return Stop(
+            "loop_detected",
+            "stopped",
+            round_status=LOOP_BROKEN,
+            loop=LoopFinding("already_said", last.said_before, last.index, sentence),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +40,16 @@ class OnlyBlockedCalls:
 
     most: int = 5
 
-    def __call__(self, run: Run) -> Stop | None:
+    def __call__(self, run: RunSoFar) -> Stop | None:
         """Stop a run in such a loop."""
-        count = run.counters.all_blocked
+        count = run.judged.all_blocked
         if count < self.most or not run.last_round.records:
             return None
         last = run.last_round
         names = ", ".join(dict.fromkeys(call.name for call in last.calls))
         sentence = f"{count} rounds asked only for calls that were blocked as duplicates ({names})"
-        loop = LoopFinding("only_blocked_calls", run.counters.blocked_since, last.index, sentence)
-        return Stop("loop_detected", "stopped", loop=loop)
+        loop = LoopFinding("only_blocked_calls", run.judged.blocked_since, last.index, sentence)
+        return Stop("loop_detected", "stopped", round_status=LOOP_BROKEN, loop=loop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +63,9 @@ class PlanningLoop:
     most: int = 3
     cap: int = 5
 
-    def __call__(self, run: Run) -> Verdict | None:
+    def __call__(self, run: RunSoFar) -> Verdict | None:
         """Intervene, or stop."""
-        count = run.counters.planning_only
+        count = run.judged.planning_only
         if count <= self.most or not run.last_round.is_planning_only:
             return None
         if all_open_are_blocked(run.todos):
@@ -65,6 +73,6 @@ class PlanningLoop:
         verdict = intervened(self.words, run, "planning_only", self.cap, self.most)
         if isinstance(verdict, Stop) and not has_open(run.todos):
             sentence = f"{count} rounds of planning, and no work between them"
-            loop = LoopFinding("planning_only", run.counters.planning_since, run.last_round.index, sentence)
-            return Stop("loop_detected", "stopped", loop=loop)
+            loop = LoopFinding("planning_only", run.judged.planning_since, run.last_round.index, sentence)
+            return Stop("loop_detected", "stopped", round_status=LOOP_BROKEN, loop=loop)
         return verdict

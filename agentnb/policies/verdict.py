@@ -9,10 +9,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.events import Status
+from agentnb.core.event import RoundStatus, Status
 from agentnb.core.guidance import Guidance
-from agentnb.core.run import Run
 from agentnb.core.todos import has_open, listed, open_todos
+from agentnb.detect.so_far import RunSoFar
 
 MAX_LISTED = 40
 """Open todos that a warning lists."""
@@ -28,6 +28,8 @@ class Continue(msgspec.Struct, frozen=True, gc=False):
     reason: str
     message: str | None = None
     guidance: tuple[Guidance, ...] = ()
+    round_status: RoundStatus = ""
+    """The status of the round that has ended, if this reason to go on changes it."""
 
 
 class LoopFinding(NamedTuple):
@@ -53,10 +55,12 @@ class Stop(msgspec.Struct, frozen=True):
     """The loop that ended the run, if one did."""
     warning: str = ""
     """A warning for the person, however the run ended."""
+    round_status: RoundStatus = ""
+    """The status of the last round, if this reason to stop changes it."""
 
 
 Verdict: TypeAlias = Continue | Stop
-Policy: TypeAlias = Callable[[Run], "Verdict | None"]
+Policy: TypeAlias = Callable[[RunSoFar], "Verdict | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class OnTextOnly:
 
     policies: tuple[Policy, ...]
 
-    def __call__(self, run: Run) -> Verdict | None:
+    def __call__(self, run: RunSoFar) -> Verdict | None:
         """Return the first verdict of these policies."""
         if run.last_round.records:
             return None
@@ -76,7 +80,7 @@ class OnTextOnly:
         return None
 
 
-def decide(policies: Iterable[Policy], run: Run) -> Verdict:
+def decide(policies: Iterable[Policy], run: RunSoFar) -> Verdict:
     """Return the first verdict of the policies; without one the run continues.
 
     A limit also stops what another policy would continue. A stop with open todos warns about them.
@@ -92,7 +96,7 @@ def decide(policies: Iterable[Policy], run: Run) -> Verdict:
     return first or Continue("tool_results" if run.last_round.records else "said")
 
 
-def _validated(stop: Stop, run: Run) -> Stop:
+def _validated(stop: Stop, run: RunSoFar) -> Stop:
     if stop.warning or not run.todos or not has_open(run.todos):
         return stop
     left = open_todos(run.todos)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from agentnb.core.run import Run
+from agentnb.detect.so_far import RunSoFar
 from agentnb.policies.verdict import Stop
 
 OWN = "budget"
@@ -108,7 +108,7 @@ class WithinBudget:
 
     budget: Budget
 
-    def __call__(self, run: Run) -> Stop | None:
+    def __call__(self, run: RunSoFar) -> Stop | None:
         """Return a stop when the budget is exhausted."""
         spent = self.budget.exhausted()
         return None if spent is None else Stop(spent.name, "limited", limit=spent.limit)

@@ -18,7 +18,6 @@ from agentnb.context.history import History
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.core import events as e
 from agentnb.core.compaction import Compacted, WhyCompacted
-from agentnb.core.log import EventLog
 from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.usage import NOTHING_USED, Usage
@@ -26,6 +25,7 @@ from agentnb.errors import StoreError
 from agentnb.models.capabilities import capabilities_of, used_until_cut
 from agentnb.models.model import Reply, Retry
 from agentnb.policies.ending import CUT
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.model_calls import ModelCalls
 
 ROUNDS_BETWEEN = 6

@@ -10,7 +10,6 @@ from time import perf_counter
 
 from agentnb.core.display_data import Table
 from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolFinished, ToolStarted
-from agentnb.core.log import EventLog
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL, headed_or_none
@@ -18,6 +17,7 @@ from agentnb.errors import NotAnswered
 from agentnb.policies.gates import Gate, admitted
 from agentnb.runtime import tool_errors
 from agentnb.runtime.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.threads import time_limit
 from agentnb.runtime.todo_sync import TodoSync
 from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome

@@ -10,11 +10,11 @@ from time import perf_counter
 from typing import Any
 
 from agentnb.core.events import Event, QuestionAnswered, QuestionAsked
-from agentnb.core.log import EventLog
 from agentnb.core.messages import encodable
 from agentnb.core.questions import KINDS, TEXT, Answer, QuestionKind, WaitingOnUser, checked_schema
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError, near
 from agentnb.runtime.clock import Clock
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.threads import TICK, running_loop
 
 

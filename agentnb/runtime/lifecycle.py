@@ -10,18 +10,19 @@ from typing import Any, Protocol
 
 from agentnb.core import events as e
 from agentnb.core.inbox import Command, Inbox
-from agentnb.core.log import EventLog, Writer
+from agentnb.core.log import Writer
 from agentnb.core.messages import encodable
 from agentnb.core.questions import Answer
 from agentnb.core.redaction import redact_error
 from agentnb.core.rounds import FINAL_ANSWER
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, StoreError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.budget import Budget, current_budget
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.dispatch import PATIENCE
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.run_end import check_within_limits, log_stop, run_error
 from agentnb.runtime.threads import running_loop
 
@@ -162,7 +163,7 @@ class Lifecycle:
         log_stop(self.log, verdict)
         if verdict.limit is not None and self._on_limit == FINAL_ANSWER:
             await orchestrator.final_answer(verdict)
-        self._finish(verdict.status, verdict.stop_reason)
+        self._finish(verdict.status, verdict.stop_reason, verdict.round_status)
 
     # For the orchestrator, while it works
 
@@ -318,9 +319,9 @@ class Lifecycle:
         self.clock.stop()
         self.log.close()
 
-    def _finish(self, status: e.Status, stop_reason: str) -> None:
+    def _finish(self, status: e.Status, stop_reason: str, last_round: e.RoundStatus = "") -> None:
         while self._take_command() is not None:
             pass  # commands too late for a round are logged all the same
         self.budget.settle(self.log.run.spent)
         seconds = perf_counter() - self._started + self._seconds_before
-        self.log.emit(e.RunFinished, status=status, stop_reason=stop_reason, seconds=seconds)
+        self.log.emit(e.RunFinished, status=status, stop_reason=stop_reason, last_round=last_round, seconds=seconds)

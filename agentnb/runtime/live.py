@@ -9,7 +9,7 @@ from typing import Any
 
 from agentnb.core.inbox import Inbox
 from agentnb.core.questions import Answer, WaitingOnUser, answer_in_words, checked_answer
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.threads import AwakeForInterrupts

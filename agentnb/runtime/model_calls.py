@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Any
 
 from agentnb.core import events as e
-from agentnb.core.log import EventLog
 from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.usage import UNKNOWN, checked
@@ -18,6 +17,7 @@ from agentnb.models.model import Model, Reply, Retry, StreamItem
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.marker_text import without_markers
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.normalize_reply import normalize_reply
 from agentnb.runtime.stream_buffer import StreamBuffer
 from agentnb.runtime.usage_check import UsageCheck

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from agentnb.core.messages import Message, Text, ToolCall, encodable_data
 from agentnb.core.nesting import bounded, bounded_metadata
 from agentnb.core.redaction import redact
-from agentnb.core.run import Run
 from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
 from agentnb.models.model import Reply
 from agentnb.settings import known_secrets
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from agentnb.core import events as e
-from agentnb.core.log import EventLog
 from agentnb.core.messages import encodable
-from agentnb.core.run import Run
+from agentnb.core.work_events import FindingMade
+from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, RunLimited
 from agentnb.policies.verdict import Stop
+from agentnb.runtime.event_log import EventLog
 
 OF_THE_REPLY = "reply"
 """``where`` of an error that is a verdict on the reply: a resumed run reaches it again from the same rounds."""
@@ -25,6 +28,12 @@ def log_stop(log: EventLog, verdict: Stop) -> None:
     if verdict.problem and run.error is None:
         error = e.RunError(verdict.stop_reason, verdict.problem, verdict.hint)
         log.emit(e.ErrorRaised, error=error, where=OF_THE_REPLY)
+
+
+def log_findings(log: EventLog) -> None:
+    """Log what the detectors found since this was last done; what a process that died had logged is not logged again."""
+    for finding in log.run.take_unlogged():
+        log.emit(FindingMade, **structs.asdict(finding))
 
 
 def run_error(error: BaseException) -> e.RunError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from agentnb.core.log import RunStore, Watcher
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.foreground import Foreground

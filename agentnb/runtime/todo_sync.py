@@ -8,10 +8,10 @@ from typing import Any, Literal
 import msgspec
 
 from agentnb.core.events import TodosChanged, Warned
-from agentnb.core.log import EventLog
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact
 from agentnb.core.todos import Todo, Todos, normal_status
+from agentnb.runtime.event_log import EventLog
 from agentnb.tools.todos.board import Board
 from agentnb.tools.todos.tool import TodoChange
 from agentnb.tools.tool import ToolOutcome

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core.events import Warned
-from agentnb.core.log import EventLog
 from agentnb.core.request import Request
 from agentnb.core.rounds import TOKENS_ESTIMATED
 from agentnb.core.usage import checked
@@ -17,6 +16,7 @@ from agentnb.models.model import Reply
 from agentnb.policies import Policy
 from agentnb.policies.limits import MaxTokens
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.event_log import EventLog
 
 
 class UsageCheck:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentnb import settings
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.registry import DEFAULT, can_be_made, check_model
 

@@ -10,7 +10,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of
 from agentnb.core.log import Watcher
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models.model import Model
 from agentnb.runtime.run_options import RunOptions

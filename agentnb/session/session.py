@@ -10,8 +10,8 @@ from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.core.request import Request
-from agentnb.core.run import Run
 from agentnb.core.todos import Todo
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.registry import check_model

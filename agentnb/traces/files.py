@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from agentnb.core.run import Run
 from agentnb.core.wire import encode
+from agentnb.detect.run import Run
 from agentnb.errors import StoreError, TraceError
 from agentnb.traces.store import Store, load_file
 

@@ -13,8 +13,8 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from agentnb.core.events import AnyEvent
-from agentnb.core.run import Run
 from agentnb.core.wire import TooDeep, decode_lines
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, summary

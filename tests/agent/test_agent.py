@@ -18,7 +18,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, ModelReplied, RunStarted, TextDelta, ToolFinished, ToolStarted
 from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool, ModelError, SettingsError, UnknownModel, UnknownTool
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel

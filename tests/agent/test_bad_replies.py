@@ -14,7 +14,7 @@ from scripted_runs import add, bare, reply
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Image, Text, Thinking, ToolCall
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.models.simulated.model import SimulatedModel

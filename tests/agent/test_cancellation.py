@@ -17,7 +17,7 @@ from agentnb.core.events import AnyEvent, Delta, Event, TextDelta
 from agentnb.core.inbox import Inbox
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import natural_stop

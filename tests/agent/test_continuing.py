@@ -13,7 +13,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.events import CommandReceived
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.traces.store import Store

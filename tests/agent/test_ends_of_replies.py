@@ -10,7 +10,7 @@ from scripted_runs import add, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Text, Thinking, ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display import labels
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Matrix, Minimal

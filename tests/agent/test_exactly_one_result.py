@@ -16,7 +16,7 @@ from virtual_time import SkippedClock
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, StoreError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.run_options import RunOptions

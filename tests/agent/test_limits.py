@@ -20,7 +20,7 @@ from agentnb import Agent, Store, ToolCall, tool
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Text
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import ModelError, RunLimited, SettingsError
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import StreamItem

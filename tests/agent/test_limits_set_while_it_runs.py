@@ -11,7 +11,7 @@ from summarising import priced
 from virtual_time import OnThisLoop, VirtualTimeLoop
 
 from agentnb import ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.run_options import RunOptions

@@ -13,7 +13,7 @@ from summarising import SUMMARY, compactions
 
 from agentnb import History
 from agentnb.core.events import RetryScheduled
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import ContextOverflow
 from agentnb.models import RemoteModel, make_model
 from agentnb.models.retry import RetryPolicy

@@ -11,8 +11,8 @@ from scripted_runs import add, loop_alone, reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Text, ToolCall
-from agentnb.core.run import Run
 from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import Continue, MaxRounds, Stop, natural_stop
 

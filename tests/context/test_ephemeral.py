@@ -20,11 +20,11 @@ from agentnb import load_trace, save_trace
 from agentnb.agent.agent import Agent
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core.events import Event, GuidanceGiven, ModelReplied, RoundStarted
-from agentnb.core.guidance import CELLS
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request
-from agentnb.core.run import Run
 from agentnb.core.view import View
+from agentnb.detect.rules import CELLS
+from agentnb.detect.run import Run
 from agentnb.guidance import system_reminder
 from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.todos.board import TodoBoard

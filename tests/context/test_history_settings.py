@@ -21,7 +21,7 @@ from agentnb.context.history import AUTO, FULL, RESULT_CHARACTERS, as_logged, as
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.registry import make_model, wire_form
 from agentnb.models.scripted import ScriptedModel

@@ -16,7 +16,7 @@ from agentnb.agent.agent import Agent
 from agentnb.context.request_builder import RequestBuilder, merged
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, user
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.function import tool
 

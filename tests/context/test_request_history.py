@@ -24,8 +24,8 @@ from agentnb.context.request_history import LeftOut, SentRequest, sent_request, 
 from agentnb.core.events import RetryScheduled
 from agentnb.core.messages import Image, Message, Text, ToolCall
 from agentnb.core.request import Request
-from agentnb.core.run import Run
 from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ModelError, SettingsError
 from agentnb.guidance import system_reminder
 from agentnb.models.estimate import tokens_of_request

@@ -16,7 +16,7 @@ import pytest
 from agentnb.context import request_builder as conversation_module
 from agentnb.context import truncation
 from agentnb.context.request_builder import RequestBuilder
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models import estimate
 from agentnb.tools.read_result import SPEC
 

@@ -13,7 +13,7 @@ from agentnb.context.request_history import sent_requests
 from agentnb.context.result_truncation import HEAD, TAIL, truncate_results
 from agentnb.core.messages import Image, Message, Text, ToolResult
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool
 from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.read_result import READ_TOOL

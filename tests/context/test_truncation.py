@@ -17,7 +17,7 @@ from agentnb.context.request_builder import RequestBuilder
 from agentnb.context.tool_pairing import are_whole
 from agentnb.context.truncation import truncated
 from agentnb.core.messages import Message
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models import ScriptedModel
 
 

@@ -8,9 +8,9 @@ from stories import Story
 from agentnb.core import events as e
 from agentnb.core.compaction import Compacted, Compaction
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
-from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.core.wire import decode_lines, encode
+from agentnb.detect.run import Run
 
 SUMMARY = Compacted(1, 5, 4, "[Conversation Summary - 4 messages compacted]\n\nWell.")
 LATER = Compacted(1, 9, 8, "[Conversation Summary - 8 messages compacted]\n\nBetter.")

@@ -12,8 +12,8 @@ from stories import Story
 from agentnb.core import events as e
 from agentnb.core.display_data import Table, plain_number
 from agentnb.core.messages import Text, ToolCall, ToolResult
-from agentnb.core.run import Run
 from agentnb.core.wire import decode, encode
+from agentnb.detect.run import Run
 
 CALL = ToolCall("look", {}, "1")
 RESULT = ToolResult("1", "look", (Text("two rows"),))

@@ -15,8 +15,8 @@ from agentnb.core import events as e
 from agentnb.core.inbox import Command, Inbox
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.questions import KINDS, TEXT, Answer, WaitingOnUser, answer_in_words, checked_answer, checked_schema
-from agentnb.core.run import Run
 from agentnb.core.wire import decode, decode_lines, encode
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 
 CALL = ToolCall("ask", {}, "c1")

@@ -13,9 +13,9 @@ from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, ToolCall, user
 from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import FINAL_ANSWER, Retry, WorkflowRound
-from agentnb.core.run import Run
 from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 
 ONE, TWO, THREE = ToolCall("add", {"a": 1}, "1"), ToolCall("look", {}, "2"), ToolCall("look", {}, "3")

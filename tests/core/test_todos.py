@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from run_builder import todo
 
+from agentnb.core.request import role_of
 from agentnb.core.todos import (
-    PLANNING_TOOLS,
     Todo,
     all_open_are_blocked,
     counted,
@@ -26,7 +26,8 @@ TODO, DOING, DONE, STUCK = "not-started", "in-progress", "completed", "blocked"
 
 @pytest.mark.req("R0.64")
 def test_thinking_and_the_todo_list_are_planning_and_nothing_else_is() -> None:
-    assert {"think", "todo_operations"} == PLANNING_TOOLS
+    roles = {name: role_of(name) for name in ("think", "todo_operations", "TodoWrite", "write_todos", "update_plan", "look")}
+    assert roles == dict(zip(roles, ["planning", *["list"] * 4, "work"], strict=True))
 
 
 @pytest.mark.req("R0.19", "K0.8")

@@ -19,9 +19,9 @@ from agentnb.core.inbox import Inbox
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult, encodable, user
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
-from agentnb.core.run import Run
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
 from agentnb.runtime.live import LiveRun
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)

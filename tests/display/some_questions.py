@@ -9,7 +9,7 @@ from run_builder import run_of as run_of_facts
 
 from agentnb.core import events as e
 from agentnb.core.questions import WaitingOnUser
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 
 
 def run_of(*facts: Fact) -> Run:

@@ -9,7 +9,7 @@ from hostile import Harmful, check_is_harmless
 from hostile_runs import PARTS, Pause, hostile_run, items, texts_of
 
 from agentnb.context.request_history import sent_request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html

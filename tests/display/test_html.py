@@ -18,8 +18,8 @@ from run_builder import begun, run_of
 from agentnb.agent.agent import Agent
 from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, Thinking, ToolCall
-from agentnb.core.run import Run
 from agentnb.core.todos import Todo
+from agentnb.detect.run import Run
 from agentnb.display.head import MARKS, chip_html
 from agentnb.display.html import FIRST, MAX_ROUNDS, answer_html, run_html, running_html
 from agentnb.display.markup import Html

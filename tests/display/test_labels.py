@@ -8,7 +8,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.events import ToolStarted
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display import labels
 from agentnb.display.round_notes import guidance_line
 from agentnb.models import ScriptedModel

@@ -11,7 +11,7 @@ from hostile import check_is_harmless, visible_text
 
 from agentnb import ToolCall, load_trace, save_trace
 from agentnb.agent.agent import Agent
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.page import page_html
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel

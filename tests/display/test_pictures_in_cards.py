@@ -14,7 +14,7 @@ from hostile import check_is_harmless
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Image, Text, ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display import html
 from agentnb.display.html import run_html, running_html
 from agentnb.display.markup import Html

@@ -9,7 +9,7 @@ from run_builder import RunBuilder, answered, begun, called, todos_of
 
 from agentnb.core import events as e
 from agentnb.core.messages import Message
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.head import MARKS, chip_html, tone
 from agentnb.display.html import run_html
 from agentnb.display.labels import chip

@@ -16,7 +16,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
 from agentnb.core.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, CallRecord
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
 from agentnb.display.labels import WHY_NOT_RUN, outcome
 from agentnb.display.live_card import LiveCard

@@ -10,7 +10,7 @@ from scripted_runs import do, scripted, tool_run
 
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.guidance import FailedTools, GuidanceSet
 from agentnb.guidance.template import LONGEST_NAME, rendered
 
@@ -60,7 +60,7 @@ def test_later_failures_are_told_in_brief_whatever_tool_it_is(later: tuple[str, 
 def test_a_tool_that_failed_in_three_rounds_in_a_row_or_more_is_in_a_failure_loop(rounds: int) -> None:
     text = MATRIX.parts["failure_loop"].replace("{{ failed_tools }}", "work").replace("{{ failed_rounds }}", str(rounds))
     trigger = f"work failed in {rounds} rounds in a row"
-    assert after(*["work"] * rounds) == Guidance("matrix", "failure_loop", text, 3, trigger, MATRIX.version)
+    assert after(*["work"] * rounds) == Guidance("matrix", "failure_loop", text, 3, trigger, MATRIX.version, about=("work",))
 
 
 @pytest.mark.req("R0.75")

@@ -11,10 +11,11 @@ from todo_calls import complete, mark, start, write
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import TodosChanged
-from agentnb.core.guidance import CELLS, Guidance
+from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.rules import CELLS
+from agentnb.detect.run import Run
 from agentnb.guidance import AlreadySaid, FourCells, TodoNews, intervention, workflow_reminder
 from agentnb.guidance.guides import cell_of, where_it_stands
 from agentnb.models.model import Reply

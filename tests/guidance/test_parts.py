@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentnb.core.guidance import CELLS
+from agentnb.detect.rules import CELLS
 from agentnb.errors import SettingsError
 from agentnb.guidance.parts import PARTS, part_name, read_parts
 

@@ -10,7 +10,7 @@ import pytest
 from ephemeral_text import MATRIX, OFF, own_set
 from scripted_runs import scripted
 
-from agentnb.core.guidance import CELLS
+from agentnb.detect.rules import CELLS
 from agentnb.errors import SettingsError
 from agentnb.guidance import BUILT_IN, GuidanceSet, built_in, find_set
 from agentnb.guidance.parts import PARTS

@@ -9,7 +9,7 @@ import pytest
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.html import run_html
 from agentnb.display.text import run_text
 from agentnb.errors import StoreError

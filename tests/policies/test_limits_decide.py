@@ -8,8 +8,8 @@ from run_builder import Fact, a_round, called, run_of, said
 from agentnb.core.compaction import Compacted
 from agentnb.core.events import CallBlocked, ContextCompacted, ModelReplied
 from agentnb.core.messages import ToolResult
-from agentnb.core.run import Run
 from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
 from agentnb.policies import Continue, Stop, decide
 from agentnb.policies.limits import MaxRounds, MaxTokens, MaxToolCalls
 from agentnb.runtime.budget import Budget, WithinBudget

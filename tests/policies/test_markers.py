@@ -17,7 +17,7 @@ from scripted_runs import Breaking, Counting, reply
 from agentnb.agent.agent import Agent
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Message, Text, Thinking, ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies.marker_text import MarkerFilter, without_markers
 from agentnb.traces.store import Store

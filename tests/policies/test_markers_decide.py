@@ -29,7 +29,7 @@ def test_complete_stops_beside_calls_too(subtests: pytest.Subtests) -> None:
     for parts, todos in itertools.product([["All done."], ["All done.", CALL]], TODO_LISTS):
         with subtests.test(parts=parts, todos=todos):
             assert Complete(MATRIX)(tool_run(*a_round(0, *parts, signals=("complete",)), todos=todos)) == Stop(
-                "workflow_complete"
+                "workflow_complete", round_status="workflow_complete"
             )
 
 
@@ -37,7 +37,7 @@ def test_complete_stops_beside_calls_too(subtests: pytest.Subtests) -> None:
 @pytest.mark.parametrize("todos", [OPEN, BLOCKED])
 def test_complete_with_open_todos_stops_and_says_so(todos: tuple[Todo, ...]) -> None:
     run = tool_run(*a_round(0, "All done.", signals=("complete",)), todos=todos)
-    assert Complete(MATRIX)(run) == Stop("complete_with_open_todos")
+    assert Complete(MATRIX)(run) == Stop("complete_with_open_todos", round_status="workflow_complete")
 
 
 @pytest.mark.req("R0.33")
@@ -56,14 +56,14 @@ def test_strict_todos_refuse_the_first_complete_with_an_intervention_and_the_sec
     assert verdict.reason == "strict_todos"
     assert [(one.cell, one.level, one.trigger) for one in verdict.guidance] == [("intervention", 1, "strict_todos")]
     second = a_round(1, "All done.", signals=("complete",), reason="strict_todos")
-    assert strict(tool_run(*first, *second, todos=OPEN)) == Stop("complete_with_open_todos")
+    assert strict(tool_run(*first, *second, todos=OPEN)) == Stop("complete_with_open_todos", round_status="workflow_complete")
 
 
 @pytest.mark.req("K0.2", "K0.9")
 def test_strict_todos_refuse_nothing_when_nothing_is_open_or_all_of_it_is_blocked() -> None:
     for todos, reason in [((), "workflow_complete"), (BLOCKED, "complete_with_open_todos")]:
         run = tool_run(*a_round(0, "All done.", signals=("complete",)), todos=todos)
-        assert Complete(MATRIX, strict_todos=True)(run) == Stop(reason)
+        assert Complete(MATRIX, strict_todos=True)(run) == Stop(reason, round_status="workflow_complete")
 
 
 @pytest.mark.req("R0.33", "R0.39", "K0.1")
@@ -139,7 +139,9 @@ def test_complete_waits_for_what_the_person_has_just_said() -> None:
 
 @pytest.mark.req("R0.34")
 def test_continue_brings_another_round_without_todos_and_without_workflow_mode() -> None:
-    assert GoOn()(tool_run(*a_round(0, "More.", signals=("continue",)))) == Continue("continue_marker")
+    assert GoOn()(tool_run(*a_round(0, "More.", signals=("continue",)))) == Continue(
+        "continue_marker", round_status="auto_continue_workflow"
+    )
     run, model = scripted("First.\n[CONTINUE]", "Second.")
     assert reasons(run) == ["prompt", "continue_marker"]
     assert ended(run) == ("completed", "natural")
@@ -158,12 +160,12 @@ def test_continue_counts_beside_words_alone_only() -> None:
 def test_continue_is_heeded_so_many_times_in_a_row_and_no_more() -> None:
     facts = a_round(0, "0", signals=("continue",))
     for index in range(1, 3):
-        assert GoOn(cap=2)(tool_run(*facts)) == Continue("continue_marker")
+        assert GoOn(cap=2)(tool_run(*facts)) == Continue("continue_marker", round_status="auto_continue_workflow")
         facts += a_round(index, str(index), signals=("continue",), reason="continue_marker")
     assert GoOn(cap=2)(tool_run(*facts)) is None
     between = [*facts, *a_round(3, CALL), *a_round(4, "4", signals=("continue",))]
-    assert GoOn(cap=2)(tool_run(*between)) == Continue("continue_marker")
-    assert GoOn(cap=2)(tool_run(*facts, said("Go on."))) == Continue("continue_marker")
+    assert GoOn(cap=2)(tool_run(*between)) == Continue("continue_marker", round_status="auto_continue_workflow")
+    assert GoOn(cap=2)(tool_run(*facts, said("Go on."))) == Continue("continue_marker", round_status="auto_continue_workflow")
 
 
 @pytest.mark.req("R0.34", "K0.7")
@@ -213,7 +215,7 @@ def test_a_refused_stop_is_one_intervention_and_the_list_is_unchanged() -> None:
 
 def test_without_words_a_strict_refusal_still_refuses() -> None:
     verdict = Complete(OFF, strict_todos=True)(tool_run(*a_round(0, "All done.", signals=("complete",)), todos=OPEN))
-    assert verdict == Continue("strict_todos")
+    assert verdict == Continue("strict_todos", round_status="auto_continue_todos")
     run, model = scripted(
         write("One"), "[WORKFLOW_COMPLETE]", "[WORKFLOW_COMPLETE]", policy=Matrix(strict_todos=True), guidance="off"
     )

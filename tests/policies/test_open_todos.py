@@ -144,7 +144,9 @@ def test_when_all_that_is_open_is_blocked_the_run_stops() -> None:
 
 
 def test_without_words_the_count_goes_on_in_silence() -> None:
-    assert OpenTodos(OFF)(tool_run(*a_round(0, "Hm."), todos=OPEN)) == Continue("open_todos")
+    assert OpenTodos(OFF)(tool_run(*a_round(0, "Hm."), todos=OPEN)) == Continue(
+        "open_todos", round_status="auto_continue_todos"
+    )
 
 
 # Whole runs

@@ -10,8 +10,8 @@ from scripted_runs import do, scripted, tool_run
 from todo_calls import complete, mark, start, write
 
 from agentnb.core.messages import ToolCall
-from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL, Todo
+from agentnb.detect.run import Run
 from agentnb.policies import Continue, PlanningLoop, Stop
 
 THINK = ToolCall("think")

@@ -6,7 +6,7 @@ import pytest
 from run_builder import a_round, called, run_of, said
 
 from agentnb.core.request import ToolSpec
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.policies import (
     Continue,
     MaxRounds,
@@ -33,13 +33,13 @@ def with_stop_reason(stop_reason: str, *parts: object) -> Run:
 
 @pytest.mark.req("R0.4")
 def test_an_answer_without_calls_is_a_natural_end() -> None:
-    assert natural_stop(ANSWERED) == Stop("natural", "completed")
+    assert natural_stop(ANSWERED) == Stop("natural", "completed", round_status="natural_completion")
     assert natural_stop(WITH_A_CALL) is None
 
 
 @pytest.mark.req("R0.4", "K0.3")
 def test_a_natural_end_does_not_look_at_the_stop_reason() -> None:
-    assert natural_stop(with_stop_reason("tool_use")) == Stop("natural", "completed")
+    assert natural_stop(with_stop_reason("tool_use")) == Stop("natural", "completed", round_status="natural_completion")
     assert natural_stop(with_stop_reason("end_turn", called("look", "a"))) is None
 
 

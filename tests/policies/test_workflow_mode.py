@@ -24,7 +24,7 @@ def test_words_alone_bring_another_round_and_its_reminder() -> None:
     assert isinstance(verdict, Continue)
     assert verdict.reason == "workflow_mode"
     assert [one.cell for one in verdict.guidance] == ["workflow"]
-    assert WorkflowMode(OFF)(tool_run(*a_round(0, "Hm."))) == Continue("workflow_mode")
+    assert WorkflowMode(OFF)(tool_run(*a_round(0, "Hm."))) == Continue("workflow_mode", round_status="auto_continue_workflow")
 
 
 @pytest.mark.req("R0.37", "R0.39")

@@ -19,8 +19,8 @@ from waiting import PATIENCE
 from agentnb import Agent, Store, ToolCall, recover
 from agentnb.core.events import ExtraUsage, RoundFinished
 from agentnb.core.request import Request
-from agentnb.core.run import Run
 from agentnb.core.wire import encode
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel

@@ -21,8 +21,8 @@ from agentnb.context.request_history import sent_requests
 from agentnb.context.tool_pairing import are_whole
 from agentnb.core.events import ContextCompacted, TextDelta
 from agentnb.core.request import Request
-from agentnb.core.run import Run
 from agentnb.core.todos import has_open, headed
+from agentnb.detect.run import Run
 from agentnb.errors import ModelError
 from agentnb.models.model import StreamItem
 from agentnb.runtime.compactor import ROUNDS_BETWEEN

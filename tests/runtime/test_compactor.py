@@ -24,8 +24,8 @@ from agentnb.core.events import CompactionStarted, ContextCompacted, LimitReache
 from agentnb.core.messages import Message, Text, ToolResult
 from agentnb.core.request import Request
 from agentnb.core.rounds import CONTEXT_TOKENS
-from agentnb.core.run import Run
 from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
 from agentnb.errors import ContextOverflow, ModelError
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Model, Retry, StreamItem

@@ -19,8 +19,8 @@ from agentnb.agent.agent import Agent
 from agentnb.core.display_data import Table
 from agentnb.core.events import ToolStarted
 from agentnb.core.messages import Text, ToolCall
-from agentnb.core.run import Run
 from agentnb.core.wire import encode
+from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.frames import frame_text
 from agentnb.tools.function import tool

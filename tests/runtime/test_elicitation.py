@@ -21,13 +21,13 @@ from waiting import wait_until
 
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, QuestionAnswered, QuestionAsked, ToolFinished
-from agentnb.core.log import EventLog
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import Answer
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions

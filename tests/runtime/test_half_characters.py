@@ -14,8 +14,8 @@ from agentnb import History
 from agentnb.core.events import TextDelta
 from agentnb.core.messages import Message, Text, Thinking, user
 from agentnb.core.request import Request
-from agentnb.core.run import Run
 from agentnb.core.wire import encode
+from agentnb.detect.run import Run
 from agentnb.models.estimate import about
 from agentnb.runtime.live import LiveRun
 from agentnb.testing import NOT_COUNTED, Answer, LoopbackServer, Misbehaviour, Miscount, Stall

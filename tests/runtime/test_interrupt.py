@@ -19,7 +19,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.events import CommandReceived
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models.model import StreamItem
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime import foreground as foreground_module

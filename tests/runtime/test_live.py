@@ -14,7 +14,7 @@ from waiting import wait_until
 from agentnb.agent.agent import Agent
 from agentnb.core.events import CommandReceived
 from agentnb.core.messages import ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import ModelError, SettingsError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.live import LiveRun

@@ -16,7 +16,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.events import RunFinished, TodosChanged
 from agentnb.core.messages import Message, Text, user
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.tools.todos.board import TodoBoard
 

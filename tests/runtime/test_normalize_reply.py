@@ -11,7 +11,7 @@ from scripted_runs import reply
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Message, Text, Thinking, ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime import normalize_reply as module

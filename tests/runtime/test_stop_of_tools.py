@@ -18,7 +18,7 @@ from run_checks import assert_closed, assert_every_call_has_one_result, codes
 from agentnb.agent.agent import Agent
 from agentnb.core.events import CommandReceived, ToolStarted
 from agentnb.core.messages import ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime import foreground as foreground_module
 from agentnb.runtime.foreground import Foreground, RunInterrupted

@@ -13,11 +13,11 @@ from run_checks import todo_changes
 from todo_calls import ForeignBoard
 
 from agentnb.agent.agent import Agent
-from agentnb.core.log import EventLog
 from agentnb.core.messages import ToolCall
-from agentnb.core.run import Run
 from agentnb.core.todos import Todo, Todos
+from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.todo_sync import TodoSync
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.traces.store import Store

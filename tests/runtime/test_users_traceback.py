@@ -13,7 +13,7 @@ import pytest
 import agentnb
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.function import tool
 

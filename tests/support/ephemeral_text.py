@@ -6,7 +6,7 @@ import re
 
 from agentnb.core.messages import Text
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.guidance import GuidanceSet, built_in
 
 MATRIX = built_in("matrix")

@@ -14,16 +14,17 @@ from agentnb.agent.loop import Loop
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.core.events import AnyEvent, TextDelta
 from agentnb.core.inbox import Inbox
-from agentnb.core.log import EventLog, Watcher
+from agentnb.core.log import Watcher
 from agentnb.core.messages import AnyPart, Message, ToolCall, ToolResult
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.guidance import Guide
 from agentnb.models.model import Model, Reply, StreamItem
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Policy, PolicyBundle
 from agentnb.policies.gates import Gate
 from agentnb.runtime.dispatch import Dispatch
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.threads import call_in_thread
 from agentnb.tools.function import FunctionTool

@@ -6,7 +6,7 @@ import msgspec
 
 from agentnb.context.request_history import sent_requests
 from agentnb.core.request import Request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 
 
 def as_bytes(request: Request) -> bytes:

@@ -9,8 +9,8 @@ from agentnb.core.compaction import Compacted
 from agentnb.core.events import ContextCompacted
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
-from agentnb.core.run import Run
 from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
 from agentnb.guidance.prompts import prompt
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Reply, StreamItem

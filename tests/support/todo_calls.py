@@ -10,8 +10,8 @@ from scripted_runs import Counting
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
-from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL, Todo, Todos
+from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 
 

@@ -9,7 +9,7 @@ from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, ToolCall, ask_person, tool
 from agentnb.core.events import ToolFinished, ToolStarted
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.models import ScriptedModel
 from agentnb.runtime.live import LiveRun
 from agentnb.tools.function import FunctionTool, as_tool

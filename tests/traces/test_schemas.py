@@ -26,6 +26,13 @@ def test_there_is_a_log_of_each_earlier_schema() -> None:
     assert {schema_of(path) for path in OLDER} >= set(range(1, e.SCHEMA))
 
 
+def without_statuses(line: str) -> dict[str, object]:
+    """An event without the statuses that were read into it: before schema 5 they followed from the reasons."""
+    event = json.loads(line)
+    added = {"before"} if event["kind"] == "round_started" else {"last_round"}
+    return {name: value for name, value in event.items() if name not in added}
+
+
 def test_a_log_of_an_earlier_version_is_read_with_all_that_is_in_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for path in OLDER:
         with subtests.test(path.stem):
@@ -34,7 +41,7 @@ def test_a_log_of_an_earlier_version_is_read_with_all_that_is_in_it(subtests: py
             assert (run.status, run.stop_reason, len(run.events)) == ("completed", "natural", len(lines))
             assert all(len(one.results) == len(one.calls) for one in run.rounds) and run.open_round is None
             again = save_trace(run, tmp_path / "again.jsonl").read_text(encoding="utf-8").splitlines()
-            assert [json.loads(line) for line in again] == [json.loads(line) for line in lines]
+            assert [without_statuses(line) for line in again] == [json.loads(line) for line in lines]
 
 
 def test_a_log_of_an_earlier_version_can_be_listed_tabulated_shown_and_gone_on_with(

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
-from agentnb.core.request import Request
+from agentnb.core.request import Request, role_of
 from agentnb.core.rounds import DUPLICATE
-from agentnb.core.todos import PLANNING_TOOLS, TODO_TOOL
+from agentnb.core.todos import TODO_TOOL
 from agentnb.models.simulated.plan_parser import Entry, PlanItem, calls_of, left_out, read_listing, read_plan, short_title
 
 ANSWERED = re.compile(r"Done\b|The list has ")
@@ -148,7 +148,7 @@ class Observation:
         return [
             result
             for result in _results(self.since)
-            if (result.name in working or result.name not in PLANNING_TOOLS) and result.error_code != DUPLICATE
+            if (result.name in working or role_of(result.name) == "work") and result.error_code != DUPLICATE
         ]
 
     def _is_completed(self, place: int) -> bool:

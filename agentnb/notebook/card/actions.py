@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from agentnb.context.request_history import sent_request
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.markup import NOTHING, Html
 from agentnb.display.request_view import request_view_html
 from agentnb.display.tool_card import tool_body_html

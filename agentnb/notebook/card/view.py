@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from agentnb.core.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
 from agentnb.core.redaction import redact
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import ASKED, Frame, LiveCard
 from agentnb.display.markup import Html, tag

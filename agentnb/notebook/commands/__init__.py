@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb import settings
 from agentnb.core.redaction import redact
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.answer import answered
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text

@@ -12,7 +12,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, missing_tools
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import UnknownTool
 from agentnb.guidance import GuidanceSet
 from agentnb.notebook.cell_runs import Answer, cell_runs

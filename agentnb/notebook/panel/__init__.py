@@ -15,7 +15,7 @@ from IPython.core.getipython import get_ipython
 from agentnb.agent.agent import Agent
 from agentnb.core.events import AnyEvent, Delta, RunStarted
 from agentnb.core.redaction import redact
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.display.history import run_list_html
 from agentnb.display.html import run_html, running_html
 from agentnb.display.labels import counted

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.rounds import DUPLICATE
-from agentnb.core.run import Run
+from agentnb.detect.so_far import RunSoFar
 
 MAX_REPEATED = 8_192
 """Characters of an earlier result that a block repeats to the model."""
@@ -20,10 +20,10 @@ class Block(NamedTuple):
     result: ToolResult
 
 
-Gate: TypeAlias = Callable[[ToolCall, Run], "Block | None"]
+Gate: TypeAlias = Callable[[ToolCall, RunSoFar], "Block | None"]
 
 
-def admitted(gates: Iterable[Gate], call: ToolCall, run: Run) -> Block | None:
+def admitted(gates: Iterable[Gate], call: ToolCall, run: RunSoFar) -> Block | None:
     """Return the first block, or None if every gate lets the call pass."""
     for gate in gates:
         block = gate(call, run)

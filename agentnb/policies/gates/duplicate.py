@@ -9,8 +9,8 @@ from typing import Any
 
 from agentnb.core.call_window import LONGEST, CallWindow, Executed, call_key
 from agentnb.core.messages import Text, ToolCall, ToolResult
-from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL, headed_or_none
+from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
 from agentnb.policies.gates.block import Block, blocked_as_duplicate
 from agentnb.tools.function import as_tool
@@ -43,7 +43,7 @@ class DuplicateGuard:
                 raise SettingsError(f"{name}={getattr(self, name)!r} of a DuplicateGuard is neither True nor False")
         object.__setattr__(self, "exempt", frozenset(_names(self.exempt)))
 
-    def __call__(self, call: ToolCall, run: Run) -> Block | None:
+    def __call__(self, call: ToolCall, run: RunSoFar) -> Block | None:
         """Block the call, with its earlier result, or let it pass."""
         calls = run.calls
         if not calls.row or call.name in self.exempt:
@@ -53,7 +53,7 @@ class DuplicateGuard:
         found = self._rule(call, calls)
         return blocked_as_duplicate(call, *found, calls.outputs.get(calls.key_of(call))) if found else None
 
-    def _of_the_list(self, call: ToolCall, run: Run) -> Block | None:
+    def _of_the_list(self, call: ToolCall, run: RunSoFar) -> Block | None:
         """Check a call of the todo tool: after a change by others nothing is a repeat, and a block shows the current list.
 
         A call that only reads is a repeat only if its answer was the same.
@@ -141,10 +141,10 @@ class BatchGuard:
     batches: int = 3
     exempt: frozenset[str] = frozenset()
 
-    def __call__(self, call: ToolCall, run: Run) -> Block | None:
+    def __call__(self, call: ToolCall, run: RunSoFar) -> Block | None:
         """Block the call if it belongs to such a reply."""
         current, last = run.open_round, run.last_finished_round
-        if current is None or last is None or run.counters.same_batch < self.batches - 2 or call.name in self.exempt:
+        if current is None or last is None or run.judged.same_batch < self.batches - 2 or call.name in self.exempt:
             return None
         keys = sorted(call_key(record.call) for record in current.records)
         if len(keys) < 2 or keys != sorted(call_key(record.call) for record in last.records):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from agentnb.core.guidance import CELLS, Followed, Guidance
-from agentnb.core.run import Run
+from agentnb.core.guidance import Followed, Guidance
+from agentnb.detect.rules import CELLS
+from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
 from agentnb.traces.tables.columns import Column, table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.events import LoopDetected
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
 from agentnb.traces.tables.columns import Column, table
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentnb.core.rounds import WorkflowRound
-from agentnb.core.run import Run
 from agentnb.core.todos import has_open, open_todos
+from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
 from agentnb.traces.tables.columns import TIME, Column, table
 

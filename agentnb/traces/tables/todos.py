@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.events import RoundStarted, TodosChanged, ToolFinished
-from agentnb.core.rounds import TODO_VIOLATIONS, TodoViolation
-from agentnb.core.run import Run
+from agentnb.core.rounds import TodoViolation
 from agentnb.core.todos import Todo
+from agentnb.detect.judgements import TODO_VIOLATIONS
+from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
 from agentnb.traces.tables.columns import TIME, Column, table
 

@@ -18,8 +18,8 @@ from agentnb.core.events import (
     RunRecovered,
 )
 from agentnb.core.rounds import FINAL_ANSWER, Retry, WorkflowRound
-from agentnb.core.run import Run
 from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
 from agentnb.traces.tables.columns import TIME, Column, table
 

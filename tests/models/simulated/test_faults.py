@@ -11,8 +11,8 @@ from replies_by_hand import add, do, reply, right, updates, work
 from agentnb import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import ToolSpec
-from agentnb.core.similarity import ALIKE, REMEMBERED, SHORTEST
 from agentnb.core.todos import TODO_TOOL, open_todos
+from agentnb.detect.similarity import ALIKE, REMEMBERED, SHORTEST
 from agentnb.models import SimulatedModel
 from agentnb.models.simulated.faults import COMMIT, PLANS, TALK
 from agentnb.models.simulated.personas import FAULTS, PERSONAS

@@ -80,7 +80,7 @@ def test_each_call_is_answered_with_the_marker_and_its_own_result() -> None:
     assert [told.parts[-1] for told in bench.blocks] == [Text("of A"), Text("of B")]
     assert {told.error_code for told in bench.blocks} == {"duplicate_call_blocked"}
     assert "all calls of this reply are those of the 2 replies before it" in bench.blocks[0].text
-    assert bench.run.counters.all_blocked == 1
+    assert bench.run.judged.all_blocked == 1
 
 
 @pytest.mark.req("KX.8")

@@ -13,7 +13,7 @@ from property_settings import examples
 
 from agentnb.core.call_window import LONGEST
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
-from agentnb.core.run import Run
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import Block, DuplicateGuard, admitted
 

@@ -10,10 +10,11 @@ from run_builder import guidance_of, todo
 from stories import Story
 
 from agentnb.core import events as e
-from agentnb.core.guidance import CELLS, Followed, RoundFacts, judged
+from agentnb.core.guidance import Followed
 from agentnb.core.messages import Text, ToolCall
-from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
+from agentnb.detect.rules import CELLS, RoundFacts, judged
+from agentnb.detect.run import Run
 
 DOING, DONE = "in-progress", "completed"
 FACTS = RoundFacts.__struct_fields__
@@ -37,13 +38,13 @@ def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(subtests: pyte
             rule = RULES.get(cell, lambda it: it.called)
             for facts in product([False, True], repeat=len(FACTS) - 1):
                 facts = RoundFacts(True, *facts)
-                assert judged(cell, facts).followed is rule(facts), facts
+                assert judged(guidance_of(cell), facts).followed is rule(facts), facts
 
 
 def test_without_a_reply_nothing_is_known(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
-            verdict = judged(cell, RoundFacts(False, *[True] * (len(FACTS) - 1)))
+            verdict = judged(guidance_of(cell), RoundFacts(False, *[True] * (len(FACTS) - 1)))
             assert verdict == Followed(None, "no reply came")
 
 
@@ -51,14 +52,14 @@ def test_every_verdict_has_its_reason(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
             for facts in product([False, True], repeat=len(FACTS)):
-                assert judged(cell, RoundFacts(*facts)).why
+                assert judged(guidance_of(cell), RoundFacts(*facts)).why
 
 
 def test_the_reason_names_the_fault() -> None:
     idle = RoundFacts(*[name in ("replied", "answered") for name in FACTS])
-    assert judged("todos_text", idle).why == "no tool was called"
-    assert judged("intervention", idle).why == "no work tool ran and no todo was completed"
-    assert judged("todos_tools", replace(idle, called=True, undisciplined=True)).why == (
+    assert judged(guidance_of("todos_text"), idle).why == "no tool was called"
+    assert judged(guidance_of("intervention"), idle).why == "no work tool ran and no todo was completed"
+    assert judged(guidance_of("todos_tools"), replace(idle, called=True, undisciplined=True)).why == (
         "a work tool ran while no todo was in progress"
     )
 

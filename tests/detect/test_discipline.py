@@ -12,8 +12,9 @@ from stories import Story
 from agentnb import Store, load_trace, save_trace
 from agentnb.core import events as e
 from agentnb.core.messages import ToolResult
-from agentnb.core.rounds import TODO_VIOLATIONS, UNTRACKED_COMPLETION, UNTRACKED_WORK, TodoViolation
+from agentnb.core.rounds import TodoViolation
 from agentnb.core.todos import TODO_TOOL, Todo
+from agentnb.detect.judgements import TODO_VIOLATIONS, UNTRACKED_COMPLETION, UNTRACKED_WORK
 
 DOING, DONE, STUCK = "in-progress", "completed", "blocked"
 

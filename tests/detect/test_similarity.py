@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stories import Story
 
 from agentnb.core.messages import Text
-from agentnb.core.similarity import ALIKE, REMEMBERED, SHORTEST, Answers
+from agentnb.detect.similarity import ALIKE, REMEMBERED, SHORTEST, Answers
 
 ANSWER = (string.ascii_letters * 2)[:100]
 """A hundred letters."""
@@ -117,7 +117,7 @@ def test_what_is_found_is_one_of_the_rounds_before(texts: list[str]) -> None:
 def test_a_round_says_which_round_its_answer_repeats() -> None:
     tale = Story().said(ANSWER).called("look").said(ANSWER[:-1] + "!")
     assert [one.said_before for one in tale.run.rounds] == [None, None, 0]
-    assert tale.run.counters.repeated == 1
+    assert tale.run.judged.repeated == 1
 
 
 @pytest.mark.req("R0.81")
@@ -132,7 +132,7 @@ def test_words_beside_a_call_are_no_answer() -> None:
 @pytest.mark.req("R0.81", "KX.8")
 def test_the_person_may_ask_for_the_same_answer_again() -> None:
     tale = Story().said(ANSWER).said(ANSWER).heard("Say it again")
-    assert tale.run.counters.repeated == 0
+    assert tale.run.judged.repeated == 0
     tale.said(ANSWER)
     assert tale.last.said_before is None
 

@@ -9,6 +9,7 @@ from run_builder import RunBuilder, answered, begun, blocked_call, said, todos_a
 from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, Text, ToolCall
+from agentnb.core.older_logs import STATUS_AT_END
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import TODO_TOOL, Todo
 
@@ -67,7 +68,9 @@ class Story(RunBuilder):
 
     def over(self, status: e.Status = "completed", stop_reason: str = "natural") -> Self:
         """The run ends."""
-        return self.add(e.RunFinished, status=status, stop_reason=stop_reason, seconds=1.5)
+        return self.add(
+            e.RunFinished, status=status, stop_reason=stop_reason, last_round=STATUS_AT_END.get(stop_reason, ""), seconds=1.5
+        )
 
     # Whole rounds
 

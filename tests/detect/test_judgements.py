@@ -1,6 +1,8 @@
-"""What a run counts, so that no policy has to look back over its history."""
+"""What is counted about a run, so that no policy has to look back over its history."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -8,22 +10,50 @@ from hypothesis import strategies as st
 from run_builder import guidance_of, todo
 from stories import Story
 
-from agentnb.core.counters import Counters
 from agentnb.core.messages import ToolCall
-from agentnb.core.run import Run
 from agentnb.core.todos import TODO_TOOL
-from agentnb.core.tool_failures import ToolFailures
+from agentnb.detect.judgements import Judgements
+from agentnb.detect.run import Run
+from agentnb.detect.tool_failures import ToolFailures
+from agentnb.policies.continuation import CONTINUATIONS, STRICT
+from agentnb.policies.interventions import NUDGE, attempts
 
 DOING, DONE = "in-progress", "completed"
 ANSWER = "The table has three columns and a hundred rows, I think."
 
 
-def tallied(tale: Story) -> Counters:
-    return tale.run.counters
+class Counted(NamedTuple):
+    """What policies count of a run, each with its own reasons."""
+
+    attempts: int = 0
+    planning_only: int = 0
+    continuations: int = 0
+    nudges: int = 0
+    strict: int = 0
+    ignored: int = 0
+    repeated: int = 0
+    all_blocked: int = 0
+    same_batch: int = 0
+
+
+def tallied(tale: Story) -> Counted:
+    judged = tale.run.judged
+    return Counted(
+        attempts(tale.run),
+        judged.planning_only,
+        judged.since_call(CONTINUATIONS),
+        judged.reasons.in_run.get(NUDGE, 0),
+        judged.reasons.in_run.get(STRICT, 0),
+        judged.ignored_cells,
+        judged.repeated,
+        judged.all_blocked,
+        judged.same_batch,
+    )
 
 
 def test_a_run_begins_with_nothing_counted() -> None:
-    assert tallied(Story()) == Counters() == Counters(0, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert tallied(Story()) == Counted()
+    assert Story().run.judged == Judgements()
 
 
 # Planning
@@ -158,7 +188,7 @@ def test_nudges_are_counted_over_the_whole_run() -> None:
 def test_other_reasons_of_a_round_count_for_nothing(subtests: pytest.Subtests) -> None:
     for reason in ["prompt", "tool_results", "said", "a policy of somebody else"]:
         with subtests.test(reason=reason):
-            assert tallied(Story().said(reason=reason)) == Counters()
+            assert tallied(Story().said(reason=reason)) == Counted()
 
 
 # Guidance
@@ -237,18 +267,24 @@ def test_after_a_word_of_the_person_a_batch_is_the_first_of_its_kind() -> None:
 
 @pytest.mark.req("KX.8")
 def test_a_word_of_the_person_begins_every_row_anew_and_keeps_what_is_counted_for_the_whole_run() -> None:
-    counters = Counters(1, 1, continuations=1, nudges=1, strict=1, ignored=1, repeated=1, all_blocked=1, same_batch=1)
-    counters.person_spoke()
-    assert counters == Counters(nudges=1, strict=1)
-    counters = Counters(failures=ToolFailures(2, ("look",), {"look": 2}))
-    counters.person_spoke()
-    assert counters == Counters(failures=ToolFailures(0, ("look",), {}))
+    push = guidance_of("intervention")
+    tale = Story(todo(1)).said(ANSWER, guidance_of("text"), reason="todo_nudge").said(ANSWER, push, reason="strict_todos")
+    tale.said(reason="workflow_mode").called("think").refused("think")
+    assert tallied(tale.heard()) == Counted(nudges=1, strict=1)
+    assert tale.run.judged.ignored == {}
+
+
+def test_a_word_of_the_person_keeps_which_tools_failed_last() -> None:
+    tale = Story().called("look", is_error=True).called("look", is_error=True)
+    assert tale.run.judged.failures == ToolFailures(2, ("look",), {"look": 2}, tale.run.judged.failures.calls)
+    assert tale.heard().run.judged.failures == ToolFailures(0, ("look",), {}, tale.run.judged.failures.calls)
 
 
 def test_the_counts_of_a_run_are_those_of_its_events() -> None:
     tale = Story(todo(1)).said(ANSWER, guidance_of("text")).said(ANSWER, reason="open_todos").called("think").refused("look")
-    since = {"planning_since": 3, "blocked_since": 3}
-    assert tallied(tale) == Counters(attempts=1, ignored=1, repeated=1, all_blocked=1, calls=1, calls_this_turn=1, **since)
+    assert tallied(tale) == Counted(attempts=1, ignored=1, repeated=1, all_blocked=1)
+    assert (tale.run.judged.planning_since, tale.run.judged.blocked_since) == (3, 3)
+    assert (tale.run.calls_made, tale.run.calls_this_turn) == (1, 1)
     live = Run()
     for event in tale.events:
         live.apply(event)

@@ -9,14 +9,14 @@ from stories import Story
 from agentnb.core import events as e
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.rounds import DUPLICATE, CallRecord
-from agentnb.core.run import Run
-from agentnb.core.tool_failures import ToolFailures, is_failure
+from agentnb.detect.run import Run
+from agentnb.detect.tool_failures import ToolFailures, is_failure
 
 FAILED = {"is_error": True, "error_code": "tool_error"}
 
 
 def counted(tale: Story) -> ToolFailures:
-    return tale.run.counters.failures
+    return tale.run.judged.failures
 
 
 def both(tale: Story, name: str, *codes: str | None) -> Story:
@@ -66,11 +66,11 @@ def test_rounds_are_counted_and_not_calls() -> None:
 @pytest.mark.req("R0.75")
 def test_three_rounds_in_a_row_make_a_loop_and_each_tool_has_its_own_row() -> None:
     tale = Story().called("look", **FAILED).called("look", "see", **FAILED)
-    assert counted(tale).looping == ()
+    assert counted(tale).looping() == ()
     tale.called("see", "look", **FAILED)
-    assert (counted(tale).in_a_row, counted(tale).looping) == ({"see": 2, "look": 3}, ("look",))
+    assert (counted(tale).in_a_row, counted(tale).looping()) == ({"see": 2, "look": 3}, ("look",))
     tale.called("see", **FAILED)
-    assert (counted(tale).in_a_row, counted(tale).looping) == ({"see": 3}, ("see",))
+    assert (counted(tale).in_a_row, counted(tale).looping()) == ({"see": 3}, ("see",))
 
 
 @pytest.mark.req("R0.75")
@@ -92,10 +92,10 @@ def test_a_tool_that_also_went_well_failed_in_the_round_and_is_in_no_row(outcome
 @pytest.mark.req("R0.75")
 def test_calls_that_were_held_back_or_cut_off_leave_a_row_as_it_is() -> None:
     tale = Story().called("look", **FAILED).called("look", **FAILED).refused("look")
-    assert (counted(tale).tools, counted(tale).in_a_row, counted(tale).looping) == ((), {"look": 2}, ())
+    assert (counted(tale).tools, counted(tale).in_a_row, counted(tale).looping()) == ((), {"look": 2}, ())
     assert counted(both(tale, "look", "blocked", "tool_error", "cancelled")).in_a_row == {"look": 3}
-    assert counted(tale).looping == ("look",)
-    assert counted(tale.refused("look")).looping == ()  # nothing failed in the last round
+    assert counted(tale).looping() == ("look",)
+    assert counted(tale.refused("look")).looping() == ()  # nothing failed in the last round
 
 
 def test_a_round_without_a_reply_leaves_a_row_as_it_is() -> None:
@@ -142,10 +142,10 @@ def test_what_a_reader_has_seen_does_not_change_under_it() -> None:
     tale, run = Story().called("look", **FAILED), Run()
     for event in tale.events:
         run.apply(event)
-    before = run.counters.failures.in_a_row
+    before = run.judged.failures.in_a_row
     seen = len(tale.events)
     for event in tale.called("look", guidance=(guidance_of("tool_failed"),), **FAILED).events[seen:]:
         assert isinstance(event, e.Event)
         run.apply(event)
-    assert (before, run.counters.failures.in_a_row) == ({"look": 1}, {"look": 2})
+    assert (before, run.judged.failures.in_a_row) == ({"look": 1}, {"look": 2})
     assert run == tale.run

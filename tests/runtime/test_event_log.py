@@ -12,10 +12,10 @@ import pytest
 
 from agentnb import Agent, Run, ToolCall
 from agentnb.core import events as e
-from agentnb.core.log import EventLog
 from agentnb.core.messages import user
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
+from agentnb.runtime.event_log import EventLog
 
 
 class Memory:

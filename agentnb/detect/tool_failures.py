@@ -8,7 +8,7 @@ from agentnb.core.call_window import call_key
 from agentnb.core.rounds import NOT_RUN, CallRecord, WorkflowRound
 
 LOOP_FROM = 3
-"""Number of rounds in a row in which one tool fails that make a failure loop."""
+"""Usual number of rounds in a row in which one tool fails that make a failure loop."""
 NO_FAILURE = (NOT_RUN - {"unknown_tool", "invalid_arguments"}) | {"declined"}
 """Error codes that are no failure of the tool: it was blocked or cut off, or the person declined to answer it."""
 
@@ -32,10 +32,9 @@ class ToolFailures:
     calls: frozenset[tuple[str, bytes]] = frozenset()
     """The calls that failed in the last round."""
 
-    @property
-    def looping(self) -> tuple[str, ...]:
-        """The tools that failed in the last round and are in a failure loop."""
-        return tuple([name for name in self.tools if self.in_a_row.get(name, 0) >= LOOP_FROM])
+    def looping(self, rounds: int = LOOP_FROM) -> tuple[str, ...]:
+        """Return the tools that failed in the last round, and in so many rounds in a row."""
+        return tuple([name for name in self.tools if self.in_a_row.get(name, 0) >= rounds])
 
     def ended(self, one: WorkflowRound) -> None:
         """Count a round that has ended."""
@@ -70,7 +69,7 @@ class ToolFailures:
 
     def failed_again(self, one: WorkflowRound) -> bool:
         """Return whether every call of this new round is of a tool in a failure loop, and none succeeded."""
-        looping = self.looping
+        looping = self.looping()
         return bool(looping and one.records) and all(
             record.call.name in looping and not record.success for record in one.records
         )

@@ -1,0 +1,243 @@
+"""What the facts of a run mean: a fold that is fed each event after the run itself, and keeps what policies ask about.
+
+Its state is bounded, whatever the length of the run. It counts and compares; how much is too much, policies and detectors say.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.core import events as e
+from agentnb.core.call_window import call_key
+from agentnb.core.guidance import Followed, Guidance
+from agentnb.core.rounds import TodoViolation, WorkflowRound, is_blocked
+from agentnb.core.run import RunFacts
+from agentnb.core.todos import Todo, has_one_in_progress, has_open, newly_completed
+from agentnb.detect.rules import CELLS, RoundFacts, judged
+from agentnb.detect.similarity import Answers
+from agentnb.detect.tool_failures import ToolFailures
+
+UNTRACKED_WORK = "work_without_todo_in_progress"
+UNTRACKED_COMPLETION = "completed_without_in_progress"
+TODO_VIOLATIONS = frozenset({UNTRACKED_WORK, UNTRACKED_COMPLETION})
+MATRIX_CELLS = "cells"
+"""The name under which `Judgements.ignored` counts the four cells: they are one voice."""
+
+
+@dataclasses.dataclass(slots=True)
+class ReasonCounts:
+    """How often rounds began for each reason, which a policy or the loop gave."""
+
+    in_run: dict[str, int] = dataclasses.field(default_factory=dict)
+    since_progress: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Since a work tool ran, the model completed a todo, or the person spoke."""
+    since_call: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Since the model last called a tool, or the person spoke."""
+
+    def begun(self, reason: str) -> None:
+        """Count a round."""
+        for counts in (self.in_run, self.since_progress, self.since_call):
+            counts[reason] = counts.get(reason, 0) + 1
+
+
+@dataclasses.dataclass(slots=True)
+class Judgements:
+    """What is judged about the rounds of a run so far. Only `Run.apply` changes it."""
+
+    reasons: ReasonCounts = dataclasses.field(default_factory=ReasonCounts)
+    ignored: dict[str, int] = dataclasses.field(default_factory=dict)
+    """For each cell of guidance, the times in a row that it was not followed; unknown does not count. The four cells of the
+    matrix count together, as `MATRIX_CELLS`.
+    """
+    planning_only: int = 0
+    """Rounds of only planning calls, none completing a todo, since the last work. Text-only rounds neither count nor reset."""
+    planning_since: int = 0
+    """Index of the first of these rounds; of the last round with calls if there are none."""
+    repeated: int = 0
+    """Repeated answers since the person last spoke."""
+    all_blocked: int = 0
+    """Rounds whose every call was blocked as a duplicate, with no other call between them."""
+    blocked_since: int = 0
+    """Index of the first of these rounds; of the last round with calls if there are none."""
+    same_batch: int = 0
+    """Rounds in a row with exactly the calls of the round before."""
+    failures: ToolFailures = dataclasses.field(default_factory=ToolFailures)
+    """Counts of failing tools."""
+    _answers: Answers = dataclasses.field(default_factory=Answers)
+    _batch: list[tuple[str, bytes]] = dataclasses.field(default_factory=list)
+    _todos: tuple[Todo, ...] = ()
+    _todos_begun: set[tuple[int, str]] = dataclasses.field(default_factory=set)
+    _todos_before: list[tuple[int, tuple[Todo, ...]]] = dataclasses.field(default_factory=list)
+    """For each change in the open round: the place of its call in the reply, and the list before the change."""
+
+    @property
+    def ignored_cells(self) -> int:
+        """Times in a row that guidance of the four cells was not followed."""
+        return self.ignored.get(MATRIX_CELLS, 0)
+
+    def since_progress(self, reasons: Iterable[str]) -> int:
+        """Return how many rounds began for these reasons since a work tool ran, a todo was completed or the person spoke."""
+        counts = self.reasons.since_progress
+        return sum([counts.get(reason, 0) for reason in reasons]) if counts else 0
+
+    def since_call(self, reasons: Iterable[str]) -> int:
+        """Return how many rounds began for these reasons since the model last called a tool, or the person spoke."""
+        counts = self.reasons.since_call
+        return sum([counts.get(reason, 0) for reason in reasons]) if counts else 0
+
+    def take(self, event: e.AnyEvent, run: RunFacts) -> None:
+        """Take in an event that the run has just applied."""
+        handler = _HANDLERS.get(type(event))
+        if handler is not None:
+            handler(self, event, run)
+
+    def _failures_of(self, one: WorkflowRound) -> dict[str, bool]:
+        failures = self.failures
+        if not failures.tools:
+            return {}  # the usual case
+        return {"made_again": failures.made_again(one), "failed_again": failures.failed_again(one)}
+
+    def _verdict(self, guidance: Guidance, facts: RoundFacts, one: WorkflowRound) -> Followed:
+        if guidance.about and one.records:
+            again = all(record.call.name in guidance.about and not record.success for record in one.records)
+            facts = replace(facts, failed_again=again)
+        return judged(guidance, facts)
+
+    def _count_calls(self, one: WorkflowRound) -> None:
+        is_work = worked = False
+        blocked = True
+        for record in one.records:  # one plain loop: it runs in every round
+            if record.is_work:
+                is_work = True
+                worked = worked or record.ran
+            blocked = blocked and is_blocked(record)
+        self.planning_only = 0 if is_work or one.completed else self.planning_only + 1
+        self.all_blocked = self.all_blocked + 1 if blocked else 0
+        if self.planning_only <= 1:
+            self.planning_since = one.index
+        if self.all_blocked <= 1:
+            self.blocked_since = one.index
+        self.reasons.since_call.clear()
+        if worked:
+            self.reasons.since_progress.clear()
+
+    def _count_batch(self, one: WorkflowRound) -> None:
+        # The call window handles a single call.
+        batch = sorted([call_key(record.call) for record in one.records]) if len(one.records) > 1 else []
+        if one.records:
+            self.same_batch = self.same_batch + 1 if batch and batch == self._batch else 0
+        self._batch = batch
+
+
+def _run_started(self: Judgements, event: e.RunStarted, run: RunFacts) -> None:
+    self._todos = event.todos
+    self._todos_begun.update(todo.identity for todo in event.todos if todo.status == "in-progress")
+
+
+def _round_started(self: Judgements, event: e.RoundStarted, run: RunFacts) -> None:
+    self.reasons.begun(event.reason)
+    self._todos_before.clear()
+
+
+def _tool_finished(self: Judgements, event: e.ToolFinished, run: RunFacts) -> None:
+    if self._todos or self._todos_before:
+        _check_tracked(self, run, event.result.call_id)
+
+
+def _check_tracked(self: Judgements, run: RunFacts, call_id: str) -> None:
+    """Note work that ran while no todo was in progress.
+
+    The list counts as it was at the call's place in the reply: calls that run side by side all run after the todo tool.
+    """
+    records = run.last_round.records
+    place = next((place for place, record in enumerate(records) if record.call.id == call_id), None)
+    if place is None:
+        return
+    todos = next((before for later, before in self._todos_before if later > place), run.todos)
+    if records[place].is_work and records[place].ran and has_open(todos) and not has_one_in_progress(todos):
+        _violated(run, TodoViolation(UNTRACKED_WORK, call_id))
+
+
+def _violated(run: RunFacts, violation: TodoViolation) -> None:
+    run.annotate(todo_violations=(*run.last_round.todo_violations, violation))
+
+
+def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> None:
+    before, self._todos = self._todos, event.todos
+    if event.by == "model" and run.rounds:
+        places = (place for place, record in enumerate(run.last_round.records) if record.call.id == event.call_id)
+        self._todos_before.append((next(places, 0), before))
+        for todo in newly_completed(before, event.todos):
+            if todo.identity not in self._todos_begun:
+                _violated(run, TodoViolation(UNTRACKED_COMPLETION, event.call_id, todo.id))
+    self._todos_begun &= {todo.identity for todo in event.todos}
+    self._todos_begun |= {todo.identity for todo in event.todos if todo.status == "in-progress"}
+
+
+def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> None:
+    one = run.last_round
+    said_before = None
+    if not one.records and one.reply is not None:
+        said_before = self._answers.add(one.index, one.text)
+    if one.guidance:
+        facts = _facts(one, said_before is not None, self._failures_of(one))
+        followed = tuple([self._verdict(guidance, facts, one) for guidance in one.guidance])
+        run.annotate(followed=followed, said_before=said_before)
+        for guidance, verdict in zip(one.guidance, followed, strict=True):
+            if verdict.followed is not None:
+                cell = MATRIX_CELLS if guidance.cell in CELLS else guidance.cell
+                self.ignored[cell] = 0 if verdict.followed else self.ignored.get(cell, 0) + 1
+    elif said_before is not None:
+        run.annotate(said_before=said_before)
+    self.failures.ended(one)
+    if one.records:
+        self._count_calls(one)
+    if one.completed:
+        self.reasons.since_progress.clear()
+    if said_before is not None:
+        self.repeated += 1
+    self._count_batch(one)
+
+
+def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts) -> None:
+    """Reset what is counted in a row when the person has said something new."""
+    if event.command != "say":
+        return
+    self.reasons.since_progress.clear()
+    self.reasons.since_call.clear()
+    self.ignored.clear()
+    self.planning_only = self.repeated = self.all_blocked = self.same_batch = 0
+    self.failures.person_spoke()
+    self._batch = []
+    self._answers.clear()
+
+
+def _facts(one: WorkflowRound, repeats: bool, failures: dict[str, bool]) -> RoundFacts:
+    """Return the facts of a round that is over."""
+    called = bool(one.records)
+    return RoundFacts(
+        replied=one.reply is not None and one.stop_reason != "broken_off",
+        called=called,
+        answered=not called and bool(one.text.strip()),
+        worked=called and one.worked,
+        completed=bool(one.completed),
+        blocked=bool(one.blocked),
+        complete="complete" in one.signals,
+        repeats=repeats,
+        undisciplined=bool(one.todo_violations) and any(violation.rule == UNTRACKED_WORK for violation in one.todo_violations),
+        **failures,
+    )
+
+
+_HANDLERS: dict[type[e.Event], Callable[[Judgements, Any, RunFacts], None]] = {
+    e.RunStarted: _run_started,
+    e.RoundStarted: _round_started,
+    e.ToolFinished: _tool_finished,
+    e.TodosChanged: _todos_changed,
+    e.RoundFinished: _round_finished,
+    e.CommandReceived: _command_received,
+}

@@ -1,0 +1,123 @@
+"""What guidance asks for, and whether a reply followed it. The rules are in docs/guidance.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from agentnb.core.guidance import Followed, Guidance
+
+CELLS = ("todos_tools", "todos_text", "tools", "text")
+"""The four cells of the matrix: are todos open, and did the round before use tools?"""
+INTERVENTION = "intervention"
+"""The cell of an intervention: the loop continues although the model gave no cause."""
+WORKFLOW = "workflow"
+ALREADY_SAID = "already_said"
+TOOL_FAILED = "tool_failed"
+"""The cell of guidance after a round in which a tool failed."""
+FAILURE_LOOP = "failure_loop"
+"""The cell of guidance after one tool failed in several rounds in a row."""
+TODO_LIST = "todo_list"
+"""The cell that only informs: the todo list, if the model has not seen its current state."""
+
+
+class RoundFacts(msgspec.Struct, frozen=True, gc=False):
+    """The facts of a round by which guidance is judged. Guidance of one's own names them in ``asks`` and ``forbids``."""
+
+    replied: bool
+    called: bool
+    """Whether it has a tool call."""
+    answered: bool
+    """Whether it is a text-only reply."""
+    worked: bool
+    """Whether a work tool ran."""
+    completed: bool
+    """Whether the model completed a todo."""
+    blocked: bool
+    """Whether the model marked a todo as blocked."""
+    undisciplined: bool
+    """Whether a work tool ran while no todo was in progress."""
+    complete: bool
+    """Whether the model's marker says that everything is complete."""
+    repeats: bool
+    """Whether its answer was given before."""
+    made_again: bool = False
+    """Whether it has calls, and all of them repeat, unchanged, calls that failed in the round before."""
+    failed_again: bool = False
+    """Whether it has calls, all of tools that failed in several rounds in a row, and none succeeded."""
+
+    @property
+    def answered_anew(self) -> bool:
+        """Whether it is a text-only reply that was not given before."""
+        return self.answered and not self.repeats
+
+
+SENTENCES: Mapping[str, str] = {
+    "called": "a tool was called",
+    "answered": "answered in words",
+    "answered_anew": "answered something new",
+    "worked": "a work tool ran",
+    "completed": "a todo was completed",
+    "blocked": "a todo was marked as blocked",
+    "undisciplined": "a work tool ran while no todo was in progress",
+    "complete": "said that all is complete",
+    "repeats": "the answer was given before",
+    "made_again": "the call that had failed was made again, unchanged",
+    "failed_again": "the tool that keeps failing was called again, and nothing else",
+}
+"""What each fact says about a reply."""
+NO_CALL = "no tool was called"
+
+
+class Rule(NamedTuple):
+    """What guidance asks for: it is followed if none of ``forbids`` is a fact and one of ``asks`` is."""
+
+    asks: Mapping[str, str]
+    forbids: Mapping[str, str] = {}
+    otherwise: str = NO_CALL
+
+
+def rule_of_names(asks: tuple[str, ...], forbids: tuple[str, ...] = (), otherwise: str = NO_CALL, **words: str) -> Rule:
+    """Return the rule that these names of facts make. ``words``: sentences other than the usual."""
+    told = {**SENTENCES, **words}
+    return Rule({name: told.get(name, name) for name in asks}, {name: told.get(name, name) for name in forbids}, otherwise)
+
+
+HAS_CALL = rule_of_names(("called",))
+RULES: dict[str, Rule] = {
+    "todos_tools": rule_of_names(("called",), ("undisciplined",)),
+    "tools": rule_of_names(("answered", "complete", "called"), answered="answered after its tools"),
+    "text": rule_of_names(("complete", "called")),
+    WORKFLOW: rule_of_names(("complete", "called")),
+    ALREADY_SAID: rule_of_names(("answered_anew", "complete", "called")),
+    TOOL_FAILED: rule_of_names(("called", "answered"), ("made_again",), called="another call was made"),
+    FAILURE_LOOP: rule_of_names(("answered", "called"), ("failed_again",)),
+    INTERVENTION: rule_of_names(("completed", "worked", "blocked"), otherwise="no work tool ran and no todo was completed"),
+}
+"""What guidance of each cell asks for, unless it says so itself."""
+
+
+def judged(guidance: Guidance, facts: RoundFacts) -> Followed:
+    """Return whether a reply with these facts followed the guidance; unknown where it asks for facts that there are not."""
+    own = guidance.asks or guidance.forbids
+    if not own and guidance.cell == TODO_LIST:
+        return Followed(None, "it asks for nothing")
+    if not facts.replied:
+        return Followed(None, "no reply came")
+    if own and (unknown := [name for name in (*guidance.asks, *guidance.forbids) if name not in SENTENCES]):
+        return Followed(None, f"it is about {', '.join(unknown)}, which this version cannot judge")
+    rule = _own_rule(guidance) if own else RULES.get(guidance.cell, HAS_CALL)
+    for name, why in rule.forbids.items():
+        if getattr(facts, name):
+            return Followed(False, why)
+    for name, why in rule.asks.items():
+        if getattr(facts, name):
+            return Followed(True, why)
+    return Followed(False, rule.otherwise) if rule.asks else Followed(True, "what it forbids was not done")
+
+
+def _own_rule(guidance: Guidance) -> Rule:
+    wanted = ", or ".join(SENTENCES[name] for name in guidance.asks)
+    return rule_of_names(guidance.asks, guidance.forbids, f"not so: {wanted}")

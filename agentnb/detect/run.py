@@ -1,0 +1,125 @@
+"""A run: its facts, and what they mean.
+
+A live run, one loaded from its log, one read from a foreign trace and one folded from replayed events are judged alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+from agentnb.core import events as e
+from agentnb.core.run import RunFacts
+from agentnb.core.run_state import RunState
+from agentnb.core.view import View
+from agentnb.detect.detector import Detector, DetectorMaker, Finding
+from agentnb.detect.judgements import Judgements
+
+FORMER_NAMES = {"tallies": "counters", "resting_todos": "carried_todos"}
+OF_POLICIES = frozenset(
+    {
+        "annotate",
+        "apply",
+        "calls",
+        "calls_this_turn",
+        "compacted",
+        "conversation_todos",
+        "counters",
+        "detect_with",
+        "detected",
+        "has_call_id",
+        "has_unseen_todos",
+        "inherited",
+        "is_answered",
+        "judged",
+        "last_finished_round",
+        "last_round",
+        "last_round_had_tool_results",
+        "mark_interrupted",
+        "max_rounds",
+        "open_round",
+        "pending",
+        "result_of",
+        "round_number",
+        "carried_todos",
+        "should_continue",
+        "take_unlogged",
+    }
+)
+"""What policies and the loop read of a run, and a person hardly ever does: left out of `dir`. See `RunSoFar`."""
+
+
+class Run(RunFacts):
+    """One run of an agent, up to its latest event."""
+
+    __slots__ = ("_detected", "_detectors", "_judged", "_unlogged")
+
+    def __init__(self, detectors: Iterable[DetectorMaker] = ()) -> None:
+        super().__init__()
+        self._judged = Judgements()
+        self._detectors: tuple[Detector, ...] = tuple([make() for make in detectors])
+        self._detected: list[Finding] = []
+        self._unlogged: list[Finding] = []
+
+    @classmethod
+    def from_events(cls, events: Iterable[e.AnyEvent], detectors: Iterable[DetectorMaker] = ()) -> Self:
+        """Return the run that these events make, judged; ``detectors`` look for more."""
+        run = cls(detectors)
+        for event in events:
+            run.apply(event)
+        return run
+
+    @property
+    def judged(self) -> Judgements:
+        """What is judged about its rounds: what policies and guides count. Do not change it."""
+        return self._judged
+
+    @property
+    def detected(self) -> View[Finding]:
+        """What its detectors found, in order; `findings` are those that its log holds."""
+        return View(self._detected)
+
+    def apply(self, event: e.AnyEvent) -> None:
+        """Take in the next event, and judge it. Only the log does this."""
+        super().apply(event)
+        self._judged.take(event, self)
+        for detector in self._detectors:
+            found = [*detector.take(event, self)]
+            self._detected += found
+            self._unlogged += found
+
+    def detect_with(self, detectors: Iterable[DetectorMaker]) -> None:
+        """Let these detectors look at the run from its beginning, and at what is still to come."""
+        again = Run.from_events(self._events, detectors)
+        self._detectors, self._detected = again._detectors, again._detected
+        logged = {(one.rule, one.family, one.first, one.last) for one in self.findings}
+        self._unlogged = [one for one in again._detected if (one.rule, one.family, one.first, one.last) not in logged]
+
+    def take_unlogged(self) -> list[Finding]:
+        """Return what was found and is not in the log yet; each is returned once."""
+        found, self._unlogged = self._unlogged, []
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Run):
+            return NotImplemented
+        if self._judged != other._judged:
+            return False
+        return all(getattr(self, name) == getattr(other, name) for name in RunState.__slots__ if name != "_views")
+
+    __hash__ = None  # it grows
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in OF_POLICIES and not name.startswith("_")]
+
+    if not TYPE_CHECKING:  # else a type checker would take any attribute for one
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse a former name with the new one."""
+            better = FORMER_NAMES.get(name)
+            raise AttributeError(f"A Run has no {name!r}" + (f": it is called {better} now" if better else ""))
+
+
+def findings(run: RunFacts, detectors: Iterable[DetectorMaker]) -> list[Finding]:
+    """Return what these detectors find in a run, live or recorded by anyone: its events are folded anew."""
+    return [*Run.from_events(run.events, detectors).detected]

@@ -1,0 +1,151 @@
+"""The log of a run while it is written: each event is redacted, stored, folded, and then sent to the watchers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, ToolFinished, ToolProgress
+from agentnb.core.log import Watcher, Writer
+from agentnb.core.messages import Text
+from agentnb.core.redaction import StreamRedactor, redact
+from agentnb.detect.run import Run
+from agentnb.errors import StoreError
+from agentnb.settings import SHORTEST_SECRET, known, secrets
+
+AnEvent = TypeVar("AnEvent", bound=Event)
+
+
+class EventLog:
+    """Makes, redacts, stores and folds the events of one run, and sends them to watchers. Used from one thread."""
+
+    def __init__(
+        self,
+        run_id: str,
+        *,
+        parent_id: str | None = None,
+        watchers: Iterable[Watcher] = (),
+        run: Run | None = None,
+    ) -> None:
+        """Create a log. ``run``: a run to resume, folded from its log, whose end is not written yet."""
+        self.id = run_id
+        self.run = Run() if run is None else run
+        self._parent_id = parent_id
+        self._seq = len(self.run.events)
+        self._writer: Writer | None = None
+        self._closed = False
+        self._untold: AnyEvent | None = None
+        self._watchers = list(watchers)
+        self._stream = StreamRedactor()
+        self._streaming: type[ReplyDelta] | None = None
+        """The kind of the deltas that are streaming, if keys are being searched for in them."""
+        self._known = known()
+        secrets()  # the first search; a key found later is redacted from then on
+
+    def keep_in(self, writer: Writer) -> None:
+        """Store every event with this writer from now on."""
+        self._writer = writer
+
+    def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
+        """Make an event of this kind and append it. Return it as logged, redacted."""
+        # Reuses the one dict there is: this runs many times per round.
+        fields["seq"], fields["at"], fields["run_id"] = self._seq, datetime.now(UTC), self.id
+        if self._parent_id is not None:
+            fields["parent_id"] = self._parent_id
+        return self.append(kind(**fields))  # type: ignore[arg-type, return-value]  # a kind with its own fields is one of AnyEvent
+
+    def append(self, event: AnyEvent) -> AnyEvent:
+        """Redact, store and fold the event, and send it to the watchers; return it redacted.
+
+        If it cannot be stored, the run in memory still takes it in, nothing more is stored, and `StoreError` is raised: once.
+        Watchers get that event with the next one, when it is known that the log has failed.
+        """
+        if self._closed:
+            # The caller belongs to a run that has ended without waiting for it.
+            raise asyncio.CancelledError
+        # A tool may set a variable that holds a key, and print it: search again only after a tool.
+        texts = secrets() if type(event) is ToolFinished and _could_show_a_key(event) else self._known.texts
+        if texts:
+            event = redact(event, texts)
+        failure = None if self._writer is None else self._store(event, self._writer)
+        self._seq += 1
+        self.run.apply(event)
+        if failure is not None:
+            self._untold = event
+            raise StoreError(
+                f"The run log could not be written: {failure}",
+                "The run is still in memory; see that the disk has room and run the cell again",
+                run=self.run,
+            ) from failure
+        if self._untold is not None:
+            untold, self._untold = self._untold, None
+            self.tell(untold)
+        if self._watchers:
+            if self._streaming is not None:
+                self._end_stream()
+            self.tell(event)
+        return event
+
+    def stream(self, delta: Delta) -> None:
+        """Send a delta to the watchers, redacted: the beginning of a possible key is held until more characters come."""
+        texts = self._known.texts
+        if isinstance(delta, ToolProgress):
+            delta = redact(delta, texts) if texts else delta
+        elif texts:
+            kind = type(delta)
+            if kind is not self._streaming:
+                self._end_stream()
+                self._streaming = kind
+            text = self._stream.feed(delta.text, texts)
+            if text != delta.text:
+                if not text:
+                    return
+                delta = kind(text)
+        self.tell(delta)
+
+    def _end_stream(self) -> None:
+        """Send the text that was held: no more of this kind will come."""
+        kind, self._streaming = self._streaming, None
+        if kind is not None and (text := self._stream.rest(self._known.texts)):
+            self.tell(kind(text))
+
+    def tell(self, item: AnyEvent | Delta) -> None:
+        """Send an item to the watchers, until the log is closed. A watcher that fails is dropped and logged with `logging`."""
+        if self._closed:
+            return
+        for watcher in self._watchers:
+            try:
+                watcher(item)
+            except Exception:
+                # A new list: the loop is iterating over the old one.
+                self._watchers = [other for other in self._watchers if other is not watcher]
+                logging.getLogger("agentnb").exception("A watcher of run %s failed and was dropped", self.run.id)
+
+    def close(self) -> None:
+        """Close the log and its writer, if any, and take nothing more: the run is over."""
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            self.tell(untold)  # the last event of the run could not be stored
+        self._closed = True
+        if self._writer is not None:
+            self._writer.close()
+
+    def _store(self, event: AnyEvent, writer: Writer) -> OSError | None:
+        try:
+            writer.append(event)
+        except OSError as error:
+            writer.close()
+            self._writer = None
+            return error
+        return None
+
+
+def _could_show_a_key(event: ToolFinished) -> bool:
+    """Return whether the result is long enough to hold a key: the search takes longer than all else done for a short one."""
+    for part in event.result.parts:
+        if type(part) is not Text or len(part.text) >= SHORTEST_SECRET:
+            return True
+    return event.display is not None or bool(event.traceback)

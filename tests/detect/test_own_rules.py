@@ -1,0 +1,129 @@
+"""A policy and a detector that stand outside the package: judged alike live, from the log, and on a foreign run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from run_builder import RunBuilder, a_round, guidance_of
+
+from agentnb import Agent, Store, ToolCall, detect, load_trace
+from agentnb.core import events as e
+from agentnb.core.guidance import Guidance
+from agentnb.core.run import RunFacts
+from agentnb.detect import Detector, Finding, Run, RunSoFar
+from agentnb.guidance import GuidanceSet
+from agentnb.models import ScriptedModel
+from agentnb.policies import Continue, Policy, PolicyBundle, Stop, Verdict
+
+ASK_FOR_PROOF = "ask_for_proof"
+"""The policy's own reason."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Asks for a tool's proof after each answer, as often as its own number says, in a cell of its own."""
+
+    times: int = 2
+    name: ClassVar[str] = "proof"
+
+    def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
+        return PolicyBundle((self, *limits), detectors=(Waffling,))
+
+    def __call__(self, run: RunSoFar) -> Verdict | None:
+        if run.last_round.records:
+            return None
+        if run.judged.reasons.in_run.get(ASK_FOR_PROOF, 0) >= self.times or run.judged.ignored.get("proof", 0) >= 2:
+            return Stop("proved_or_not", round_status="unproved")
+        ask = Guidance("mine", "proof", "Prove it: run a check.", asks=("worked",), forbids=("repeats",))
+        return Continue(ASK_FOR_PROOF, guidance=(ask,), round_status="asked_for_proof")
+
+
+class Waffling:
+    """Finds text-only rounds in a row, from its own number on."""
+
+    LONGEST = 2
+
+    def __init__(self) -> None:
+        self.row = 0
+
+    def take(self, event: e.AnyEvent, run: RunFacts) -> Iterable[Finding]:
+        if not isinstance(event, e.RoundFinished):
+            return
+        last = run.last_round
+        self.row = 0 if last.records else self.row + 1
+        if self.row == self.LONGEST:
+            evidence = [one.text for one in run.rounds[-self.LONGEST :]]
+            yield Finding("waffling", "words", last.index - 1, last.index, "nudge", "It only talks", evidence)
+
+
+def check(n: int) -> str:
+    """Check it."""
+    return f"{n} holds"
+
+
+def replies() -> list[object]:
+    return ["It is so.", ToolCall("check", {"n": 1}), "So it is.", "I have said what there is to say about it."]
+
+
+def live(store: Store) -> Run:
+    agent = Agent(ScriptedModel(replies()), tools=[check], policy=Proof(), todos=False)
+    return asyncio.run(agent.run("Prove it", store=store))
+
+
+def verdicts(run: Run) -> list[bool | None]:
+    return [one.followed for a_round in run.rounds for one in a_round.followed]
+
+
+def test_they_are_judged_alike_live_and_from_the_log(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = live(store)
+    assert (run.stop_reason, [one.status for one in run.rounds]) == (
+        "proved_or_not",
+        ["asked_for_proof", "success", "asked_for_proof", "unproved"],
+    )
+    assert verdicts(run) == [True, False]
+    assert run.rounds[-1].followed[0].why == "not so: a work tool ran"
+    assert [(one.rule, one.first, one.last) for one in run.findings] == [("waffling", 2, 3)]
+    again = load_trace(store.path(run.id))
+    assert verdicts(again) == verdicts(run) and again.judged == run.judged
+    assert [*again.findings] == [*run.findings]
+    found = detect.findings(again, [Waffling])
+    assert found == [*run.detected] and [one.sentence for one in found] == [one.sentence for one in run.findings]
+
+
+def test_they_are_judged_alike_on_a_foreign_run() -> None:
+    foreign = RunBuilder("Prove it", origin=e.Origin("someone", "x.json"))
+    ask = (guidance_of("proof", asks=("worked",), forbids=("repeats",)),)
+    foreign.round("It is so.").round(ToolCall("check", {"n": 1}), reason=ASK_FOR_PROOF, guidance=ask)
+    foreign.round("So it is.").round("I have said what there is to say.", reason=ASK_FOR_PROOF, guidance=ask)
+    assert verdicts(foreign.run) == [True, False]
+    assert Proof()(foreign.run) == Stop("proved_or_not", round_status="unproved")
+    assert isinstance(Proof(times=3)(foreign.run), Continue)
+    assert [one.first for one in detect.findings(foreign.run, [Waffling])] == [2]
+
+
+def test_what_a_process_that_died_had_found_is_not_logged_twice(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    whole = live(store)
+    lines = store.path(whole.id).read_bytes().splitlines(keepends=True)
+    place = next(n for n, line in enumerate(lines) if b'"finding_made"' in line)
+    for kept in (place, place + 1):  # it died right before the finding was logged, and right after
+        store.path(whole.id).write_bytes(b"".join(lines[:kept]))
+        writer, run = store.reopen(whole.id)
+        agent = Agent(ScriptedModel([]), tools=[check], policy=Proof(), todos=False)
+        resumed = agent.resume(run, writer).result(30)
+        assert (resumed.stop_reason, len(resumed.detected), len(resumed.findings)) == ("proved_or_not", 1, 1)
+
+
+def test_guidance_that_asks_for_facts_of_a_later_version_is_not_judged() -> None:
+    story = RunBuilder("Go").round("Done.", guidance=(guidance_of("later", asks=("danced",)),))
+    assert verdicts(story.run) == [None]
+
+
+def test_a_detector_is_any_object_with_take() -> None:
+    maker: type[Detector] = Waffling
+    assert detect.findings(Run.from_events(RunBuilder("Go").extend(*a_round(0, "Hm.")).events), [maker]) == []

@@ -1,0 +1,102 @@
+"""The walk over the rounds of a run, and the shadow that goes beside it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+from run_builder import RunBuilder, guidance_of, todo
+from stories import Story
+
+from agentnb import Agent, ToolCall
+from agentnb.core import events as e
+from agentnb.detect import Run, ShadowRun, walk_rounds
+from agentnb.detect.walk import run_before
+from agentnb.models import ScriptedModel
+
+
+def look() -> str:
+    """Look."""
+    return "three rows"
+
+
+def a_run() -> Run:
+    replies = [[ToolCall("look"), ToolCall("look")], ToolCall("nowhere"), "Hm.", ToolCall("look"), "Three rows."]
+    return asyncio.run(Agent(ScriptedModel(replies), tools=[look]).run("How many rows?"))
+
+
+def test_the_walk_holds_each_event_up_to_the_end_of_the_last_round_once_and_in_order() -> None:
+    run = a_run()
+    walked = [event for one in walk_rounds(run) for event in (*one.before, one.start, *one.prepared, *one.answered)]
+    assert walked == [*run.events][: len(walked)]
+    assert not any(isinstance(event, e.RoundStarted | e.ModelReplied) for event in run.events[len(walked) :])
+    assert [one.start.index for one in walk_rounds(run)] == [one.index for one in run.rounds]
+    assert [one.guidance for one in walk_rounds(run)] == [one.guidance for one in run.rounds]
+
+
+def test_a_round_that_was_cut_off_is_walked_too() -> None:
+    run = a_run()
+    for length in range(1, len(run.events)):
+        cut = Run.from_events(run.events[:length])
+        assert len([*walk_rounds(cut)]) == len(cut.rounds)
+
+
+def test_the_run_before_a_round_is_what_its_policies_saw() -> None:
+    run = a_run()
+    for one in walk_rounds(run):
+        before = run_before(run, one)
+        assert (len(before.rounds), before.open_round) == (one.start.index, None)
+        assert before.events == run.events[: one.start.seq]
+
+
+def shadow_of(run: Run, **other: str) -> Run:
+    """The same run again, or with another reason for every round that has one."""
+    shadow = ShadowRun()
+    for one in walk_rounds(run):
+        shadow.open_round(one, reason=other.get(one.start.reason))
+        shadow.guide(one.guidance)
+        shadow.close_round(one)
+    return shadow.run
+
+
+@given(st.lists(st.sampled_from(["call", "text", "two", "bad"]), min_size=1, max_size=6))
+@examples(20)
+def test_a_shadow_that_changes_nothing_is_the_run_itself(rounds: list[str]) -> None:
+    story = Story(todo(1))
+    for kind in rounds:
+        if kind == "text":
+            story.said("Hm.", guidance_of("todos_text"))
+        else:
+            names = ["look", "see"] if kind == "two" else ["look"]
+            story.called(*names, guidance=(guidance_of("todos_tools"),), is_error=kind == "bad")
+    shadow = shadow_of(story.run)
+    assert [*shadow.rounds] == [*story.run.rounds] and shadow.judged == story.run.judged
+    assert [*shadow.messages] == [*story.run.messages]
+
+
+def test_a_shadow_has_its_own_guidance_and_reasons_and_the_recorded_replies_and_results() -> None:
+    recorded = RunBuilder("Go").round("Hm.").round("Hm.", reason="open_todos", guidance=(guidance_of("intervention"),))
+    shadow = ShadowRun()
+    for one in walk_rounds(recorded.run):
+        shadow.open_round(one, reason="asked_again" if one.start.index else None, round_status="")
+        shadow.guide([guidance_of("tools")] if one.start.index else [])
+        shadow.close_round(one)
+    was, would_be = recorded.run.rounds[1], shadow.run.rounds[1]
+    assert (was.followed[0].followed, would_be.followed[0].followed) == (False, True)
+    assert (was.reply, was.records) == (would_be.reply, would_be.records)
+    assert shadow.run.judged.reasons.in_run == {"prompt": 1, "asked_again": 1}
+    assert [one.status for one in shadow.run.rounds] == ["success", "success"]
+
+
+@pytest.mark.req("R0.23")
+def test_the_shadow_is_read_by_policies_like_any_run() -> None:
+    recorded = a_run()
+    shadow = ShadowRun()
+    for one in walk_rounds(recorded):
+        shadow.open_round(one)
+        live = run_before(recorded, one)
+        assert shadow.run.last_round_had_tool_results == live.last_round_had_tool_results
+        shadow.close_round(one)
