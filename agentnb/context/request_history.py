@@ -21,6 +21,7 @@ from agentnb.core.events import (
     RoundStarted,
     RunRecovered,
     RunStarted,
+    RunSuspended,
     Warned,
 )
 from agentnb.core.messages import Message
@@ -28,6 +29,7 @@ from agentnb.core.request import Request, Sent
 from agentnb.core.run import Run
 from agentnb.core.usage import Usage
 from agentnb.core.view import View
+from agentnb.core.work_fold import KINDS as WORK_KINDS
 from agentnb.errors import SettingsError
 from agentnb.guidance.reminder import system_reminder
 
@@ -39,7 +41,9 @@ BEFORE_THE_REPLY = (
     ContextCompacted,
     ExtraUsage,
     RunRecovered,
+    RunSuspended,
     Warned,
+    *WORK_KINDS,
 )
 """Events of a round that come before its request was sent, or sent for the last time."""
 

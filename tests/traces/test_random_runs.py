@@ -37,7 +37,7 @@ NOT_BY_A_LOOP = {
     e.ExtraUsage,  # of money: tests/runtime/test_budget.py
     e.ToolAdmitted,
     e.RunSuspended,
-    *work_fold.HANDLERS,
+    *work_fold.KINDS,
 }
 """Kinds of events that the loop of these runs does not write."""
 
