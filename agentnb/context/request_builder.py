@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
+from msgspec.structs import replace
+
 from agentnb.context.history import FULL, History, as_sent_then
 from agentnb.context.result_truncation import truncate_results
 from agentnb.context.tool_pairing import answers, are_whole
@@ -235,7 +237,7 @@ class RequestBuilder:
         """
         told = _without_empty(message)
         if told is not message or not told.parts:
-            self._empty[index] = Message(message.role, tuple(filter(is_empty, message.parts))) if told.parts else message
+            self._empty[index] = replace(message, parts=tuple(filter(is_empty, message.parts))) if told.parts else message
             if not told.parts:
                 return
             message = told
@@ -305,7 +307,7 @@ class RequestBuilder:
 
 def _with(last: Message, ephemeral_text: str) -> Message:
     """Return the last message of a request, which is never the assistant's, with the reminder as a part of its own."""
-    return Message(last.role, (*last.parts, Text(system_reminder(ephemeral_text))))
+    return replace(last, parts=(*last.parts, Text(system_reminder(ephemeral_text))))
 
 
 def _without_empty(message: Message) -> Message:
@@ -319,7 +321,7 @@ def _without_empty(message: Message) -> Message:
     parts = tuple([part for part in message.parts if not is_empty(part)])
     if all(type(part) is Thinking for part in parts):  # thinking that nothing follows is no message
         parts = ()
-    return message if len(parts) == len(message.parts) else Message(message.role, parts)
+    return message if len(parts) == len(message.parts) else replace(message, parts=parts)
 
 
 def _and_read(tools: tuple[ToolSpec, ...], history: History) -> tuple[ToolSpec, ...]:
@@ -358,14 +360,20 @@ def is_empty(part: AnyPart) -> bool:
 
 
 def merged(first: Message, second: Message) -> Message:
-    """Merge two messages of one side: all parts in order, adjacent texts joined by a blank line."""
+    """Merge two messages of one side: all parts in order, adjacent texts joined by a blank line, both authors named."""
     left, right = first.parts, second.parts
     end, start = left[-1], right[0]
     if type(end) is Text and type(start) is Text and not (end.provider_metadata or start.provider_metadata):
         joint: tuple[AnyPart, ...] = (Text(f"{end.text}\n\n{start.text}"),)
         left, right = left[:-1], joint + right[1:]
     role = "tool" if "tool" in (first.role, second.role) else first.role
-    return Message(role, left + right)
+    return Message(role, left + right, _authors(first.author, second.author))
+
+
+def _authors(first: str, second: str) -> str:
+    if not (first and second) or second in first.split(", "):
+        return first or second
+    return f"{first}, {second}"
 
 
 def ephemeral_text(run: Run) -> str:

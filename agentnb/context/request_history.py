@@ -15,6 +15,7 @@ from agentnb.core.compaction import Compacted
 from agentnb.core.events import (
     CompactionStarted,
     ContextCompacted,
+    Event,
     ExtraUsage,
     GuidanceGiven,
     RetryScheduled,
@@ -34,7 +35,7 @@ from agentnb.errors import SettingsError
 from agentnb.guidance.reminder import system_reminder
 
 WhyNotSent: TypeAlias = WhyLeftOut | Literal["empty"]
-BEFORE_THE_REPLY = (
+BEFORE_THE_REPLY: tuple[type[Event], ...] = (
     GuidanceGiven,
     RetryScheduled,
     CompactionStarted,

@@ -121,5 +121,5 @@ HANDLERS: dict[type[Event], Callable[[RunState, Any], None]] = {
     w.ContextShifted: _context_shifted,
     w.OtherEvent: _nothing_known,
 }
-KINDS = tuple(HANDLERS)
+KINDS: tuple[type[Event], ...] = tuple(HANDLERS)
 """The kinds of events that are folded here."""
