@@ -66,8 +66,8 @@ def round_lines(
     for record in one.records:
         yield number + call_line(record)
         number = MARGIN
-    for line in also:
-        yield f"{number}[{line}]"
+    for happened in also:
+        yield f"{number}[{happened}]"
         number = MARGIN
 
 
