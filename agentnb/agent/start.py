@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from agentnb.agent.loop import Loop
 from agentnb.agent.settings import AgentSettings
 from agentnb.context.history import as_sent_then
@@ -333,4 +335,4 @@ def as_prompt(prompt: str | Message) -> Message:
     if not message.text.strip():
         raise SettingsError("The prompt is blank", "Say in words what the agent should do")
     parts = tuple(Text(encodable(part.text)) if isinstance(part, Text) else part for part in message.parts)
-    return bounded(Message("user", parts))
+    return bounded(replace(message, parts=parts))

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from agentnb.context.history import FULL, History, as_sent_then
 from agentnb.context.result_truncation import truncate_results
@@ -24,6 +27,7 @@ from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, To
 from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.rounds import CONTEXT_TOKENS
 from agentnb.core.todos import has_open, headed
+from agentnb.core.work_events import ToolsChanged
 from agentnb.detect.run import Run
 from agentnb.guidance.reminder import system_reminder
 from agentnb.models.estimate import RunningEstimate, tokens_of_message, tokens_of_request
@@ -71,16 +75,17 @@ class RequestBuilder:
         self.truncated_by = 0
         """How many messages the last request left out because there were too many."""
         self._estimate = RunningEstimate(system, self._first_tools)
+        self._tools_of_run: tuple[ToolSpec, ...] | None = None
+        """The tools of the run when they were last looked at; None before that."""
 
     @classmethod
     def of_run(cls, started: RunStarted, history: History | None = None) -> RequestBuilder:
         """Return a builder for a run that starts; ``history``: its settings, if they need not be read from the log."""
         drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
         history = as_sent_then(started.settings.get("history")) if history is None else history
-        tools = started.tools
-        if history.result_characters is not None and tools:
-            tools = (*tools, READ_SPEC)
-        return cls(started.system, tools, {}, history=history, drops_text=drops_text)
+        builder = cls(started.system, _and_read(started.tools, history), {}, history=history, drops_text=drops_text)
+        builder._tools_of_run = started.tools
+        return builder
 
     @classmethod
     def rebuilt(cls, run: Run) -> RequestBuilder:
@@ -114,6 +119,8 @@ class RequestBuilder:
 
         This order holds even if both happen at once: what was noted about messages must not depend on how often this is called.
         """
+        if run.tools is not self._tools_of_run:
+            self._follow_tools(run)
         for index, message in enumerate(run.messages[self._taken :], start=self._taken):
             if self._drops_text and self._leaves_out(message, run):
                 self._left_out[index] = "workflow_mode"
@@ -124,6 +131,15 @@ class RequestBuilder:
             self._leave_out_failed(run)
         if run.compacted is not None and run.compacted is not self._compacted:
             self._begin_anew(run, run.compacted)
+
+    def _follow_tools(self, run: Run) -> None:
+        """Send the tools that the run had when its open round began, from that round on."""
+        before = self._tools_of_run
+        tools = run.tools if before is None else _tools_at_round(run)
+        if before is not None and tools != before:
+            self._first_tools, self._tools = tools, _and_read(tools, self._history)
+            self._estimate = RunningEstimate(self._system, tools)
+        self._tools_of_run = tools
 
     def request(self, run: Run, ephemeral_text: str = "", *, may_call: bool = True) -> Request:
         """Return the request for the open round. The ephemeral text is at its end, and in no later request.
@@ -221,7 +237,7 @@ class RequestBuilder:
         """
         told = _without_empty(message)
         if told is not message or not told.parts:
-            self._empty[index] = Message(message.role, tuple(filter(is_empty, message.parts))) if told.parts else message
+            self._empty[index] = replace(message, parts=tuple(filter(is_empty, message.parts))) if told.parts else message
             if not told.parts:
                 return
             message = told
@@ -291,7 +307,7 @@ class RequestBuilder:
 
 def _with(last: Message, ephemeral_text: str) -> Message:
     """Return the last message of a request, which is never the assistant's, with the reminder as a part of its own."""
-    return Message(last.role, (*last.parts, Text(system_reminder(ephemeral_text))))
+    return replace(last, parts=(*last.parts, Text(system_reminder(ephemeral_text))))
 
 
 def _without_empty(message: Message) -> Message:
@@ -305,7 +321,22 @@ def _without_empty(message: Message) -> Message:
     parts = tuple([part for part in message.parts if not is_empty(part)])
     if all(type(part) is Thinking for part in parts):  # thinking that nothing follows is no message
         parts = ()
-    return message if len(parts) == len(message.parts) else Message(message.role, parts)
+    return message if len(parts) == len(message.parts) else replace(message, parts=parts)
+
+
+def _and_read(tools: tuple[ToolSpec, ...], history: History) -> tuple[ToolSpec, ...]:
+    """Return the tools with the one that reads truncated results on, if there may be some."""
+    return (*tools, READ_SPEC) if history.result_characters is not None and tools else tools
+
+
+def _tools_at_round(run: Run) -> tuple[ToolSpec, ...]:
+    """Return the tools that the run had when its newest round began: a change within a round is for the next one."""
+    events = reversed(run.events)
+    in_round = takewhile(lambda event: not isinstance(event, RoundStarted), events)
+    changes = [event for event in in_round if isinstance(event, ToolsChanged)]
+    if not changes:
+        return run.tools
+    return next((event.tools for event in events if isinstance(event, RunStarted | ToolsChanged)), run.tools)
 
 
 def _all_failed(message: Message) -> bool:
@@ -329,14 +360,20 @@ def is_empty(part: AnyPart) -> bool:
 
 
 def merged(first: Message, second: Message) -> Message:
-    """Merge two messages of one side: all parts in order, adjacent texts joined by a blank line."""
+    """Merge two messages of one side: all parts in order, adjacent texts joined by a blank line, both authors named."""
     left, right = first.parts, second.parts
     end, start = left[-1], right[0]
     if type(end) is Text and type(start) is Text and not (end.provider_metadata or start.provider_metadata):
         joint: tuple[AnyPart, ...] = (Text(f"{end.text}\n\n{start.text}"),)
         left, right = left[:-1], joint + right[1:]
     role = "tool" if "tool" in (first.role, second.role) else first.role
-    return Message(role, left + right)
+    return Message(role, left + right, _authors(first.author, second.author))
+
+
+def _authors(first: str, second: str) -> str:
+    if not (first and second) or second in first.split(", "):
+        return first or second
+    return f"{first}, {second}"
 
 
 def ephemeral_text(run: Run) -> str:

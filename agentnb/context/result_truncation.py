@@ -21,10 +21,8 @@ def truncate_results(message: Message, most: int, *, can_read_on: bool = True) -
             break
     else:
         return message
-    return Message(
-        message.role,
-        tuple([_truncated_result(part, most, can_read_on) if _is_long(part, most) else part for part in message.parts]),
-    )
+    parts = [_truncated_result(part, most, can_read_on) if _is_long(part, most) else part for part in message.parts]
+    return replace(message, parts=tuple(parts))
 
 
 def _is_long(part: AnyPart, most: int) -> bool:

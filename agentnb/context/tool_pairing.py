@@ -24,7 +24,7 @@ def answers(calls: Sequence[ToolCall], message: Message | None) -> Message:
     found = {part.call_id: part for part in reversed(parts) if isinstance(part, ToolResult)}
     results = [found.get(call.id) or _lost(call) for call in calls]
     others = [part for part in parts if not isinstance(part, ToolResult)]
-    return Message("tool" if results else "user", (*results, *others))
+    return Message("tool" if results else "user", (*results, *others), "" if message is None else message.author)
 
 
 def _lost(call: ToolCall) -> ToolResult:

@@ -60,7 +60,7 @@ def bounded(message: Message) -> Message:
     """
     parts = tuple([_bounded_part(part) for part in message.parts])
     unchanged = all(part is before for part, before in zip(parts, message.parts, strict=True))
-    return message if unchanged else Message(message.role, parts)
+    return message if unchanged else replace(message, parts=parts)
 
 
 def bounded_metadata(metadata: dict[str, Any]) -> dict[str, Any]:

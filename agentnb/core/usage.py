@@ -51,6 +51,11 @@ def _known(a: int | None, b: int | None) -> int | None:
     return a if b is None else a + b
 
 
+def counts(usage: Usage, error: str = "") -> bool:
+    """Return whether a call besides the loop changes the sum: not if it used nothing, or failed without a report."""
+    return usage != NOTHING_USED and not (error and usage == UNKNOWN)
+
+
 def checked(found: object) -> Usage:
     """Sanitize usage reported by third-party models: a value that is no number of tokens, or of dollars, becomes unknown."""
     if not isinstance(found, Usage):

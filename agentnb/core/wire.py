@@ -59,7 +59,8 @@ class TooDeep(TraceError):
 def encode(event: AnyEvent) -> bytes:
     """Return the event as one line, including the line end."""
     if type(event) is OtherEvent:
-        return _encoder.encode({"kind": event.name, **_base(event), **event.data}) + b"\n"
+        first = {"kind": event.name, **_base(event)}
+        return _encoder.encode({**first, **event.data, **first}) + b"\n"
     return _encoder.encode(event) + b"\n"
 
 
@@ -72,7 +73,10 @@ def _base(event: Event) -> dict[str, Any]:
 def decode(line: bytes) -> AnyEvent:
     """Return the event of one line; raise `TraceError` if it is not an event of agentnb."""
     try:
-        return _decoder.decode(line)
+        event = _decoder.decode(line)
+        if type(event) is OtherEvent:  # it is written under the name that it came with
+            raise TraceError("Not an event of agentnb: 'other' is no kind of event")
+        return event
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         other = _of_unknown_kind(line)
         if other is not None:

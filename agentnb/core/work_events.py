@@ -117,7 +117,7 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model_called", gc=False
 
 
 class ToolsChanged(Event, frozen=True, kw_only=True, tag="tools_changed"):
-    """From the next request on the model sees these tools."""
+    """From the next round on the model sees these tools."""
 
     tools: tuple[ToolSpec, ...]
     reason: str = ""

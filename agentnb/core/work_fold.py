@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentnb.core import work_events as w
 from agentnb.core.event import Event
 from agentnb.core.run_state import RunState
-from agentnb.core.usage import NOTHING_USED, UNKNOWN
+from agentnb.core.usage import counts
 from agentnb.core.work_state import PlanRecord, StepRecord
 
 
@@ -78,7 +78,7 @@ def _plan_reviewed(run: RunState, event: w.PlanReviewed) -> None:
 
 def _model_called(run: RunState, event: w.ModelCalled) -> None:
     run._work.model_calls.append(event)
-    if event.usage not in (NOTHING_USED, UNKNOWN):
+    if counts(event.usage, event.error):
         run._use(event.usage)
 
 
@@ -121,3 +121,5 @@ HANDLERS: dict[type[Event], Callable[[RunState, Any], None]] = {
     w.ContextShifted: _context_shifted,
     w.OtherEvent: _nothing_known,
 }
+KINDS: tuple[type[Event], ...] = tuple(HANDLERS)
+"""The kinds of events that are folded here."""

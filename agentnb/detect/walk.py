@@ -12,19 +12,20 @@ from agentnb.core import events as e
 from agentnb.core import work_events as w
 from agentnb.core.guidance import Guidance
 from agentnb.core.run import RunFacts
+from agentnb.core.work_fold import KINDS as WORK_KINDS
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.run import Run
 
-BEFORE_THE_REPLY = (
+BEFORE_THE_REPLY: tuple[type[e.Event], ...] = (
     e.GuidanceGiven,
     e.RetryScheduled,
     e.CompactionStarted,
     e.ContextCompacted,
     e.ExtraUsage,
     e.RunRecovered,
+    e.RunSuspended,
     e.Warned,
-    w.GuidanceDrawn,
-    w.ToolsChanged,
+    *WORK_KINDS,
 )
 """Kinds of events of a round that come before its request was sent, or sent for the last time."""
 DECIDED = (e.GuidanceGiven, e.LoopDetected, w.GuidanceDrawn, w.FindingMade)

@@ -8,7 +8,7 @@ from agentnb.core.events import RetryScheduled
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.elapsed import Elapsed
-from agentnb.display.labels import amount, chip, counted, duration, first_line, leaves_todos, thousands, used
+from agentnb.display.labels import amount, chip, counted, duration, first_line, has_ended, leaves_todos, thousands, used
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.totals import Totals
 
@@ -86,7 +86,7 @@ def _rounds(run: Run) -> Html:
 
 
 def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
-    if run.ended_at is not None:
+    if has_ended(run):
         return words(duration(run.seconds)) if run.seconds is not None else NOTHING
     if elapsed is None or not run.should_continue:
         return NOTHING

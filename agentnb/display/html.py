@@ -14,13 +14,14 @@ from agentnb.core.messages import Image
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.run import Run
+from agentnb.display.event_lines import AlsoHappened
 from agentnb.display.head import chip_html, meta_html, model_html, note_tone, prompt_html, totals_html
 from agentnb.display.labels import as_left, counted, cut, leaves_todos, shown_answer, times, told
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.request_view import request_view_html
 from agentnb.display.round_notes import round_notes
-from agentnb.display.rounds import MAX_OF_A_TEXT, Form, effects_of, round_html, round_pieces
+from agentnb.display.rounds import MAX_OF_A_TEXT, Form, also_html, effects_of, round_html, round_pieces
 from agentnb.display.style import inlined, kept
 from agentnb.display.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.todos import todos_html
@@ -35,6 +36,7 @@ MAX_ROUNDS = 400
 FIRST = 20
 MAX_SEEN = 60
 """Rounds of a run that show in a saved notebook what the model saw; of a longer run, the last rounds."""
+_PLAIN = Form()
 
 
 def run_html(
@@ -66,7 +68,7 @@ def plain_html(run: Run, form: Form, *, last_text: bool = True, prompt: bool = F
         answer_html(answer) if answer and last_text else NOTHING,
         tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING,
         _what_it_did(run, totals, form),
-        notes_html(run),
+        notes_html(run, without_rounds(run), form),
     )
 
 
@@ -105,9 +107,15 @@ def head_html(run: Run, totals: Totals) -> Html:
     return tag("div", "head", chip_html(run), " ", meta_html(run, totals), " ", model_html(run))
 
 
-def notes_html(run: Run) -> Html:
-    """Return the notes to the person, and how the run ended unless it simply completed."""
-    return joined(*[tag("div", f"note {note_tone(run)}", _with_commands(note)) for note in told(run)])
+def without_rounds(run: Run) -> Sequence[str]:
+    """Return the lines of all that happened in a run that made no rounds."""
+    return () if run.rounds else AlsoHappened(run.events).during(0)
+
+
+def notes_html(run: Run, also: Sequence[str] = (), form: Form = _PLAIN) -> Html:
+    """Return the notes to the person, and how the run ended unless it simply completed; before them what ``also`` happened."""
+    happened = tag("div", "rounds", also_html(also, "also", form)) if also else NOTHING
+    return joined(happened, *[tag("div", f"note {note_tone(run)}", _with_commands(note)) for note in told(run)])
 
 
 def _with_commands(note: str) -> Html:
@@ -135,19 +143,23 @@ def _rounds(run: Run, form: Form) -> list[Html]:
     all_rounds = as_left(run)
     pictured = pictured_rounds(all_rounds, None if form.whole else MAX_OF_PICTURES)
     user_messages, saw = UserMessages(run.events), _seen(run, form)
+    also = AlsoHappened(run.events)
     rounds = []
     for place, one in enumerate(all_rounds):
         if not form.whole and FIRST <= place < len(all_rounds) - MAX_ROUNDS:
             if place == FIRST:
                 rounds.append(_left_out(run))
             continue
-        if one.index == hidden and not (_is_remarkable(one) or user_messages.during(one.index) or len(all_rounds) > 1):
+        if one.index == hidden and not (
+            _is_remarkable(one) or user_messages.during(one.index) or also.during(one.index) or len(all_rounds) > 1
+        ):
             continue
         pieces = round_pieces(
             one,
             form._replace(pictures=one.index in pictured),
             saw=saw.get(one.index, NOTHING),
             user_messages=user_messages.during(one.index),
+            also=also.during(one.index),
             questions=run.waiting if one is all_rounds[-1] else (),
             with_text=one.index != hidden,
         )

@@ -165,9 +165,14 @@ def meta(run: Run) -> list[str]:
     if run.todos:
         done = len(run.todos) - len(open_todos(run.todos))
         parts.append(f"{done} of {counted(len(run.todos), 'todo')}")
-    if run.ended_at is not None and run.seconds is not None:
+    if has_ended(run) and run.seconds is not None:
         parts.append(duration(run.seconds))
     return [*parts, *used(run), clean(run.model)]
+
+
+def has_ended(run: Run) -> bool:
+    """Return whether the run has its end; an interrupted one has none."""
+    return not run.should_continue and run.status != "interrupted"
 
 
 def failed_calls(run: Run) -> int:

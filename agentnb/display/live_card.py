@@ -34,6 +34,7 @@ from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.detect.run import Run
 from agentnb.display.elapsed import Elapsed
+from agentnb.display.event_lines import AlsoHappened
 from agentnb.display.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.html import notes_html
 from agentnb.display.labels import chip, clean
@@ -71,6 +72,7 @@ class LiveCard:
         self._form = Form(live=controls)
         self._totals = Totals()
         self._user_messages = UserMessages()
+        self._also = AlsoHappened()
         self._elapsed = Elapsed()
         self._asked: list[tuple[str, str]] = []
         self._rounds: dict[int, Pieces] = {}
@@ -119,6 +121,7 @@ class LiveCard:
         elif isinstance(event, RunFinished):
             self._asked.clear()
         self._user_messages.take(event)
+        self._also.take(event)
         self._elapsed.take(event)
         self._stale.add(len(self.run.rounds) - 1)
 
@@ -182,7 +185,7 @@ class LiveCard:
             "controls": self._controls_html(),
             "todos": todos_html(run.todos if todos is None else todos, live=self._controls),
             "totals": totals_html(run, totals),
-            "notes": notes_html(run),
+            "notes": notes_html(run, () if run.rounds else self._also.during(0)),
             "asked": self._asked_html(),
         }
         changed = {name: html for name, html in now.items() if self._slots.get(name) != html}
@@ -222,13 +225,13 @@ class LiveCard:
 
     def _pieces(self, one: WorkflowRound) -> Pieces:
         waiting = self.run.waiting if one.index == len(self.run.rounds) - 1 else ()
-        user_messages = self._user_messages.during(one.index)
+        user_messages, also = self._user_messages.during(one.index), self._also.during(one.index)
         if one.status != "running":
-            return round_pieces(one, self._form, user_messages=user_messages, questions=waiting)
+            return round_pieces(one, self._form, user_messages=user_messages, also=also, questions=waiting)
         calls = {record.call.id for record in one.records}
         others = [question for question in waiting if question.call_id not in calls]
         bare = replace(one, reply=None, records=(), compactions=(), retries=())
-        rest = round_pieces(bare, self._form, user_messages=user_messages, questions=others)
+        rest = round_pieces(bare, self._form, user_messages=user_messages, also=also, questions=others)
         first = {key: rest.pop(key) for key in ("saw", "recovered") if key in rest}
         return first | self._kept_pieces(one, {question.call_id: question for question in waiting}) | rest
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,6 +21,9 @@ from agentnb.display.tool_card import tool_card_html
 
 MAX_OF_A_TEXT = 100_000
 MAX_OF_THINKING = 40_000
+MAX_OF_AN_AUTHOR = 100
+MAX_ALSO = 4
+"""Lines of what else happened that are shown without being opened."""
 
 
 class Form(NamedTuple):
@@ -62,10 +65,14 @@ def round_pieces(
     *,
     saw: Html = NOTHING,
     user_messages: Iterable[str] = (),
+    also: Sequence[str] = (),
     questions: Iterable[WaitingOnUser] = (),
     with_text: bool = True,
 ) -> Pieces:
-    """Return all pieces of a round. ``saw``: what the model saw; ``user_messages``: what the person said during it."""
+    """Return all pieces of a round.
+
+    ``saw``: what the model saw; ``user_messages``: what the person said during it; ``also``: lines of what else happened.
+    """
     pieces: Pieces = {"saw": saw_html(one, saw, form)}
     if one.recovered:
         pieces["recovered"] = tag("div", "aside", f"↻ {RECOVERED}")
@@ -84,6 +91,8 @@ def round_pieces(
         pieces[f"question:{question.id}"] = question_html(question, live=form.live, over=form.over)
     if one.status != "running" and (found := round_warnings(one)):
         pieces["found"] = joined(*[tag("div", "aside warn", f"▲ {sentence}") for sentence in found])
+    if also:
+        pieces["also"] = also_html(also, f"also:{one.index}", form)
     if told := list(user_messages):
         pieces["said"] = joined(*[tag("div", "said", tag("b", "", "You: "), text) for text in told])
     return {key: piece for key, piece in pieces.items() if piece}
@@ -123,6 +132,20 @@ def _verdict(given: Guidance, verdict: Followed | None) -> Html:
     return joined(tag("span", "", f"{what}: "), tag("span", kind, f"{mark} {result}"))
 
 
+def also_html(lines: Sequence[str], key: str, form: Form) -> Html:
+    """Return what else happened: a few lines as they are, more of them folded."""
+    told = joined(*[tag("div", "aside", f"· {line}") for line in lines])
+    if len(lines) <= MAX_ALSO:
+        return told
+    summary = tag("summary", "aside", f"· also happened: {counted(len(lines), 'event')}")
+    return tag("details", "thinking", summary, told, data_fold=key, open=form.is_open(key, form.whole))
+
+
+def author_html(author: str) -> Html:
+    """Return who wrote a message, where several share a conversation."""
+    return tag("div", "aside", tag("b", "", words(author, MAX_OF_AN_AUTHOR))) if author else NOTHING
+
+
 def retries_html(one: WorkflowRound) -> Html:
     """Return a line for each failed attempt to call the model."""
     return joined(*[tag("div", "aside warn", f"▲ {retry_line(retry)}") for retry in one.retries])
@@ -158,7 +181,8 @@ def thinking_html(one: WorkflowRound, form: Form) -> Html:
 
 def text_html(one: WorkflowRound) -> Html:
     """Return the text of the reply."""
-    return tag("div", "text", markdown_html(one.text.strip(), MAX_OF_A_TEXT))
+    author = author_html(one.reply.author) if one.reply is not None else NOTHING
+    return joined(author, tag("div", "text", markdown_html(one.text.strip(), MAX_OF_A_TEXT)))
 
 
 def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, question: WaitingOnUser | None = None) -> Html:

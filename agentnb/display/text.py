@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display import labels
+from agentnb.display.event_lines import AlsoHappened
 from agentnb.display.round_notes import round_notes
 
 ROUNDS_WHILE_RUNNING = 12
 """Rounds shown of a run in progress; a finished run shows all."""
+MARGIN = "     "
 LINE = 110
 """Characters of a line that shows a result."""
 MAX_READ = 10_000
@@ -24,11 +26,14 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
     first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if run.should_continue else 0
     if first:
         lines.append(labels.counted(first, "earlier round"))
-    rounds = labels.as_left(run)
+    rounds, also = labels.as_left(run), AlsoHappened(run.events)
     for one in rounds[first : len(rounds) if last_text else -1]:
-        lines += round_lines(one, run.settings)
+        lines += round_lines(one, run.settings, also=also.during(one.index))
     if not last_text and rounds:
-        lines += round_lines(rounds[-1], run.settings, with_text=bool(rounds[-1].records))
+        last = rounds[-1]
+        lines += round_lines(last, run.settings, with_text=bool(last.records), also=also.during(last.index))
+    if not rounds:
+        lines += [f"{MARGIN}[{line}]" for line in also.during(0)]
     if streaming:
         lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), LINE)}")
     lines += [f"  {line}" for line in labels.todo_lines(run)]
@@ -41,19 +46,29 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
     return "\n".join(lines)
 
 
-def round_lines(one: WorkflowRound, settings: Mapping[str, Any] | None = None, *, with_text: bool = True) -> Iterator[str]:
-    """Yield the lines of a round, in a run with these settings: the reply, and its calls."""
+def round_lines(
+    one: WorkflowRound,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    with_text: bool = True,
+    also: Iterable[str] = (),
+) -> Iterator[str]:
+    """Yield the lines of a round, in a run with these settings: the reply, its calls, and what ``also`` happened."""
     number = f"{one.index + 1:>3}  "
     for line in round_notes(one, settings):
         if line.at_once:
             yield f"{number}[{line.text}]"
-            number = "     "
+            number = MARGIN
     if with_text and one.text.strip():
-        yield number + labels.first_line(labels.clean(one.text[:MAX_READ]), LINE)
-        number = "     "
+        author = f"{one.reply.author}: " if one.reply is not None and one.reply.author else ""
+        yield number + labels.first_line(labels.clean(author + one.text[:MAX_READ]), LINE)
+        number = MARGIN
     for record in one.records:
         yield number + call_line(record)
-        number = "     "
+        number = MARGIN
+    for happened in also:
+        yield f"{number}[{happened}]"
+        number = MARGIN
 
 
 def call_line(record: CallRecord) -> str:

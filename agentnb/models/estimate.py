@@ -43,7 +43,7 @@ def _without_images(part: AnyPart) -> AnyPart:
 
 def tokens_of_tools(tools: tuple[ToolSpec, ...]) -> int:
     """Estimate the tokens of the tools' descriptions."""
-    told = [replace(tool, effects=()) if tool.effects else tool for tool in tools]  # effects are not sent
+    told = [replace(tool, effects=(), role=None) if tool.effects or tool.role else tool for tool in tools]  # they are not sent
     return round(len(_encode(told)) / CHARACTERS_A_TOKEN) if told else 0
 
 

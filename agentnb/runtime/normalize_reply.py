@@ -94,7 +94,7 @@ def _with_ids(message: Message, run: Run) -> Message:
                 call = parts[index] = replace(part, id=_fresh_id(run, used))
                 changed = True
             used.add(call.id)
-    return Message(message.role, tuple(parts)) if changed else message
+    return replace(message, parts=tuple(parts)) if changed else message
 
 
 def _fresh_id(run: Run, used: set[str]) -> str:

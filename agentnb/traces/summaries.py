@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from agentnb.core.events import RunFinished, RunStarted
-from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.core.usage import NOTHING_USED, Usage, counts
 from agentnb.core.wire import TooDeep, decode
 from agentnb.errors import TraceError
 
@@ -44,10 +44,28 @@ class _Summary(msgspec.Struct, gc=False):
     usage: Usage = NOTHING_USED
 
 
-_replies = msgspec.json.Decoder(_Reply)
-_summaries = msgspec.json.Decoder(_Summary)
-_REPLY, _COMPACTED = b'{"kind":"model_replied"', b'{"kind":"context_compacted"'
-"""Prefixes of the lines that hold the usage of a model call."""
+class _Besides(msgspec.Struct, gc=False):
+    """The part of an `ExtraUsage` event needed here."""
+
+    usage: Usage = NOTHING_USED
+    error: str = ""
+
+
+class _Called(msgspec.Struct, gc=False):
+    """The part of a `ModelCalled` event needed here."""
+
+    usage: Usage = Usage()
+    error: str = ""
+
+
+_DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
+    b'{"kind":"model_replied"': msgspec.json.Decoder(_Reply),
+    b'{"kind":"context_compacted"': msgspec.json.Decoder(_Summary),
+    b'{"kind":"spent_besides"': msgspec.json.Decoder(_Besides),
+    b'{"kind":"model_called"': msgspec.json.Decoder(_Called),
+}
+"""How to read the usage of a model call, by the beginnings of the lines that hold one."""
+_PREFIXES = tuple(_DECODERS)
 
 
 def summary(data: bytes, without_end: str) -> RunSummary:
@@ -85,19 +103,20 @@ def _end(rest: bytes) -> RunFinished | None:
 
 
 def _usage(rest: bytes) -> Usage:
-    """Return the total usage of all replies and compaction summaries, added in log order, as the fold adds them."""
+    """Return the total usage of all model calls, added in log order, as the fold adds them."""
     used: Usage | None = None
     lines = rest.split(b"\n")
     for number, line in enumerate(lines, 1):
-        if not line.startswith((_REPLY, _COMPACTED)):
+        if not line.startswith(_PREFIXES):
             continue
         try:
-            one = (_replies if line.startswith(_REPLY) else _summaries).decode(line).usage
+            found = _DECODERS[line[: line.index(b'"', len(b'{"kind":"')) + 1]].decode(line)
         except RecursionError as error:
             raise TooDeep from error
         except (msgspec.DecodeError, UnicodeDecodeError):
             if number == len(lines):  # a torn line: the run is read without it
                 break
-            one = Usage()
-        used = one if used is None else used + one
+            found = _Reply()
+        if not isinstance(found, _Besides | _Called) or counts(found.usage, found.error):
+            used = found.usage if used is None else used + found.usage
     return NOTHING_USED if used is None else used

@@ -82,7 +82,6 @@ ANYTHING = {
     "resting_todos": "carried_todos",
     "resting_board": "carried_board",
     "asides": "round_notes",
-    "findings": "round_warnings, in round_notes",
     "wording": "labels",
     "offers": "choices",
 }

@@ -52,6 +52,7 @@ class StoredMessages:
     open_round = None
     compacted = None
     conversation_todos = ()
+    tools = ()
 
     def __init__(self) -> None:
         self.messages: list[Message] = []

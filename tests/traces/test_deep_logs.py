@@ -9,7 +9,7 @@ import pytest
 
 from agentnb import Store, ToolCall, load_trace, load_traces, tables
 from agentnb.agent.agent import Agent
-from agentnb.core.events import ModelReplied
+from agentnb.core.events import SCHEMA, ModelReplied
 from agentnb.core.wire import decode, encode
 from agentnb.errors import TraceError
 from agentnb.models import ScriptedModel
@@ -71,7 +71,7 @@ def test_all_others_are_listed_loaded_and_in_tables(store: Store, deep: tuple[st
 @pytest.mark.parametrize(
     ("kind", "key"),
     [
-        ("run_started", b'"schema":4'),
+        ("run_started", b'"schema":%d' % SCHEMA),
         ("run_started", b'"settings":{'),
         ("model_replied", b'"n":1'),
         ("tool_started", b'"n":1'),

@@ -73,7 +73,7 @@ def named(name: str) -> Run:
 
 
 def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
-    first, guided, retried, asked, limited = (named(path.stem) for path in OLDER)
+    first, guided, retried, asked, limited, last = (named(path.stem) for path in OLDER)
     assert (first.text, [r.error_code for one in first.rounds for r in one.results]) == (
         "It is 3 👀.",
         [None, "tool_error", "unknown_tool", "invalid_arguments"],
@@ -85,6 +85,18 @@ def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
     assert [event.answer for event in asked.events if isinstance(event, e.QuestionAnswered)] == ["yes"]
     assert (limited.times_recovered, limited.counters.spent_inside, limited.cost) == (1, 0.25, pytest.approx(0.06))
     assert limited.compacted is not None and "Grüße 👀" in limited.compacted.text and limited.settings["budget"] == 2.0
+    assert [event.inside for event in last.events if isinstance(event, e.ExtraUsage)] == [0.25]
+    assert (last.cost, last.counters.spent_inside, last.rounds[1].retries[0].status) == (pytest.approx(0.09), 0.25, 529)
+    assert [record.display is not None for record in last.rounds[4].records] == [True] and last.compacted is not None
+    assert [event.answer for event in last.events if isinstance(event, e.QuestionAnswered)] == ["yes"]
+    assert [todo.status for todo in last.todos] == ["completed", "completed"]
+
+
+def test_what_an_earlier_version_did_not_say_of_a_run_is_empty() -> None:
+    for path in OLDER:
+        run = load_trace(path)
+        assert (run.kind, run.tags, run.origin, run.forked_from, run.guidance) == ("agent", (), None, None, {})
+        assert (run.conversation, run.context_type, run.entity) == (run.id, "", "")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ Each takes a run, several runs, a path, a folder, a glob or a store, and returns
 Strings are ``str``, counts that may be unknown ``Int64``, times UTC with microseconds, durations seconds.
 """
 
+from agentnb.traces.tables.events import events
 from agentnb.traces.tables.guidance import guidance
 from agentnb.traces.tables.loops import loops
 from agentnb.traces.tables.messages import messages
@@ -13,4 +14,4 @@ from agentnb.traces.tables.todos import todos
 from agentnb.traces.tables.tool_calls import tool_calls
 from agentnb.traces.tables.usage import usage
 
-__all__ = ["guidance", "loops", "messages", "rounds", "runs", "todos", "tool_calls", "usage"]
+__all__ = ["events", "guidance", "loops", "messages", "rounds", "runs", "todos", "tool_calls", "usage"]

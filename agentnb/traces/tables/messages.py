@@ -30,6 +30,7 @@ COLUMNS: list[Column[Row]] = [
     Column("run_id", "str", lambda row: row.run_id),
     Column("position", "int64", lambda row: row.position),
     Column("role", "str", lambda row: row.message.role),
+    Column("author", "str", lambda row: row.message.author or None),
     Column("text", "str", lambda row: _text(row.message)),
     Column("tool_calls", "int64", lambda row: len(row.message.calls)),
     Column("tool_results", "int64", lambda row: sum(isinstance(part, ToolResult) for part in row.message.parts)),
@@ -38,7 +39,10 @@ COLUMNS: list[Column[Row]] = [
 
 
 def messages(source: RunSource) -> pd.DataFrame:
-    """Return one row per stored message, in order; ``text`` of a tool message is the text of its results."""
+    """Return one row per stored message, in order; ``text`` of a tool message is the text of its results.
+
+    ``author``: who wrote it, where several agents share a conversation.
+    """
     return table(
         (
             Row(run.id, index, message, index < run.inherited)

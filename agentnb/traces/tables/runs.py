@@ -48,12 +48,22 @@ COLUMNS: list[Column[Run]] = [
     Column("cost", "float64", lambda run: run.cost),
     Column("spent", "float64", lambda run: run.spent),
     Column("budget", "float64", lambda run: _amount(run.settings.get("budget"))),
-    Column("seconds", "float64", lambda run: run.seconds if run.ended_at else None),
+    Column("seconds", "float64", lambda run: run.seconds if _has_end(run) else None),
     Column("prompt", "str", lambda run: run.prompt),
     Column("text", "str", lambda run: run.text),
     Column("error", "str", lambda run: str(run.error) if run.error else None),
     Column("parent_id", "str", lambda run: run.parent_id),
     Column("continued_from", "str", lambda run: run.continued_from),
+    Column("conversation", "str", lambda run: run.conversation),
+    Column("kind", "str", lambda run: run.kind),
+    Column("tags", "str", lambda run: ", ".join(run.tags) or None),
+    Column("context_type", "str", lambda run: run.context_type or None),
+    Column("entity", "str", lambda run: run.entity or None),
+    Column("origin_format", "str", lambda run: run.origin.format if run.origin else None),
+    Column("origin_file", "str", lambda run: run.origin.file or None if run.origin else None),
+    Column("origin_position", "str", lambda run: run.origin.position or None if run.origin else None),
+    Column("forked_from", "str", lambda run: run.forked_from.run_id if run.forked_from else None),
+    Column("forked_at_round", "Int64", lambda run: run.forked_from.round if run.forked_from else None),
 ]
 
 
@@ -64,9 +74,15 @@ def runs(source: RunSource) -> pd.DataFrame:
     even if ``cost`` is unknown; ``budget``: its own, if it had one. ``recovered``: how often another process resumed it;
     ``compactions``: how often its conversation was compacted. ``calls_blocked``: tool calls blocked by a gate. ``retries``:
     model calls that failed and were retried. ``todos_completed`` of ``todos`` is its completion rate; ``all_completed`` is
-    missing if it kept no list; ``breaches`` are the todo violations in `tables.todos`.
+    missing if it kept no list; ``breaches`` are the todo violations in `tables.todos`. ``conversation``: the id of the first
+    run of its conversation; ``origin_...``: where it was read from, if another product recorded it; ``forked_from``: the run
+    that it repeats up to ``forked_at_round``. ``seconds`` is missing where nobody knows how long it took.
     """
     return table(load_traces(source), COLUMNS)
+
+
+def _has_end(run: Run) -> bool:
+    return not run.should_continue and run.status != "interrupted"
 
 
 def _compactions(one: WorkflowRound) -> int:

@@ -64,7 +64,7 @@ def todos(source: RunSource) -> pd.DataFrame:
 
 def _rows(run: Run) -> Iterator[Row]:
     known: dict[int, Todo] = {}
-    if run.events and run.started_at is not None:
+    if run.events:
         for todo in getattr(run.events[0], "todos", ()):
             known[todo.id] = todo
             yield Row(run.id, None, run.started_at, "", "inherited", None, todo)

@@ -13,12 +13,14 @@ from agentnb.core.events import (
     CompactionStarted,
     ContextCompacted,
     ExtraUsage,
+    ModelReplied,
     RetryScheduled,
     RoundStarted,
     RunRecovered,
 )
 from agentnb.core.rounds import FINAL_ANSWER, Retry, WorkflowRound
 from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.core.work_events import ModelCalled
 from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
 from agentnb.traces.tables.columns import TIME, Column, table
@@ -53,6 +55,8 @@ class Call(NamedTuple):
     """Seconds of the last wait that did not pass because the person stopped the run; else 0."""
     problem: str = ""
     """Why it failed, if that did not end the run."""
+    model: str = ""
+    """Its model, if that is not the run's."""
 
     @property
     def attempts(self) -> int:
@@ -78,7 +82,7 @@ COLUMNS: list[Column[Call]] = [
     Column("run_id", "str", lambda call: call.run.id),
     Column("round", "Int64", lambda call: call.round),
     Column("operation", "str", lambda call: call.operation),
-    Column("model", "str", lambda call: call.run.model),
+    Column("model", "str", lambda call: call.model or call.run.model),
     Column("answered_by", "str", lambda call: _answered_by(call.metadata)),
     Column("attempts", "int64", lambda call: call.attempts),
     Column("waited", "float64", lambda call: call.waited),
@@ -100,7 +104,8 @@ def usage(source: RunSource) -> pd.DataFrame:
     """Return one row per model call, in order, including failed ones.
 
     ``operation``: the purpose of the call: ``chat`` for the loop's calls, ``final_answer`` for the last call of a run at its
-    limit, ``compaction`` for a summary of the conversation. ``answered_by``: the model as its provider reported it.
+    limit, ``compaction`` for a summary of the conversation, or that of a call besides the loop, such as ``planner`` or
+    ``judge``. ``answered_by``: the model as its provider reported it.
     ``attempts``: 1 if the first succeeded; ``waited``: seconds between the attempts, included in ``seconds``. Cache reads and
     writes are included in ``input_tokens``, reasoning in ``output_tokens``; ``cost`` is in US dollars. Unknown values are
     missing, such as the usage of a failed call; ``error``: why it failed.
@@ -111,6 +116,7 @@ def usage(source: RunSource) -> pd.DataFrame:
 def _calls(run: Run) -> Iterator[Call]:
     """Yield all model calls of a run; the only place that finds them."""
     side_calls = _SideCalls(run)
+    yield from side_calls.calls.get(None, ())
     for one in run.rounds:
         yield from side_calls.calls.get(one.index, ())
         theirs = side_calls.retries.get(one.index, ())
@@ -118,13 +124,17 @@ def _calls(run: Run) -> Iterator[Call]:
         used = one.usage or side_calls.replies.get(one.index)
         call = _of_round(run, replace(one, retries=own, usage=used))
         yield call._replace(started_at=side_calls.ended.get(one.index, one.started_at))
+        yield from side_calls.after.get(one.index, ())
 
 
 class _SideCalls:
-    """The compaction calls of a run, by the round before which they were made, and the usage of replies that were not kept."""
+    """The calls besides those of the rounds, by round, and the usage of replies that were not kept."""
 
     def __init__(self, run: Run) -> None:
-        self.calls: dict[int, list[Call]] = {}
+        self.calls: dict[int | None, list[Call]] = {}
+        """By round, those made before its request: compactions, and others; None: before the first round."""
+        self.after: dict[int, list[Call]] = {}
+        """By round, those made after its reply."""
         self.retries: dict[int, set[int]] = {}
         """By round, the places of those of its retries that belong to compaction calls."""
         self.replies: dict[int, Usage] = {}
@@ -133,6 +143,7 @@ class _SideCalls:
         """By round, when its last compaction ended, and its own model call could start."""
         self._run = run
         self._round = self._tried = 0
+        self._begun_round = self._replied = False
         self._begun: CompactionStarted | None = None
         self._mine: list[Retry] = []
         self._used = Usage()
@@ -144,6 +155,11 @@ class _SideCalls:
     def _take(self, event: AnyEvent) -> None:
         if isinstance(event, RoundStarted):
             self._round, self._tried = event.index, 0
+            self._begun_round, self._replied = True, False
+        elif isinstance(event, ModelReplied):
+            self._replied = True
+        elif isinstance(event, ModelCalled):
+            self._called(event)
         elif isinstance(event, CompactionStarted):
             self._begun, self._mine, self._used = event, [], Usage()
         elif isinstance(event, RetryScheduled):
@@ -158,6 +174,29 @@ class _SideCalls:
         elif isinstance(event, ContextCompacted):
             self.ended[self._round] = event.at
             self._end(event.problem, event)
+
+    def _called(self, event: ModelCalled) -> None:
+        """Record a call besides the loop, which says all of itself in one event."""
+        call = Call(
+            self._run,
+            self._round if self._begun_round else None,
+            event.operation,
+            None,  # its event tells when it ended
+            replied=not event.error,
+            failed=bool(event.error),
+            retries=(),
+            usage=event.usage,
+            seconds=event.seconds,
+            stop_reason="",
+            metadata={},
+            not_waited=0.0,
+            problem=event.error,
+            model=event.model,
+        )
+        if self._replied:
+            self.after.setdefault(self._round, []).append(call)
+        else:
+            self.calls.setdefault(self._round if self._begun_round else None, []).append(call)
 
     def _retried(self, event: RetryScheduled) -> None:
         if self._begun is not None:

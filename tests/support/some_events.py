@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from agentnb.core import events as e
+from agentnb.core import work_events as w
 from agentnb.core.compaction import Compacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
@@ -22,6 +23,7 @@ words = st.text(max_size=20)
 names = st.text("abcdefghij_-0123456789", min_size=1, max_size=12)
 counts = st.integers(0, 2**53)
 seconds = st.floats(0, 1e6)
+maybe_seconds = st.none() | seconds
 times = st.datetimes(timezones=st.just(UTC))
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | words,
@@ -43,14 +45,18 @@ results = st.builds(
     st.none() | st.sampled_from(["unknown_tool", "tool_error", "timeout", "duplicate_call_blocked"]),
 )
 parts = texts | st.builds(Thinking, words, metadata) | images | calls | results
-messages = st.builds(Message, st.sampled_from(["system", "user", "assistant", "tool"]), st.lists(parts, max_size=3).map(tuple))
+messages = st.builds(
+    Message, st.sampled_from(["system", "user", "assistant", "tool"]), st.lists(parts, max_size=3).map(tuple), words
+)
 maybe_counts = st.none() | counts
 whys = st.sampled_from(["share", "messages", "overflow"])
 compacted = st.builds(Compacted, counts, counts, counts, words)
 usages = st.builds(
     Usage, maybe_counts, maybe_counts, maybe_counts, maybe_counts, maybe_counts, st.none() | seconds, st.booleans()
 )
-specs = st.builds(ToolSpec, names, words, json_objects, st.lists(names, max_size=2).map(tuple))
+roles = st.none() | st.sampled_from(["work", "planning", "list"])
+specs = st.builds(ToolSpec, names, words, json_objects, st.lists(names, max_size=2).map(tuple), roles)
+progress = st.none() | st.builds(e.Progress, seconds, maybe_seconds, words)
 todos = st.builds(
     Todo,
     id=counts,
@@ -88,26 +94,38 @@ questions = st.builds(
 
 
 def _of_kind(kind: type[e.Event], **fields: Any) -> st.SearchStrategy[Any]:
-    return st.builds(kind, seq=st.integers(0, 10_000), at=times, run_id=names, parent_id=st.none() | names, **fields)
+    return st.builds(
+        kind, seq=st.integers(0, 10_000), at=st.none() | times, run_id=names, parent_id=st.none() | names, **fields
+    )
 
 
+later = words.filter(lambda name: name not in ("kind", "seq", "at", "run_id", "parent_id"))
+"""Names of fields that an event of a later version may have besides those of every event."""
 statuses = st.sampled_from(["completed", "limited", "stopped", "cancelled", "failed"])
 of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     e.RunStarted: _of_kind(
         e.RunStarted,
         schema=st.just(e.SCHEMA),
+        run_kind=names,
         prompt=messages,
         agent=words,
         model=words,
         system=words,
         tools=st.lists(specs, max_size=2).map(tuple),
         settings=json_objects,
+        guidance=st.dictionaries(names, words, max_size=2),
+        tags=st.lists(words, max_size=2).map(tuple),
+        origin=st.none() | st.builds(e.Origin, names, words, words),
+        forked_from=st.none() | st.builds(e.ForkedFrom, names, counts),
+        conversation=names,
+        context_type=names,
+        entity=words,
         continued_from=st.none() | names,
         history=st.lists(messages, max_size=2).map(tuple),
         todos=todo_lists,
         compacted=st.none() | compacted,
     ),
-    e.RoundStarted: _of_kind(e.RoundStarted, index=counts, reason=words, continuation=words, note=words),
+    e.RoundStarted: _of_kind(e.RoundStarted, index=counts, reason=words, before=words, continuation=words, note=words),
     e.GuidanceGiven: _of_kind(e.GuidanceGiven, guidance=guidance),
     e.RetryScheduled: _of_kind(
         e.RetryScheduled,
@@ -122,12 +140,20 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
         message=messages,
         usage=usages,
         stop_reason=words,
-        seconds=seconds,
+        seconds=maybe_seconds,
         metadata=json_objects,
         signals=st.lists(st.sampled_from(["complete", "continue", "stop"]), max_size=2).map(tuple),
     ),
-    e.ToolStarted: _of_kind(e.ToolStarted, call=calls),
-    e.ToolFinished: _of_kind(e.ToolFinished, result=results, seconds=seconds, traceback=words, display=st.none() | tables),
+    e.ToolAdmitted: _of_kind(e.ToolAdmitted, call=calls, reason=words),
+    e.ToolStarted: _of_kind(e.ToolStarted, call=calls, edited=st.booleans()),
+    e.ToolFinished: _of_kind(
+        e.ToolFinished,
+        result=results,
+        seconds=maybe_seconds,
+        traceback=words,
+        display=st.none() | tables,
+        progress=progress,
+    ),
     e.CallBlocked: _of_kind(e.CallBlocked, call=calls, result=results, rule=words),
     e.TodosChanged: _of_kind(e.TodosChanged, todos=todo_lists, by=st.sampled_from(["model", "outside"]), call_id=words),
     e.QuestionAsked: _of_kind(e.QuestionAsked, question=questions),
@@ -135,7 +161,7 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
         e.QuestionAnswered, question_id=names, answer=json_values, declined=st.booleans(), withdrawn=st.booleans()
     ),
     e.RoundFinished: _of_kind(
-        e.RoundFinished, spent_inside=seconds, index=counts, status=st.sampled_from(["success", "error"]), seconds=seconds
+        e.RoundFinished, spent_inside=seconds, index=counts, status=st.sampled_from(["success", "error"]), seconds=maybe_seconds
     ),
     e.LoopDetected: _of_kind(
         e.LoopDetected,
@@ -149,11 +175,61 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     e.CommandReceived: _of_kind(e.CommandReceived, command=st.sampled_from(["stop", "pause", "resume", "say"]), text=words),
     e.CompactionStarted: _of_kind(e.CompactionStarted, why=whys, messages=counts),
     e.ContextCompacted: _of_kind(
-        e.ContextCompacted, why=whys, compacted=compacted, usage=usages, seconds=seconds, problem=words
+        e.ContextCompacted, why=whys, compacted=compacted, usage=usages, seconds=maybe_seconds, problem=words
     ),
     e.ExtraUsage: _of_kind(e.ExtraUsage, inside=seconds, usage=usages),
+    e.RunSuspended: _of_kind(e.RunSuspended, why=words),
     e.RunRecovered: _of_kind(e.RunRecovered, schema=st.just(e.SCHEMA)),
     e.Warned: _of_kind(e.Warned, message=words),
     e.ErrorRaised: _of_kind(e.ErrorRaised, error=st.builds(e.RunError, words, words, words), where=words),
-    e.RunFinished: _of_kind(e.RunFinished, status=statuses, stop_reason=words, seconds=seconds),
+    e.RunFinished: _of_kind(e.RunFinished, status=statuses, stop_reason=words, last_round=words, seconds=maybe_seconds),
+    w.StepStarted: _of_kind(
+        w.StepStarted, step=names, step_kind=words, title=words, parent=words, iteration=counts, inputs=json_values
+    ),
+    w.StepAttempted: _of_kind(w.StepAttempted, step=names, attempt=counts, error=words, wait=seconds),
+    w.StepSkipped: _of_kind(w.StepSkipped, step=names, reason=words),
+    w.StepFinished: _of_kind(
+        w.StepFinished,
+        step=names,
+        status=st.sampled_from(["completed", "failed", "cancelled"]),
+        output=json_values,
+        error=words,
+        attempts=counts,
+        seconds=maybe_seconds,
+    ),
+    w.BranchTaken: _of_kind(w.BranchTaken, step=names, to=names, reason=words),
+    w.PlanProposed: _of_kind(w.PlanProposed, plan_id=names, plan=json_objects, call_id=words),
+    w.PlanEdited: _of_kind(w.PlanEdited, plan_id=names, plan=json_objects, by=words),
+    w.PlanApproved: _of_kind(w.PlanApproved, plan_id=names, by=words),
+    w.PlanRejected: _of_kind(w.PlanRejected, plan_id=names, by=words, reason=words),
+    w.PlanReviewed: _of_kind(w.PlanReviewed, plan_id=names, verdict=words, notes=words),
+    w.ModelCalled: _of_kind(
+        w.ModelCalled,
+        operation=words,
+        model=words,
+        profile=words,
+        execution_mode=words,
+        call_id=words,
+        usage=usages,
+        seconds=maybe_seconds,
+        error=words,
+    ),
+    w.ToolsChanged: _of_kind(w.ToolsChanged, tools=st.lists(specs, max_size=2).map(tuple), reason=words),
+    w.FindingMade: _of_kind(
+        w.FindingMade,
+        rule=words,
+        family=words,
+        first=counts,
+        last=counts,
+        severity=st.sampled_from(["notice", "nudge", "block", "stop"]),
+        sentence=words,
+        evidence=json_values,
+    ),
+    w.GuidanceDrawn: _of_kind(
+        w.GuidanceDrawn, set=words, propensity=seconds, version=words, among=st.dictionaries(words, seconds, max_size=2)
+    ),
+    w.ContextShifted: _of_kind(w.ContextShifted, context_type=words, entity=words, call_id=words, reason=words),
+    w.OtherEvent: _of_kind(
+        w.OtherEvent, name=names.map("later_{}".format), data=st.dictionaries(later, json_values, max_size=3)
+    ),
 }

@@ -1,0 +1,57 @@
+"""Who wrote a message, where several agents share a conversation: kept with it, and never sent to a model."""
+
+from __future__ import annotations
+
+import pytest
+from run_builder import RunBuilder, begun
+
+from agentnb import Agent
+from agentnb.context.request_builder import RequestBuilder, merged
+from agentnb.core.events import ModelReplied, RoundFinished
+from agentnb.core.messages import Message, Text
+from agentnb.detect.run import Run
+from agentnb.models.registry import wire_form
+from agentnb.models.scripted import ScriptedModel
+
+ANNA, BERT = "Anna the first", "Bert the second"
+WIRES = ["anthropic:claude-x", "openai:gpt-x", "openai-responses:gpt-x"]
+
+
+def by(author: str, text: str, role: str = "assistant") -> Message:
+    return Message(role, (Text(text),), author=author)  # type: ignore[arg-type]
+
+
+def several() -> Run:
+    """A run in which two agents write one after the other, with no message of the person between them."""
+    story = RunBuilder(history=(by(ANNA, "Look.", "user"), by(BERT, "I look.")), prompt="And?")
+    for index, author in enumerate((ANNA, BERT)):
+        story.extend(*begun(index, "said"), (ModelReplied, {"message": by(author, f"Number {index}.")}))
+        story.extend((RoundFinished, {"index": index, "status": "success"}))
+    return story.extend(*begun(2, "said")).run
+
+
+def test_stored_messages_keep_their_authors_though_a_request_merges_them() -> None:
+    run = several()
+    request = RequestBuilder("", (), {}).request(run, "A reminder.")
+    assert [message.author for message in run.messages] == [ANNA, BERT, "", ANNA, BERT]
+    assert [message.author for message in request.messages] == [ANNA, BERT, "", f"{ANNA}, {BERT}"]
+
+
+@pytest.mark.parametrize("model", WIRES)
+def test_an_author_is_never_sent(model: str) -> None:
+    request = RequestBuilder("", (), {}).request(several(), "A reminder.")
+    body = str(wire_form(model, request))
+    assert "Number 1." in body and ANNA not in body and BERT not in body
+
+
+def test_a_merged_message_names_each_author_once(subtests: pytest.Subtests) -> None:
+    cases = {("", ""): "", ("a", ""): "a", ("", "b"): "b", ("a", "a"): "a", ("a", "b"): "a, b", ("a, b", "b"): "a, b"}
+    for (first, second), expected in cases.items():
+        with subtests.test(first=first, second=second):
+            assert merged(by(first, "x"), by(second, "y")).author == expected
+
+
+def test_a_prompt_keeps_its_author_and_its_continuation_does_too() -> None:
+    first = Agent(ScriptedModel(["Hello."])).run_sync(by(ANNA, "Look.", "user"))
+    assert first.messages[0].author == ANNA
+    assert Agent(ScriptedModel(["Yes."])).run_sync("And?", continue_from=first).messages[0].author == ANNA

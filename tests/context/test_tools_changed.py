@@ -1,0 +1,117 @@
+"""The tools of a run may change while it goes on: each request has those that the run had when its round began."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_builder import RunBuilder, a_round, answered, begun, called
+from scripted_runs import bare
+from sent_requests import assert_made_again
+
+from agentnb import Store, ToolCall
+from agentnb.agent.start import PendingRun
+from agentnb.context.request_builder import RequestBuilder
+from agentnb.context.request_history import sent_requests
+from agentnb.core.events import ModelReplied, RoundFinished, RunStarted
+from agentnb.core.messages import Message
+from agentnb.core.request import ToolSpec
+from agentnb.core.work_events import FindingMade, ToolsChanged
+from agentnb.detect.run import Run
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.run_options import RunOptions
+from agentnb.tools.read_result import SPEC as READ_SPEC
+
+LOOK, WORK, WRITE = ToolSpec("look", "Looks."), ToolSpec("work", "Works."), ToolSpec("write", "Writes.", role="work")
+MORE = (ToolsChanged, {"tools": (LOOK, WRITE), "reason": "a file was loaded"})
+FOUND = (FindingMade, {"rule": "x", "family": "loops", "first": 0, "last": 0})
+
+
+def sent(run: Run) -> list[list[str]]:
+    """The names of the tools in the request of each round."""
+    return [[tool.name for tool in seen.request.tools] for _, seen in sent_requests(run)]
+
+
+def test_a_change_is_for_the_requests_after_it(subtests: pytest.Subtests) -> None:
+    first, second, last = a_round(0, called("look")), a_round(1, called("look")), a_round(2, "Done.")
+    both, later = ["look", "work"], ["look", "write"]
+    cases: dict[str, tuple[list[Any], list[list[str]]]] = {
+        "never": ([*first, *second, *last], [both, both, both]),
+        "between two rounds": ([*first, MORE, *second, *last], [both, later, later]),
+        "while a tool runs": ([*first[:-1], MORE, first[-1], *second, *last], [both, later, later]),
+        "while the model replies": ([*first, second[0], FOUND, MORE, *second[1:], *last], [both, both, later]),
+        "before the first round": ([MORE, *first, *second], [later, later]),
+        "twice": ([*first, MORE, (ToolsChanged, {"tools": ()}), *second, *last], [both, [], []]),
+        "and back within a round": (
+            [*first, second[0], MORE, (ToolsChanged, {"tools": (LOOK, WORK)}), *second[1:], *last],
+            [both, both, both],
+        ),
+    }
+    for name, (facts, expected) in cases.items():
+        with subtests.test(name):
+            run = RunBuilder(tools=(LOOK, WORK)).extend(*facts).run
+            assert sent(run) == expected
+
+
+def test_the_tool_that_reads_long_results_on_stays_beside_the_new_tools() -> None:
+    settings = {"history": {"result_characters": 1_000}}
+    call = called("look", "c1")
+    first = [*begun(0), (ModelReplied, {"message": Message("assistant", (call,))}), *answered(call, "x" * 5_000)]
+    done = (RoundFinished, {"index": 0, "status": "success"})
+    run = RunBuilder(tools=(LOOK,), settings=settings).extend(*first, done, MORE, *begun(1)).run
+    assert sent(run) == [["look"], ["look", "write", READ_SPEC.name]]
+
+
+def test_nothing_is_looked_at_in_a_round_of_a_run_whose_tools_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = RunBuilder(tools=(LOOK, WORK))
+    builder = RequestBuilder.of_run(story.run.events[0])  # type: ignore[arg-type]  # it is a RunStarted
+    monkeypatch.setattr(RequestBuilder, "_follow_tools", lambda *_: pytest.fail("the tools were compared"))
+    for index in range(3):
+        story.extend(*begun(index))
+        builder.request(story.run)
+        story.extend(*a_round(index, called("look"))[1:])
+
+
+def changing(folder: Path) -> tuple[Run, ScriptedModel]:
+    """A run one of whose tools changes the tools, and the model that it was with."""
+    model = ScriptedModel([ToolCall("learn"), ToolCall("work"), "Done."])
+    pending: list[PendingRun] = []
+
+    async def learn() -> str:
+        """Changes the tools."""
+        pending[0].log.emit(ToolsChanged, tools=tuple(one for one in pending[0].log.run.tools if one.name == "work"))
+        return "learned"
+
+    async def work() -> str:
+        """Works."""
+        return "done"
+
+    pending.append(PendingRun.of_prompt(bare(model, [learn, work]), "go", RunOptions(store=Store(folder))))
+    return pending[0].start().result(30), model
+
+
+def test_a_live_run_sends_what_its_log_says(tmp_path: Path) -> None:
+    run, model = changing(tmp_path)
+    assert [[tool.name for tool in request.tools] for request in model.requests] == [["learn", "work"], ["work"], ["work"]]
+    assert_made_again(run, model.requests)
+    assert_made_again(Store(tmp_path).load(run.id), model.requests)
+
+
+def test_a_run_that_another_process_takes_up_sends_the_tools_it_had(tmp_path: Path) -> None:
+    run, _ = changing(tmp_path)
+    path = Store(tmp_path).path(run.id)
+    lines = path.read_bytes().splitlines(keepends=True)
+    cut = next(place for place, line in enumerate(lines) if b'"index":1' in line)
+    path.write_bytes(b"".join(lines[:cut]))
+    writer, before = Store(tmp_path).reopen(run.id)
+    model = ScriptedModel([ToolCall("work"), "Done."])
+
+    def work() -> str:
+        """Works."""
+        return "done"
+
+    again = bare(model, [work]).resume(before, writer, RunOptions()).result(30)
+    assert again.status == "completed" and isinstance(again.events[0], RunStarted)
+    assert [[tool.name for tool in request.tools] for request in model.requests] == [["work"], ["work"]]
+    assert sent(again) == [["learn", "work"], ["work"], ["work"]]

@@ -1,0 +1,174 @@
+"""Events without a display of their own: a line each, where the other notes of their round are."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+from run_builder import RunBuilder, a_round, called
+from some_events import of_kind
+
+from agentnb.core import events as e
+from agentnb.core import work_events as w
+from agentnb.core.messages import Message, Text, ToolCall
+from agentnb.core.request import ToolSpec
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+from agentnb.display.event_lines import LONGEST, MAX_LINES, SHOWN, AlsoHappened, event_line
+from agentnb.display.html import run_html, running_html
+from agentnb.display.live_card import LiveCard
+from agentnb.display.page import page_html
+from agentnb.display.text import run_text
+
+Fact = tuple[type[e.Event], dict[str, Any]]
+LINES: dict[str, Fact] = {
+    "step load (Load it) began": (w.StepStarted, {"step": "load", "title": "Load it"}),
+    "step load began, iteration 3": (w.StepStarted, {"step": "load", "iteration": 2}),
+    "step load: attempt 2 failed: no file": (w.StepAttempted, {"step": "load", "attempt": 2, "error": "no file"}),
+    "step load skipped: n > 2": (w.StepSkipped, {"step": "load", "reason": "n > 2"}),
+    "step load completed in 1.5 s": (w.StepFinished, {"step": "load", "seconds": 1.5}),
+    "step load failed: no file": (w.StepFinished, {"step": "load", "status": "failed", "error": "no file", "seconds": None}),
+    "step a goes on to b: n > 2": (w.BranchTaken, {"step": "a", "to": "b", "reason": "n > 2"}),
+    "plan p proposed, 2 steps": (w.PlanProposed, {"plan_id": "p", "plan": {"steps": [1, 2]}}),
+    "plan p edited by person": (w.PlanEdited, {"plan_id": "p", "plan": {}}),
+    "plan p approved by person": (w.PlanApproved, {"plan_id": "p"}),
+    "plan p rejected by policy: too long": (w.PlanRejected, {"plan_id": "p", "by": "policy", "reason": "too long"}),
+    "plan p reviewed: good: brief": (w.PlanReviewed, {"plan_id": "p", "verdict": "good", "notes": "brief"}),
+    "model call for judge by openai:x · 12 tokens · $0.5000 · 2.0 s": (
+        w.ModelCalled,
+        {"operation": "judge", "model": "openai:x?url=y", "usage": Usage(10, 2, cost=0.5), "seconds": 2.0},
+    ),
+    "model call for planner failed: overloaded": (
+        w.ModelCalled,
+        {"operation": "planner", "error": "overloaded", "seconds": None},
+    ),
+    "tools from here on: look, work (a file came)": (
+        w.ToolsChanged,
+        {"tools": (ToolSpec("look"), ToolSpec("work")), "reason": "a file came"},
+    ),
+    "tools from here on: none": (w.ToolsChanged, {"tools": ()}),
+    "nudge: It repeats itself (rounds 1 to 3)": (
+        w.FindingMade,
+        {"rule": "r", "family": "loops", "first": 0, "last": 2, "severity": "nudge", "sentence": "It repeats itself"},
+    ),
+    "notice: same call (round 1)": (w.FindingMade, {"rule": "same_call", "family": "loops", "first": 0, "last": 0}),
+    "guidance brief drawn, with a probability of 0.25": (w.GuidanceDrawn, {"set": "brief", "propensity": 0.25}),
+    "context review, on p-1: asked": (w.ContextShifted, {"context_type": "review", "entity": "p-1", "reason": "asked"}),
+    'weather turned: {"sky":"clear"}': (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "clear"}}),
+    "weather turned": (w.OtherEvent, {"name": "weather_turned"}),
+    "suspended until you answer: nobody here": (e.RunSuspended, {"why": "nobody_here"}),
+}
+
+
+def test_each_kind_has_its_line(subtests: pytest.Subtests) -> None:
+    assert {kind for kind, _ in LINES.values()} == SHOWN
+    for line, (kind, fields) in LINES.items():
+        with subtests.test(line):
+            assert event_line(kind(seq=1, at=None, run_id="r-1", **fields)) == line  # type: ignore[arg-type]
+
+
+def test_a_call_that_waits_has_a_line_which_no_card_needs() -> None:
+    waits = e.ToolAdmitted(seq=1, at=None, run_id="r", call=ToolCall("work", {}, "c"), reason="for the person")
+    assert event_line(waits) == "call of work waits: for the person" and e.ToolAdmitted not in SHOWN
+
+
+@examples(100)
+@given(st.one_of(*of_kind.values()))
+def test_a_line_is_short_and_one_line_and_controls_nothing(event: Any) -> None:
+    line = event_line(event)
+    assert len(line) <= LONGEST and "\n" not in line
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", line)
+    assert bool(line) or type(event) not in SHOWN
+
+
+# Where they are shown
+
+
+BEGAN: Fact = (w.StepStarted, {"step": "load"})
+TURNED: Fact = (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "<b>clear</b>"}})
+
+
+def some_run(*facts: Fact, over: bool = True) -> Run:
+    """A run of two rounds; these things happened in the first."""
+    story = RunBuilder().extend(*a_round(0, called("look"), facts=facts), *a_round(1, "Done."))
+    return story.add(e.RunFinished, status="completed", stop_reason="natural").run if over else story.run
+
+
+def plain(html: str) -> str:
+    return re.sub("<[^>]*>", "\n", html)
+
+
+def test_they_are_shown_in_their_round_in_every_form(subtests: pytest.Subtests) -> None:
+    run = some_run(BEGAN, TURNED)
+    card = LiveCard()
+    for event in run.events:
+        card.take(event)
+    whole = card.whole()
+    forms = {
+        "saved": run_html(run),
+        "page": page_html(run),
+        "text": run_text(run),
+        "live": "".join(whole["rounds"][0]["html"].values()),
+    }
+    for name, shown in forms.items():
+        with subtests.test(name):
+            assert "step load began" in shown and "weather turned" in shown
+            assert "<b>clear" not in shown or name == "text"
+    assert "step load began" not in "".join(whole["rounds"][1]["html"].values()) + str(whole["slots"])
+
+
+def test_a_run_without_rounds_shows_them_too(subtests: pytest.Subtests) -> None:
+    run = RunBuilder().extend(BEGAN, TURNED).run
+    card = LiveCard()
+    for event in run.events:
+        card.take(event)
+    forms = {"saved": run_html(run), "page": page_html(run), "text": run_text(run), "live": card.whole()["slots"]["notes"]}
+    for name, shown in forms.items():
+        with subtests.test(name):
+            assert "step load began" in shown
+
+
+def test_a_round_that_is_running_shows_them_as_they_come() -> None:
+    card = LiveCard()
+    story = RunBuilder().extend(*a_round(0, called("look"))[:1])
+    for event in story.events:
+        card.take(event)
+    card.frame()
+    card.take(w.StepStarted(seq=2, at=None, run_id=story.run.id, step="load"))
+    frame = card.frame()
+    assert frame is not None and "step load began" in frame["rounds"][0]["html"]["also"]
+
+
+def test_many_of_them_are_folded_and_bounded() -> None:
+    run = some_run(*[(w.StepSkipped, {"step": f"s{number}"}) for number in range(MAX_LINES + 5)])
+    html = run_html(run)
+    assert f"also happened: {MAX_LINES + 1} events" in html and f"s{MAX_LINES - 1} skipped" in html
+    assert f"s{MAX_LINES} skipped" not in html and "and 5 more events: tables.events has them all" in html
+    assert AlsoHappened(run.events).during(1) == []
+    few = run_html(some_run(BEGAN))
+    assert "also happened" not in few and "step load began" in few
+
+
+def test_a_round_that_is_only_the_answer_is_shown_if_something_else_happened_in_it() -> None:
+    facts = a_round(0, "Done.", facts=[BEGAN])
+    run = RunBuilder().extend(*facts).add(e.RunFinished, status="completed", stop_reason="natural").run
+    assert "step load began" in run_html(run)
+
+
+# Authors
+
+
+def test_who_wrote_a_message_is_shown(subtests: pytest.Subtests) -> None:
+    story = RunBuilder().extend(*a_round(0, called("look")))
+    story.add(e.RoundStarted, index=1, reason="tool_results")
+    said = Message("assistant", (Text("I looked."),), author="Web<b>Surfer")
+    story.add(e.ModelReplied, message=said).add(e.RoundFinished, index=1, status="success")
+    forms = {"saved": run_html(story.run), "page": page_html(story.run), "text": run_text(story.run)}
+    for name, shown in forms.items():
+        with subtests.test(name):
+            assert ("Web<b>Surfer: I looked." if name == "text" else "Web&lt;b&gt;Surfer") in shown
+    assert "Surfer" in running_html(story.run)
