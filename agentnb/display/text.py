@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
+from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.display import labels
+from agentnb.display.question_labels import closed_question_lines, question_lines
 from agentnb.display.round_notes import round_notes
 
 ROUNDS_WHILE_RUNNING = 12
@@ -26,13 +29,14 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
         lines.append(labels.counted(first, "earlier round"))
     rounds = labels.as_left(run)
     for one in rounds[first : len(rounds) if last_text else -1]:
-        lines += round_lines(one, run.settings)
+        lines += round_lines(one, run.settings, run.questions_of(one.index))
     if not last_text and rounds:
-        lines += round_lines(rounds[-1], run.settings, with_text=bool(rounds[-1].records))
+        last = rounds[-1]
+        lines += round_lines(last, run.settings, run.questions_of(last.index), with_text=bool(last.records))
     if streaming:
         lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), LINE)}")
     lines += [f"  {line}" for line in labels.todo_lines(run)]
-    lines += labels.question_lines(run)
+    lines += question_lines(run)
     if run.waiting and run.should_continue:
         lines.append("Answer it: %agent answer TEXT")
     lines += [f"Note: {note}" for note in labels.notes(run)]
@@ -41,8 +45,15 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
     return "\n".join(lines)
 
 
-def round_lines(one: WorkflowRound, settings: Mapping[str, Any] | None = None, *, with_text: bool = True) -> Iterator[str]:
-    """Yield the lines of a round, in a run with these settings: the reply, and its calls."""
+def round_lines(
+    one: WorkflowRound,
+    settings: Mapping[str, Any] | None = None,
+    questions: Iterable[AskedQuestion] = (),
+    *,
+    with_text: bool = True,
+) -> Iterator[str]:
+    """Yield the lines of a round, in a run with these settings: the reply, its calls, and the questions that are closed."""
+    asked = by_call(questions)
     number = f"{one.index + 1:>3}  "
     for line in round_notes(one, settings):
         if line.at_once:
@@ -54,6 +65,13 @@ def round_lines(one: WorkflowRound, settings: Mapping[str, Any] | None = None, *
     for record in one.records:
         yield number + call_line(record)
         number = "     "
+        yield from _question_lines(asked.pop(record.call.id, ()))
+    yield from _question_lines(chain.from_iterable(asked.values()))
+
+
+def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:
+    for one in questions:
+        yield from (f"       {line}" for line in closed_question_lines(one, LINE))
 
 
 def call_line(record: CallRecord) -> str:
