@@ -29,6 +29,19 @@ def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str
     return kept(tag("div", "history", tag("div", "history-title", told), *rows, rest))
 
 
+def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int, wanted: Sequence[str]) -> str:
+    """Return what a list is of: ``30 runs in runs, the newest 20 with failed``.
+
+    ``count``: runs in the folder; ``most``: top-level runs that were asked for; ``wanted``: the words they had to match.
+    """
+    top_level = [one for one in found if not one.depth]
+    is_cut = len(top_level) == most and count > sum(1 + one.nested for one in top_level)
+    newest = f", the newest {most}" if is_cut else ""
+    if wanted:
+        newest = f"{newest or f', {len(top_level)}'} with {' and '.join(wanted)}"
+    return f"{counted(count, 'run')} in {folder}{newest}"
+
+
 def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
     """Return whether each of these words occurs in the run's status, stop reason, recovery, model or prompt."""
     recovered = "recovered" if one.recovered else ""

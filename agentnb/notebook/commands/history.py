@@ -9,8 +9,7 @@ from typing import Any
 from IPython.display import display
 
 from agentnb.display.compact import compact_html
-from agentnb.display.history import history_html, history_text, matches
-from agentnb.display.labels import counted
+from agentnb.display.history import history_html, history_text, list_told, matches
 from agentnb.display.markup import Html, words
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.session.session import Session
@@ -64,15 +63,10 @@ def _families(session: Session) -> Iterator[list[RunSummary]]:
 
 
 def _told(session: Session, found: list[RunSummary], wanted: list[str], most: int) -> str:
-    count = len(session.store.ids())
-    where = f"{counted(count, 'run')} in {session.store.shown_folder}"
-    listed = sum(not one.depth for one in found)
-    in_all = sum(1 + one.nested for one in found if not one.depth)
-    newest = "" if listed < most or count <= in_all else f", the newest {most}"
-    if wanted:
-        newest = f"{newest or f', {listed}'} with {' and '.join(wanted)}"
+    store = session.store
+    what = list_told(found, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
     interrupted = any(one.status == "interrupted" for one in found)
-    return f"{where}{newest}{'. Go on with one that was interrupted: %agent recover ID' if interrupted else ''}"
+    return f"{what}{'. Go on with one that was interrupted: %agent recover ID' if interrupted else ''}"
 
 
 def _opened(session: Session, run_id: str) -> Html:
