@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from agentnb.core import events as e
 from agentnb.core import work_fold
 from agentnb.core.compaction import Compaction
 from agentnb.core.messages import Message, ToolCall, ToolResult, user
+from agentnb.core.questions import AskedQuestion, Outcome
 from agentnb.core.request import role_of
 from agentnb.core.rounds import CallRecord, Retry, WorkflowRound
 from agentnb.core.run_state import RunState
@@ -216,12 +218,37 @@ def _command_received(run: RunState, event: e.CommandReceived) -> None:
 
 def _question_asked(run: RunState, event: e.QuestionAsked) -> None:
     run._waiting = (*run._waiting, event.question)
+    run._questions.append(AskedQuestion(question=event.question, round=_round_index(run), asked_at=event.at))
     _set_status(run)
+
+
+def _round_index(run: RunState) -> int:
+    return run._rounds[-1].index if run._rounds else 0
 
 
 def _question_answered(run: RunState, event: e.QuestionAnswered) -> None:
+    outcome: Outcome = "withdrawn" if event.withdrawn else "declined" if event.declined else "answered"
+    answer = event.answer if outcome == "answered" else None
+    _close_questions(run, {event.question_id}, outcome=outcome, answer=answer, closed_at=event.at)
     run._waiting = tuple([question for question in run._waiting if question.id != event.question_id])
     _set_status(run)
+
+
+def _close_questions(run: RunState, ids: set[str], **changes: Any) -> None:
+    """Note what became of these questions, as far as they are open."""
+    left = ids & {question.id for question in run._waiting}
+    for place in range(len(run._questions) - 1, -1, -1):
+        if not left:
+            break
+        asked = run._questions[place]
+        if asked.question.id in left:
+            left.discard(asked.question.id)
+            run._questions[place] = replace(asked, **changes)
+
+
+def _withdraw_all(run: RunState, at: datetime | None) -> None:
+    """Withdraw the open questions: nobody awaits their answers any more."""
+    _close_questions(run, {question.id for question in run._waiting}, outcome="withdrawn", closed_at=at)
 
 
 def _set_status(run: RunState) -> None:
@@ -241,6 +268,7 @@ def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
         run._recovered = True
     run._paused = False
     if not run._suspended:
+        _withdraw_all(run, None)  # nobody knows when they became pointless
         run._waiting = ()  # the process that waited for answers has died
     run._suspended = False
     run._counters.times_recovered += 1
@@ -260,6 +288,7 @@ def _run_finished(run: RunState, event: e.RunFinished) -> None:
     run._pending.clear()
     run._status = event.status
     run._paused = False
+    _withdraw_all(run, event.at)
     run._waiting = ()  # of a run that has ended no question is open
     run._stop_reason = event.stop_reason
     run._ended_at = event.at

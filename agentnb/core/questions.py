@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -48,12 +49,46 @@ class WaitingOnUser(msgspec.Struct, frozen=True):
     call_id: str = ""
 
 
+Outcome: TypeAlias = Literal["open", "answered", "declined", "withdrawn"]
+"""What became of a question: it has no answer yet, it was answered, the person declined, or the answer is no longer awaited."""
+
+
+class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A question of a run, and what became of it."""
+
+    question: WaitingOnUser
+    round: int
+    """Index of the round in which it was asked; 0 also for a question before the first round."""
+    asked_at: datetime | None = None
+    """When it was asked, UTC."""
+    outcome: Outcome = "open"
+    answer: Any = None
+    """The answer as plain data; None unless it was answered."""
+    closed_at: datetime | None = None
+    """When it was answered, declined or withdrawn, UTC; None while it is open, or if its process died."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds from the question to its answer, refusal or withdrawal; None if unknown."""
+        if self.asked_at is None or self.closed_at is None:
+            return None
+        return max(0.0, (self.closed_at - self.asked_at).total_seconds())
+
+
 class Answer(NamedTuple):
     """The person's answer to a question. ``declined``: they will not answer it."""
 
     question_id: str
     value: Any = None
     declined: bool = False
+
+
+def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]]:
+    """Return the questions by the id of the call that asked; a call may ask several."""
+    found: dict[str, list[AskedQuestion]] = {}
+    for one in questions:
+        found.setdefault(one.question.call_id, []).append(one)
+    return found
 
 
 def checked_schema(schema: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
 from agentnb.core.fold import HANDLERS
 from agentnb.core.messages import Message, ToolResult
-from agentnb.core.questions import WaitingOnUser
+from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.run_state import RunState
@@ -264,6 +265,17 @@ class RunFacts(RunState):
         A run whose process died keeps its open questions; a run that has ended has none.
         """
         return self._waiting
+
+    @property
+    def questions(self) -> View[AskedQuestion]:
+        """All questions to the person, oldest first, with their answers."""
+        return View(self._questions)
+
+    def questions_of(self, index: int) -> list[AskedQuestion]:
+        """Return the questions that were asked in the round with this index, oldest first."""
+        # From the end: a live card asks for the last round many times a second.
+        later = takewhile(lambda one: one.round >= index, reversed(self._questions))
+        return [one for one in later if one.round == index][::-1]
 
     @property
     def stop_reason(self) -> str | None:

@@ -12,7 +12,7 @@ from agentnb.core.call_window import CallWindow
 from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
 from agentnb.core.messages import Message, ToolResult
-from agentnb.core.questions import WaitingOnUser
+from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
@@ -54,6 +54,7 @@ class RunState:
         "_paused",
         "_pending",
         "_prompt",
+        "_questions",
         "_recovered",
         "_results",
         "_roles",
@@ -101,8 +102,7 @@ class RunState:
         self._results: dict[str, ToolResult | None] = {}
         """The result of each call of the conversation; None while there is none."""
         self._compacted: Compacted | None = None
-        self._recovered = False
-        """Whether another process has resumed the run and has not begun a round yet."""
+        self._recovered = False  # whether another process has resumed the run and has not begun a round yet
         self._todos: tuple[Todo, ...] = ()
         self._carried_todos: tuple[Todo, ...] = ()
         self._todos_done: set[tuple[int, str]] = set()
@@ -114,6 +114,7 @@ class RunState:
         self._status: e.Status = "running"
         self._paused = False
         self._waiting: tuple[WaitingOnUser, ...] = ()
+        self._questions: list[AskedQuestion] = []
         self._stop_reason: str | None = None
         self._error: e.RunError | None = None
         self._limit: e.LimitReached | None = None

@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.head import chip_html, note_tone, prompt_html
-from agentnb.display.labels import MARKS, as_left, clean, counted, cut, first_line, meta, shown_answer, state, todo_lines, told
+from agentnb.display.labels import (
+    MARKS,
+    as_left,
+    clean,
+    counted,
+    cut,
+    first_line,
+    meta,
+    shown_answer,
+    state,
+    todo_lines,
+    told,
+)
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.question_labels import answer_told
 from agentnb.display.round_notes import round_notes
 from agentnb.display.style import inlined
 
@@ -63,24 +77,29 @@ def _rounds(run: Run) -> Html:
     rounds = as_left(run)
     count = len(rounds) - bool(shown_answer(run))
     last = rounds[max(0, count - LAST_ROUNDS) : count]
-    lines = _that_fit([_round_line(one, run.settings) for one in last], ROOM["rounds"], newest=True)
+    lines = _that_fit(
+        [_round_line(one, run.settings, run.questions_of(one.index)) for one in last], ROOM["rounds"], newest=True
+    )
     if earlier := count - len(lines):
         lines.insert(0, counted(earlier, "earlier round"))
     return _lines("compact-lines", lines)
 
 
-def _round_line(one: WorkflowRound, settings: Mapping[str, Any]) -> str:
-    """Return ``  3  I look first.  load ✓, describe ✗ failed``."""
+def _round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Iterable[AskedQuestion]) -> str:
+    """Return ``  3  I look first.  load ✓, describe ✗ failed, ask_person ✓ (You: yes)``."""
     answer = [first_line(clean(one.text), 60)] if one.text.strip() else []
-    calls = ", ".join(_call(record) for record in one.records)
+    asked = by_call(questions)
+    calls = ", ".join(_call(record, asked.get(record.call.id, ())) for record in one.records)
     told = [line.text for line in round_notes(one, settings) if line.at_once]
     line = "  ".join([*answer, calls] if calls else answer or told or [one.status])
     return f"{one.index + 1:>3}  {line if len(line) <= LINE else line[: LINE - 1] + '…'}"
 
 
-def _call(record: CallRecord) -> str:
+def _call(record: CallRecord, questions: Iterable[AskedQuestion]) -> str:
     kind = state(record)
-    return f"{first_line(clean(record.call.name), 40)} {MARKS[kind]}" + ("" if kind == "ok" else f" {kind}")
+    told = [first_line(clean(answer_told(one)), 40) for one in questions if one.outcome != "open"]
+    answers = f" ({', '.join(told)})" if told else ""
+    return f"{first_line(clean(record.call.name), 40)} {MARKS[kind]}" + ("" if kind == "ok" else f" {kind}") + answers
 
 
 def _lines(kind: str, lines: list[str]) -> Html:

@@ -29,6 +29,19 @@ def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str
     return kept(tag("div", "history", tag("div", "history-title", told), *rows, rest))
 
 
+def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int, wanted: Sequence[str]) -> str:
+    """Return what a list is of: ``30 runs in runs, the newest 20 with failed``.
+
+    ``count``: runs in the folder; ``most``: top-level runs that were asked for; ``wanted``: the words they had to match.
+    """
+    top_level = [one for one in found if not one.depth]
+    is_cut = len(top_level) == most and count > sum(1 + one.nested for one in top_level)
+    newest = f", the newest {most}" if is_cut else ""
+    if wanted:
+        newest = f"{newest or f', {len(top_level)}'} with {' and '.join(wanted)}"
+    return f"{counted(count, 'run')} in {folder}{newest}"
+
+
 def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
     """Return whether each of these words occurs in the run's status, stop reason, recovery, model or prompt."""
     recovered = "recovered" if one.recovered else ""
@@ -36,19 +49,28 @@ def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
     return all(word.casefold() in told for word in wanted)
 
 
+def _remarks(one: RunSummary) -> list[str]:
+    """Return ``recovered`` and ``2 nested``, the number of runs nested in this one, as far as they apply."""
+    return [*(["recovered"] if one.recovered else []), *([f"{one.nested:,} nested"] if one.nested else [])]
+
+
 def _line(one: RunSummary) -> str:
     limit = LIMIT_WORDS.get(one.stop_reason) if one.status == "limited" else None
     status = f"limit: {limit}" if limit else first_line(one.status, 20)
     took = f"{status:<14} {counted(one.rounds, 'round'):>10}  {cost_told(one):>8}"
-    recovered = "  (recovered)" if one.recovered else ""
-    asked = f"{first_line(one.prompt, 34)}{recovered}"
+    asked = _indent(one) + first_line(one.prompt, 34) + "".join(f"  ({remark})" for remark in _remarks(one))
     return clean(f"{first_line(one.id, 100)}  {took}  {first_line(one.model, 22):<22}  {asked}")
 
 
+def _indent(one: RunSummary) -> str:
+    """Return what stands before the prompt of a nested run, deeper for a deeper one."""
+    return f"{'  ' * (one.depth - 1)}↳ " if one.depth else ""
+
+
 def _row(one: RunSummary, open_run: Callable[[str], Html]) -> Html:
-    recovered = joined(tag("span", "aside", "recovered"), " ") if one.recovered else NOTHING
-    asked = tag("span", "history-prompt", asked_html(one))
-    first = tag("span", "history-first", status_html(one), " ", recovered, asked)
+    remarks = joined(*[joined(tag("span", "aside", remark), " ") for remark in _remarks(one)])
+    asked = tag("span", "history-prompt", _indent(one).replace(" ", "\N{NO-BREAK SPACE}"), asked_html(one))
+    first = tag("span", "history-first", status_html(one), " ", remarks, asked)
     summary = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(one)))
     return tag("details", "history-run", summary, tag("div", "history-open", open_run(one.id)))
 
@@ -121,6 +143,6 @@ def _button_row(one: RunSummary) -> Html:
     figures = (
         [] if one.status == "running" else [counted(one.rounds, "round"), cost_told(one)]
     )  # its card shows them as they grow
-    told = [*figures, *(["recovered"] if one.recovered else []), first_line(clean(one.model.partition("?")[0]), 40)]
+    told = [*figures, *_remarks(one), first_line(clean(one.model.partition("?")[0]), 40)]
     pieces = (first, " ", tag("span", "runs-asked", asked_html(one)), " ", tag("span", "runs-told", " · ".join(told)))
     return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=one.id))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from agentnb.context.request_history import sent_requests
 from agentnb.core.messages import Image
-from agentnb.core.questions import WaitingOnUser
+from agentnb.core.questions import AskedQuestion
 from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.event_lines import AlsoHappened
@@ -81,7 +81,7 @@ def running_html(run: Run, *, streaming: str = "", drawn: dict[int, Html] | None
     shown = run.rounds[-ROUNDS_WHILE_RUNNING:]
     left_out = len(run.rounds) - len(shown)
     form = Form(pictures=False, effects=effects_of(run.tools), settings=run.settings)  # it is drawn many times a second
-    rounds = [_drawn(one, drawn, form, run.waiting if one is run.open_round else ()) for one in shown]
+    rounds = [_drawn(one, drawn, form, run.questions_of(one.index)) for one in shown]
     earlier = tag("div", "aside", counted(left_out, "earlier round")) if left_out else NOTHING
     text = tag("div", "streaming", words(streaming, MAX_OF_A_TEXT)) if streaming else NOTHING
     todos = tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING
@@ -89,11 +89,11 @@ def running_html(run: Run, *, streaming: str = "", drawn: dict[int, Html] | None
     return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hinted, todos, earlier, *rounds, text, notes_html(run)))
 
 
-def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[WaitingOnUser]) -> Html:
-    if one.status == "running":
+def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
+    if one.status == "running" or any(each.outcome == "open" for each in questions):
         return inlined(round_html(one.index, round_pieces(one, form, questions=questions)))
     if one.index not in drawn:
-        drawn[one.index] = inlined(round_html(one.index, round_pieces(one, form)))
+        drawn[one.index] = inlined(round_html(one.index, round_pieces(one, form, questions=questions)))
     return drawn[one.index]
 
 
@@ -150,17 +150,17 @@ def _rounds(run: Run, form: Form) -> list[Html]:
             if place == FIRST:
                 rounds.append(_left_out(run))
             continue
-        if one.index == hidden and not (
-            _is_remarkable(one) or user_messages.during(one.index) or also.during(one.index) or len(all_rounds) > 1
-        ):
+        questions, more = run.questions_of(one.index), also.during(one.index)
+        about = _is_remarkable(one) or user_messages.during(one.index) or questions or more
+        if one.index == hidden and not (about or len(all_rounds) > 1):
             continue
         pieces = round_pieces(
             one,
             form._replace(pictures=one.index in pictured),
             saw=saw.get(one.index, NOTHING),
             user_messages=user_messages.during(one.index),
-            also=also.during(one.index),
-            questions=run.waiting if one is all_rounds[-1] else (),
+            also=more,
+            questions=questions,
             with_text=one.index != hidden,
         )
         rounds.append(round_html(one.index, pieces))

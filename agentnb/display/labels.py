@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
 from agentnb.core.messages import ToolResult, encodable
-from agentnb.core.questions import choice_in_words, choices
 from agentnb.core.rounds import INTERRUPTED, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound, is_blocked
 from agentnb.core.todos import TODO_TOOL, Todo, has_open, open_todos
 from agentnb.core.usage import Usage
@@ -107,17 +106,6 @@ def is_compacting(one: WorkflowRound) -> bool:
 def _being_replaced(run: Run) -> int:
     """Return how many messages the summary in progress will replace."""
     return next((event.messages for event in reversed(run.events) if isinstance(event, CompactionStarted)), 0)
-
-
-def question_lines(run: Run) -> list[str]:
-    """Return the open questions with their choices; for a run whose process died, what it had asked."""
-    asks = "It had asked" if run.status == "interrupted" else "It asks"
-    return [f"{asks}: {clean(one.message)}{_choices(one.schema)}" for one in run.waiting]
-
-
-def _choices(schema: dict[str, Any]) -> str:
-    listed = ", ".join(map(choice_in_words, choices(schema)))
-    return clean(f" ({first_line(listed, 200)})") if listed else ""
 
 
 def shown_answer(run: Run) -> str:

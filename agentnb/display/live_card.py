@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from operator import is_not
 from typing import Any
 
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from agentnb.core.events import (
     ThinkingDelta,
 )
 from agentnb.core.messages import encodable
-from agentnb.core.questions import WaitingOnUser
+from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.redaction import redact
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
@@ -106,6 +107,8 @@ class LiveCard:
             self._asked.append((name, redact(encodable(text))))  # in the form that its event will have
 
     def _take_event(self, event: AnyEvent) -> None:
+        if self.run.waiting:  # this event may close questions of earlier rounds
+            self._stale.update(one.round for one in self.run.questions if one.outcome == "open")
         self.run.apply(event)
         if isinstance(event, RoundStarted):
             self._drawn.clear()
@@ -224,18 +227,18 @@ class LiveCard:
         return changed
 
     def _pieces(self, one: WorkflowRound) -> Pieces:
-        waiting = self.run.waiting if one.index == len(self.run.rounds) - 1 else ()
+        questions = self.run.questions_of(one.index)
         user_messages, also = self._user_messages.during(one.index), self._also.during(one.index)
         if one.status != "running":
-            return round_pieces(one, self._form, user_messages=user_messages, also=also, questions=waiting)
+            return round_pieces(one, self._form, user_messages=user_messages, also=also, questions=questions)
         calls = {record.call.id for record in one.records}
-        others = [question for question in waiting if question.call_id not in calls]
+        others = [each for each in questions if each.question.call_id not in calls]
         bare = replace(one, reply=None, records=(), compactions=(), retries=())
         rest = round_pieces(bare, self._form, user_messages=user_messages, also=also, questions=others)
         first = {key: rest.pop(key) for key in ("saw", "recovered") if key in rest}
-        return first | self._kept_pieces(one, {question.call_id: question for question in waiting}) | rest
+        return first | self._kept_pieces(one, by_call(questions)) | rest
 
-    def _kept_pieces(self, one: WorkflowRound, asked: dict[str, WaitingOnUser]) -> Pieces:
+    def _kept_pieces(self, one: WorkflowRound, asked: dict[str, list[AskedQuestion]]) -> Pieces:
         """Return the pieces of an open round that are many or long; each is redrawn only when a source object is replaced."""
         form = self._form
         found = {
@@ -245,14 +248,14 @@ class LiveCard:
             "text": self._once("text", (one.reply,), lambda: text_html(one) if one.text.strip() else NOTHING),
         }
         for place, record in enumerate(one.records):
-            made_of = (record, asked.get(record.call.id))
+            questions = asked.get(record.call.id, ())
             key = f"call:{place}"
-            found[key] = self._once(key, made_of, partial(call_html, one, place, record, form, made_of[1]))
+            found[key] = self._once(key, (record, *questions), partial(call_html, one, place, record, form, questions))
         return {key: html for key, html in found.items() if html}
 
     def _once(self, key: str, made_of: tuple[object, ...], draw: Callable[[], Html]) -> Html:
         before = self._drawn.get(key)
-        if before is None or any(old is not new for old, new in zip(before[0], made_of, strict=True)):
+        if before is None or len(before[0]) != len(made_of) or any(map(is_not, before[0], made_of)):
             before = self._drawn[key] = (made_of, draw())
         return before[1]
 

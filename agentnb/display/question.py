@@ -1,4 +1,4 @@
-"""A question to the person, as a card shows it."""
+"""A question to the person, as a card shows it: open, or with its answer."""
 
 from __future__ import annotations
 
@@ -6,44 +6,57 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.questions import MAX_CHOICES, WaitingOnUser, choice_in_words, choices
+from agentnb.core.questions import MAX_CHOICES, AskedQuestion, WaitingOnUser, choice_in_words, choices
 from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.question_labels import ASKED, ASKS, HAD_ASKED, answer_told
 
-ASKS = {
-    "approval": "The agent asks for your approval",
-    "elicitation": "The agent asks you",
-    "plan_review": "The agent asks you to look at its plan",
-    "human_step": "This step is yours",
-}
-ASKED = {
-    "approval": "It had asked for your approval",
-    "elicitation": "It had asked you",
-    "plan_review": "It had asked you to look at its plan",
-    "human_step": "This step was yours",
-}
-"""The same for a run that has ended."""
 MAX_OF_A_QUESTION = 10_000
 MAX_OF_A_CHOICE = 120
 MAX_LISTED = 2_000
 """Characters of the choices in a saved card."""
+MAX_OF_A_CLOSED_ONE = 2_000
+"""Characters of a closed question, and of its answer; a page of its own has all."""
+MAX_LISTED_OF_A_CLOSED_ONE = 300
 
 
-def question_html(question: WaitingOnUser, *, live: bool, over: bool = False) -> Html:
-    """Return the question, with buttons for its choices, or a field for an answer.
+def question_html(asked: AskedQuestion, *, live: bool, over: bool = False, whole: bool = False) -> Html:
+    """Return the question: while it is open with buttons for its choices, or a field for an answer; else with its answer.
 
-    A saved card has only the question, with the choices in words. ``over``: the run has ended and no longer awaits an answer.
+    A saved card has only the question, with the choices in words. ``over``: the run has ended and no longer awaits an answer;
+    ``whole``: nothing of a closed question is cut.
     """
-    kinds = ASKED if over else ASKS
-    head = tag("div", "asked", kinds.get(question.kind, kinds["elicitation"]))
+    if asked.outcome != "open":
+        return _closed(asked, None if whole else MAX_OF_A_CLOSED_ONE)
+    question = asked.question
+    head = tag("div", "asked", _title(question, HAD_ASKED if over else ASKS))
     body = tag("div", "question-text", words(question.message, MAX_OF_A_QUESTION))
-    answers = _answers(question) if live and not over else [_listed(choices(question.schema))]
+    answers = _answers(question) if live and not over else [_listed(choices(question.schema), MAX_LISTED)]
     return tag("div", "question", head, body, *answers, role="group", aria_label="A question to you")
 
 
-def _listed(found: list[Any]) -> Html:
+def _closed(asked: AskedQuestion, most: int | None) -> Html:
+    """Return a closed question with its answer, or why it has none."""
+    question = asked.question
+    head = tag("div", "aside", _title(question, ASKED))
+    body = tag("div", "question-asked", words(question.message, most))
+    listed = _listed(choices(question.schema), MAX_LISTED_OF_A_CLOSED_ONE)
+    return tag("div", "question-closed", head, body, listed, _answer(asked, most), role="group", aria_label="A question to you")
+
+
+def _answer(asked: AskedQuestion, most: int | None) -> Html:
+    if asked.outcome == "answered":
+        return tag("div", "said", tag("b", "", "You: "), words(choice_in_words(asked.answer), most))
+    return tag("div", "aside", answer_told(asked))
+
+
+def _title(question: WaitingOnUser, titles: dict[str, str]) -> str:
+    return titles.get(question.kind, titles["elicitation"])
+
+
+def _listed(found: list[Any], most: int) -> Html:
     if not found:
         return NOTHING
-    return tag("div", "aside", "To choose from: ", words(", ".join(map(choice_in_words, found)), MAX_LISTED))
+    return tag("div", "aside", "To choose from: ", words(", ".join(map(choice_in_words, found)), most))
 
 
 def _answers(question: WaitingOnUser) -> list[Html]:

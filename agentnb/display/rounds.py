@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import Thinking
-from agentnb.core.questions import WaitingOnUser
+from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.display.labels import counted
@@ -66,12 +67,13 @@ def round_pieces(
     saw: Html = NOTHING,
     user_messages: Iterable[str] = (),
     also: Sequence[str] = (),
-    questions: Iterable[WaitingOnUser] = (),
+    questions: Iterable[AskedQuestion] = (),
     with_text: bool = True,
 ) -> Pieces:
     """Return all pieces of a round.
 
-    ``saw``: what the model saw; ``user_messages``: what the person said during it; ``also``: lines of what else happened.
+    ``saw``: what the model saw; ``user_messages``: what the person said during it; ``also``: lines of what else happened;
+    ``questions``: what they were asked in it.
     """
     pieces: Pieces = {"saw": saw_html(one, saw, form)}
     if one.recovered:
@@ -84,11 +86,11 @@ def round_pieces(
         pieces["thinking"] = thought
     if with_text and one.text.strip():
         pieces["text"] = text_html(one)
-    asked = {question.call_id: question for question in questions}
+    asked = by_call(questions)
     for place, record in enumerate(one.records):
-        pieces[f"call:{place}"] = call_html(one, place, record, form, asked.pop(record.call.id, None))
-    for question in asked.values():
-        pieces[f"question:{question.id}"] = question_html(question, live=form.live, over=form.over)
+        pieces[f"call:{place}"] = call_html(one, place, record, form, asked.pop(record.call.id, ()))
+    for each in chain.from_iterable(asked.values()):
+        pieces[f"question:{each.question.id}"] = _question(each, form)
     if one.status != "running" and (found := round_warnings(one)):
         pieces["found"] = joined(*[tag("div", "aside warn", f"▲ {sentence}") for sentence in found])
     if also:
@@ -185,8 +187,8 @@ def text_html(one: WorkflowRound) -> Html:
     return joined(author, tag("div", "text", markdown_html(one.text.strip(), MAX_OF_A_TEXT)))
 
 
-def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, question: WaitingOnUser | None = None) -> Html:
-    """Return the card of a call, with its question if it is waiting for the person."""
+def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Iterable[AskedQuestion] = ()) -> Html:
+    """Return the card of a call, and below it what it asked the person."""
     card = tool_card_html(
         record,
         key=f"call:{one.index}:{place}",
@@ -197,4 +199,8 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
         effects=form.effects.get(record.call.name),
         where=f"{form.variable}.rounds[{one.index}].results[{place}].text",
     )
-    return card if question is None else joined(card, question_html(question, live=form.live, over=form.over))
+    return joined(card, *[_question(each, form) for each in questions])
+
+
+def _question(asked: AskedQuestion, form: Form) -> Html:
+    return question_html(asked, live=form.live, over=form.over, whole=form.whole)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
+from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display import labels
 from agentnb.display.event_lines import AlsoHappened
+from agentnb.display.question_labels import closed_question_lines, question_lines
 from agentnb.display.round_notes import round_notes
 
 ROUNDS_WHILE_RUNNING = 12
@@ -28,16 +31,17 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
         lines.append(labels.counted(first, "earlier round"))
     rounds, also = labels.as_left(run), AlsoHappened(run.events)
     for one in rounds[first : len(rounds) if last_text else -1]:
-        lines += round_lines(one, run.settings, also=also.during(one.index))
+        lines += round_lines(one, run.settings, run.questions_of(one.index), also=also.during(one.index))
     if not last_text and rounds:
         last = rounds[-1]
-        lines += round_lines(last, run.settings, with_text=bool(last.records), also=also.during(last.index))
+        asked, more = run.questions_of(last.index), also.during(last.index)
+        lines += round_lines(last, run.settings, asked, with_text=bool(last.records), also=more)
     if not rounds:
         lines += [f"{MARGIN}[{line}]" for line in also.during(0)]
     if streaming:
         lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), LINE)}")
     lines += [f"  {line}" for line in labels.todo_lines(run)]
-    lines += labels.question_lines(run)
+    lines += question_lines(run)
     if run.waiting and run.should_continue:
         lines.append("Answer it: %agent answer TEXT")
     lines += [f"Note: {note}" for note in labels.notes(run)]
@@ -49,11 +53,15 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
 def round_lines(
     one: WorkflowRound,
     settings: Mapping[str, Any] | None = None,
+    questions: Iterable[AskedQuestion] = (),
     *,
     with_text: bool = True,
     also: Iterable[str] = (),
 ) -> Iterator[str]:
-    """Yield the lines of a round, in a run with these settings: the reply, its calls, and what ``also`` happened."""
+    """Yield the lines of a round, in a run with these settings: the reply, its calls, the closed questions, and what ``also``
+    happened.
+    """
+    asked = by_call(questions)
     number = f"{one.index + 1:>3}  "
     for line in round_notes(one, settings):
         if line.at_once:
@@ -66,9 +74,16 @@ def round_lines(
     for record in one.records:
         yield number + call_line(record)
         number = MARGIN
+        yield from _question_lines(asked.pop(record.call.id, ()))
+    yield from _question_lines(chain.from_iterable(asked.values()))
     for happened in also:
         yield f"{number}[{happened}]"
         number = MARGIN
+
+
+def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:
+    for one in questions:
+        yield from (f"       {line}" for line in closed_question_lines(one, LINE))
 
 
 def call_line(record: CallRecord) -> str:

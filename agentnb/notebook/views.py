@@ -144,7 +144,7 @@ class TerminalView:
         elif isinstance(item, RoundFinished):
             # Notes on what came before the reply were written when it happened.
             rest = replace(self._run.rounds[-1], retries=(), compactions=(), recovered=False)
-            for line in round_lines(rest, with_text=False):
+            for line in round_lines(rest, questions=self._run.questions_of(rest.index), with_text=False):
                 self._write(line + "\n")
         elif isinstance(item, RunFinished):
             self._end_line("")

@@ -53,9 +53,12 @@ def save_log(run: Run, path: Path) -> Path:
     return write_whole(path, (encode(event) for event in run.events))
 
 
-def write_whole(path: Path, pieces: Iterable[bytes]) -> Path:
-    """Write a file atomically and return its path. Raises `StoreError` if that fails, or if ``path`` exists and is no file."""
-    _check_replaceable(path)
+def write_whole(path: Path, pieces: Iterable[bytes], what: str = "The run") -> Path:
+    """Write a file atomically and return its path. Raises `StoreError` if that fails, or if ``path`` exists and is no file.
+
+    ``what`` is written, in the words of the error.
+    """
+    _check_replaceable(path, what)
     try:
         target = path.resolve()  # so that a link stays a link
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -70,17 +73,17 @@ def write_whole(path: Path, pieces: Iterable[bytes]) -> Path:
     except (OSError, ValueError) as error:  # ValueError: characters that no file name can have
         shown = str(path) if str(path).isprintable() else ascii(str(path))
         why = getattr(error, "strerror", None) or error
-        raise StoreError(f"The run cannot be saved as {shown}: {why}", "Choose another name or folder") from error
+        raise StoreError(f"{what} cannot be saved as {shown}: {why}", "Choose another name or folder") from error
     return path
 
 
-def _check_replaceable(path: Path) -> None:
+def _check_replaceable(path: Path, what: str) -> None:
     try:
         is_other = path.exists() and not path.is_file()
     except (OSError, ValueError):
         return  # writing reports it
     if is_other:
-        raise StoreError(f"The run cannot be saved as {path}: it is there already, and is no file", "Choose another name")
+        raise StoreError(f"{what} cannot be saved as {path}: it is there already, and is no file", "Choose another name")
 
 
 def _readable(paths: list[Path]) -> list[Run]:

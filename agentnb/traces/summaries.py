@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Container, Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +32,12 @@ class RunSummary(NamedTuple):
     """US dollars; None if the cost of any call is unknown."""
     recovered: int = 0
     """How often it was resumed by another process after one had died."""
+    parent_id: str | None = None
+    """Id of the run whose tool began it, if it is nested."""
+    nested: int = 0
+    """Number of runs nested in it, at any depth; counted by `families`."""
+    depth: int = 0
+    """How deep it is nested: 0 for a top-level run; counted by `families`."""
 
 
 class _Reply(msgspec.Struct, gc=False):
@@ -66,6 +74,10 @@ _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
 }
 """How to read the usage of a model call, by the beginnings of the lines that hold one."""
 _PREFIXES = tuple(_DECODERS)
+SECONDS = len("20260504-120000")
+"""Characters of an id that tell the second in which the run began."""
+NEVER = datetime.min.replace(tzinfo=UTC)
+"""Stands for a time that is unknown, in an order."""
 
 
 def summary(data: bytes, without_end: str) -> RunSummary:
@@ -88,7 +100,28 @@ def summary(data: bytes, without_end: str) -> RunSummary:
         None if used.input is None and used.output is None else (used.input or 0) + (used.output or 0),
         used.cost,
         rest.count(b'{"kind":"run_recovered"'),
+        started.parent_id,
     )
+
+
+def families(found: Iterable[RunSummary], known: Container[str]) -> Iterator[list[RunSummary]]:
+    """Yield each top-level run, newest first, followed by the runs nested in it, each below its parent, oldest first.
+
+    ``found``: newest first by id; ``known``: the ids of all runs there are. A nested run whose parent is not among them counts
+    as top-level. Reads no more of ``found`` than is needed.
+    """
+    nested: dict[str, list[RunSummary]] = {}
+    for _, same_second in groupby(found, key=lambda one: one.id[:SECONDS]):  # whose ids are in no order
+        for one in sorted(same_second, key=lambda one: one.started_at or NEVER, reverse=True):
+            if one.parent_id is not None and one.parent_id in known:
+                nested.setdefault(one.parent_id, []).append(one)
+            else:
+                yield _family(one, nested)
+
+
+def _family(one: RunSummary, nested: dict[str, list[RunSummary]], depth: int = 0) -> list[RunSummary]:
+    within = [each for child in nested.pop(one.id, [])[::-1] for each in _family(child, nested, depth + 1)]
+    return [one._replace(nested=len(within), depth=depth), *within]
 
 
 def _end(rest: bytes) -> RunFinished | None:

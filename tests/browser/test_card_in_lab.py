@@ -312,13 +312,16 @@ def asking(lab: Any, name: str, **more: Any) -> tuple[int, Any]:
     return index, shown
 
 
-def went_on(lab: Any, name: str, index: int, told: str) -> None:
-    """The run got that as the result of its tool, and the card went on to the end."""
+def went_on(lab: Any, name: str, index: int, told: str, shown: str) -> None:
+    """The run got ``told`` as the result of its tool, the card shows it as ``shown``, and it went on to the end."""
     chip(lab, index, "Thinking")
     assert card(lab, index).locator(".agentnb-question").count() == 0
+    closed = lab.cell(index).locator(".agentnb-question-closed", has_text=QUESTION)
+    assert closed.inner_text().splitlines()[-1] == shown
     lab.allow(f"{name}-heard")
     ended(lab, index, "Done")
     lab.wait_done(index)
+    assert shown in closed.text_content()
     assert told in lab.value("run.rounds[0].results[0].text")
     nothing_is_left(lab)
 
@@ -327,7 +330,7 @@ def went_on(lab: Any, name: str, index: int, told: str) -> None:
 def test_a_question_with_choices_is_answered_with_a_button(lab: Any) -> None:
     index, shown = asking(lab, "choices", options=["Adelie", "Gentoo"])
     shown.get_by_role("button", name="Gentoo").click()
-    went_on(lab, "choices", index, "Gentoo")
+    went_on(lab, "choices", index, "Gentoo", "You: Gentoo")
 
 
 @pytest.mark.req("KX.5")
@@ -336,14 +339,36 @@ def test_a_question_is_answered_in_words(lab: Any) -> None:
     field = shown.get_by_label("Your answer")
     field.fill("The <i>third</i>")
     field.press("Enter")
-    went_on(lab, "in-words", index, "The <i>third</i>")
+    went_on(lab, "in-words", index, "The <i>third</i>", "You: The <i>third</i>")
 
 
 @pytest.mark.req("KX.5")
 def test_a_question_can_be_left_to_the_agent(lab: Any) -> None:
     index, shown = asking(lab, "declined", options=["Adelie", "Gentoo"])
     shown.get_by_role("button", name="Leave it to the agent").click()
-    went_on(lab, "declined", index, "gave no answer")
+    went_on(lab, "declined", index, "gave no answer", "You left it to the agent")
+
+
+ASK_TWICE = """
+from agentnb import ask_person
+first = ToolCall("ask_person", {"question": "First?", "options": ["Adelie", "Gentoo"]})
+model = Slow([["- line\\n" * 30, first], ToolCall("ask_person", {"question": "Second?"}), "I know now."])
+"""
+
+
+def test_a_question_right_after_an_answer_is_scrolled_to(lab: Any) -> None:
+    index = opened(lab, "twice", ASK_TWICE, ASK)
+    lab.start(index)
+    shown = card(lab, index)
+    shown.get_by_role("button", name="Gentoo").click()
+    field = shown.get_by_label("Your answer")
+    field.wait_for()
+    ends = [one.bounding_box() for one in (field, shown.locator("[data-rounds]"))]
+    assert ends[0]["y"] + ends[0]["height"] <= ends[1]["y"] + ends[1]["height"]
+    field.fill("It is clear.")
+    field.press("Enter")
+    ended(lab, index, "Done")
+    assert lab.cell(index).locator(".agentnb-question-closed").count() == 2
 
 
 THOUGHT = """

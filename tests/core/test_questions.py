@@ -95,6 +95,47 @@ def test_of_a_run_that_came_to_an_end_no_question_is_open() -> None:
     assert state(asking(COLOUR).over("cancelled", "cancelled")) == ("cancelled", [])
 
 
+def test_each_question_is_kept_with_what_became_of_it(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[dict[str, Any], tuple[str, Any]]] = {
+        "answered": ({"answer": "red"}, ("answered", "red")),
+        "answered with nothing": ({"answer": None}, ("answered", None)),
+        "declined": ({"declined": True}, ("declined", None)),
+        "withdrawn": ({"withdrawn": True}, ("withdrawn", None)),
+    }
+    for name, (fields, expected) in cases.items():
+        with subtests.test(name):
+            events = asking(COLOUR, PLAN).add(e.QuestionAnswered, question_id="q1", **fields).events
+            first, second = Run.from_events(events).questions
+            assert (first.outcome, first.answer) == expected and first.question == COLOUR
+            assert (first.asked_at, first.closed_at, first.round) == (events[-3].at, events[-1].at, 0)
+            assert first.seconds == (events[-1].at - events[-3].at).total_seconds()
+            assert (second.outcome, second.closed_at, second.seconds, second.question) == ("open", None, None, PLAN)
+
+
+def test_a_question_that_nobody_can_answer_any_more_is_withdrawn(subtests: pytest.Subtests) -> None:
+    ended = asking(COLOUR).over("cancelled", "cancelled")
+    for name, story, when in [
+        ("the run ended", ended, ended.events[-1].at),
+        ("its process died and another went on", asking(COLOUR).add(e.RunRecovered, schema=e.SCHEMA), None),
+    ]:
+        with subtests.test(name):
+            (question,) = Run.from_events(story.events).questions
+            assert (question.outcome, question.closed_at) == ("withdrawn", when)
+
+
+def test_a_second_answer_changes_nothing() -> None:
+    story = asking(COLOUR).add(e.QuestionAnswered, question_id="q1", answer="red")
+    story.add(e.QuestionAnswered, question_id="q1", answer="blue").add(e.QuestionAnswered, question_id="q9", answer="blue")
+    assert [one.answer for one in Run.from_events(story.events).questions] == ["red"]
+
+
+def test_the_questions_of_a_round_are_found() -> None:
+    story = asking(COLOUR, PLAN).add(e.ToolFinished, result=ToolResult("c1", "ask")).ended().begun().replied(CALL)
+    story.add(e.QuestionAsked, question=WaitingOnUser("approval", "May I?", TEXT, "q3"))
+    run = Run.from_events(story.events)
+    assert [[one.question.id for one in run.questions_of(index)] for index in range(3)] == [["q1", "q2"], ["q3"], []]
+
+
 def test_an_answer_wakes_who_listens_and_does_not_lie_in_the_inbox() -> None:
     inbox, heard = Inbox(), []
     inbox.on_put(heard.append)

@@ -8,6 +8,7 @@ from run_builder import Fact, begun
 from run_builder import run_of as run_of_facts
 
 from agentnb.core import events as e
+from agentnb.core.messages import Message, ToolCall
 from agentnb.core.questions import WaitingOnUser
 from agentnb.detect.run import Run
 
@@ -17,5 +18,21 @@ def run_of(*facts: Fact) -> Run:
     return run_of_facts(*begun(0), *facts)
 
 
-def asked(message: str = "Which?", schema: dict[str, Any] | None = None, kind: Any = "elicitation") -> Fact:
-    return e.QuestionAsked, {"question": WaitingOnUser(kind, message, schema or {"type": "string"}, "q1")}
+def asked(
+    message: str = "Which?", schema: dict[str, Any] | None = None, kind: Any = "elicitation", id: str = "q1", call_id: str = ""
+) -> Fact:
+    return e.QuestionAsked, {"question": WaitingOnUser(kind, message, schema or {"type": "string"}, id, call_id)}
+
+
+def answered(answer: Any, id: str = "q1") -> Fact:
+    return e.QuestionAnswered, {"question_id": id, "answer": answer}
+
+
+DECLINED = (e.QuestionAnswered, {"question_id": "q1", "declined": True})
+WITHDRAWN = (e.QuestionAnswered, {"question_id": "q1", "withdrawn": True})
+
+
+def asking_call(*facts: Fact, name: str = "ask_person", call_id: str = "c1") -> list[Fact]:
+    """A reply with one call, during which these facts happen; the call is still open."""
+    call = ToolCall(name, {}, call_id)
+    return [(e.ModelReplied, {"message": Message("assistant", (call,))}), (e.ToolStarted, {"call": call}), *facts]

@@ -188,6 +188,20 @@ def test_all_words_must_occur_in_status_model_or_prompt(subtests: pytest.Subtest
             assert matches(line(), wanted) is found
 
 
+def test_the_runs_nested_in_one_are_counted_and_those_listed_stand_below_it() -> None:
+    family = [
+        line(nested=2),
+        line(parent_id="a", depth=1, nested=1, prompt="Child"),
+        line(parent_id="b", depth=2, prompt="Deep"),
+    ]
+    _, first, second, third = history_text(family, "").split("\n")
+    assert (
+        first.endswith("Sum the table  (2 nested)") and second.endswith(" ↳ Child  (1 nested)") and third.endswith("   ↳ Deep")
+    )
+    told = harmless(history_html(family, "", closed)).text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "2 nested Sum the table" in told and "1 nested ↳ Child" in told and "  ↳ Deep" in told
+
+
 # What a line opens to
 
 

@@ -7,14 +7,18 @@ from html import unescape
 from typing import Any
 
 import pytest
-from hostile import check_is_harmless
-from some_questions import asked, run_of
+from hostile import BREAKS, SCRIPTS, check_is_harmless
+from some_questions import DECLINED, WITHDRAWN, answered, asked, asking_call, run_of
 
-from agentnb.core.questions import MAX_CHOICES, WaitingOnUser, answer_in_words
+from agentnb.core import events as e
+from agentnb.core.questions import MAX_CHOICES, AskedQuestion, WaitingOnUser, answer_in_words
+from agentnb.detect.run import Run
+from agentnb.display.compact import compact_html
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
-from agentnb.display.question import ASKED, ASKS, question_html
+from agentnb.display.question import question_html
+from agentnb.display.question_labels import ASKS, HAD_ASKED
 from agentnb.display.text import run_text
 
 FEW = ["red", 1, None]
@@ -26,8 +30,15 @@ def words(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
-def question(schema: dict[str, Any], kind: Any = "elicitation") -> WaitingOnUser:
-    return WaitingOnUser(kind, "Which?", schema, "q1")
+def live_card_of(run: Run) -> LiveCard:
+    card = LiveCard()
+    for event in run.events:
+        card.take(event)
+    return card
+
+
+def question(schema: dict[str, Any]) -> AskedQuestion:
+    return AskedQuestion(question=WaitingOnUser("elicitation", "Which?", schema, "q1"), round=0)
 
 
 @pytest.mark.req("KX.5")
@@ -70,15 +81,97 @@ def test_a_run_that_is_over_had_asked(subtests: pytest.Subtests) -> None:
             assert ASKS[kind] in words(run_html(ended))  # it goes on
             ended.mark_interrupted()
             for html in (run_html(ended), page_html(ended)):
-                assert f"{ASKED[kind]} Which?" in words(html) and ASKS[kind] not in words(html)
+                assert f"{HAD_ASKED[kind]} Which?" in words(html) and ASKS[kind] not in words(html)
             assert "It had asked: Which?" in run_text(ended)
 
 
-def test_a_live_card_asks_while_the_run_waits() -> None:
+CLOSED = {
+    "answered": (answered("Vienna"), "You: Vienna"),
+    "answered with data": (answered({"city": ["Vienna"]}), 'You: {"city":["Vienna"]}'),
+    "answered with yes": (answered(True), "You: yes"),
+    "declined": (DECLINED, "You left it to the agent"),
+    "withdrawn": (WITHDRAWN, "Withdrawn before there was an answer"),
+}
+
+
+def test_a_question_stays_with_its_answer_in_every_form(subtests: pytest.Subtests) -> None:
+    for name, (closed, told) in CLOSED.items():
+        for where, facts in {
+            "in a call": asking_call(asked(schema={"enum": ["Vienna", "Graz"]}, call_id="c1"), closed),
+            "in a round": [asked(schema={"enum": ["Vienna", "Graz"]}), closed],
+        }.items():
+            run = run_of(*facts)
+            (live,) = live_card_of(run).whole()["rounds"]
+            forms = {"live": "".join(live["html"].values()), "plain": running_html(run)}
+            run.mark_interrupted()
+            for form, html in (forms | {"saved": run_html(run), "page": page_html(run)}).items():
+                with subtests.test(name, where=where, form=form):
+                    assert f"It asked you Which? To choose from: Vienna, Graz {told}" in words(html)
+                    assert not re.search("<(button|form|select|textarea)", html)
+            with subtests.test(name, where=where, form="text"):
+                lines = [line.strip() for line in run_text(run).splitlines()]
+                assert lines[lines.index("It asked: Which? (Vienna, Graz)") + 1] == told
+
+
+def test_the_answer_stands_in_the_list_of_runs() -> None:
+    run = run_of(*asking_call(asked(call_id="c1"), answered("Vienna")))
+    assert "ask_person … running (You: Vienna)" in words(compact_html(run))
+
+
+def test_a_call_that_asks_twice_shows_both_questions() -> None:
+    run = run_of(*asking_call(asked("First?", call_id="c1"), asked("Second?", id="q2", call_id="c1"), answered("1")))
+    (shown,) = live_card_of(run).whole()["rounds"]
+    html = words(shown["html"]["call:0"])
+    assert "It asked you First? You: 1 The agent asks you Second?" in html
+
+
+def test_an_answer_replaces_the_question_in_the_live_card() -> None:
+    events = run_of(*asking_call(asked(call_id="c1"), answered("Vienna"))).events
     card = LiveCard()
-    for event in run_of(asked()).events:
+    for event in events[:-1]:
         card.take(event)
-    (one,) = card.whole()["rounds"]
+    assert "<textarea" in card.whole()["rounds"][0]["html"]["call:0"]
+    card.take(events[-1])
+    frame = card.frame()
+    assert frame is not None
+    (changed,) = frame["rounds"]
+    assert "<textarea" not in changed["html"]["call:0"] and "You: Vienna" in words(changed["html"]["call:0"])
+
+
+def test_an_answer_to_a_question_of_an_earlier_round_is_drawn_there() -> None:
+    ended = (e.RoundFinished, {"index": 0, "status": "success"})
+    events = run_of(asked(), ended, (e.RoundStarted, {"index": 1, "reason": "said"}), answered("Vienna")).events
+    card = LiveCard()
+    for event in events[:-1]:
+        card.take(event)
+    card.frame()
+    card.take(events[-1])
+    frame = card.frame()
+    assert frame is not None
+    assert "You: Vienna" in words(next(one for one in frame["rounds"] if one["index"] == 0)["html"]["question:q1"])
+
+
+def test_neither_question_nor_answer_becomes_markup(subtests: pytest.Subtests) -> None:
+    for text in [one.text[:1_000] for one in (*SCRIPTS, *BREAKS)]:
+        with subtests.test(text[:60]):
+            run = run_of(asked(text, {"enum": [text]}), answered({text: text}), asked(text, id="q2"), answered(text, "q2"))
+            for html in (run_html(run), live_card_of(run).whole()["rounds"][0]["html"]["question:q1"]):
+                check_is_harmless(html)
+
+
+def test_a_question_cannot_pretend_to_have_an_answer_in_the_text() -> None:
+    run = run_of(asked("Delete it?\n       You: yes", {"type": "boolean"}), answered(False))
+    assert run_text(run).count("\n       You: ") == 1
+
+
+def test_a_long_question_and_answer_are_cut_but_not_on_the_page() -> None:
+    run = run_of(asked("why " * 2_000 + "END1?"), answered("because " * 2_000 + "END2."))
+    assert "END1?" not in run_html(run) and "END2." not in run_html(run)
+    assert "END1?" in page_html(run) and "END2." in page_html(run)
+
+
+def test_a_live_card_asks_while_the_run_waits() -> None:
+    (one,) = live_card_of(run_of(asked())).whole()["rounds"]
     assert "The agent asks you Which?" in words(one["html"]["question:q1"]) and "<textarea" in one["html"]["question:q1"]
 
 

@@ -135,7 +135,7 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def history(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[N] [WORD ...]: the runs in the store, newest first; with words, those with all of them in status, model or prompt"""
+    """[N] [WORD ...] [--nested]: the runs in the store, newest first, or those with all words in status, model or prompt"""
     show_history(session, shell, _words(rest))
 
 

@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from IPython.display import display
 
 from agentnb.display.compact import compact_html
-from agentnb.display.history import history_html, history_text, matches
-from agentnb.display.labels import counted
+from agentnb.display.history import history_html, history_text, list_told, matches
 from agentnb.display.markup import Html, words
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.session.session import Session
-from agentnb.traces.summaries import RunSummary
+from agentnb.traces.summaries import RunSummary, families
 
 SHOWN = 20
 MAX_LISTED = 200
 """Runs in one list, even if more are requested."""
-KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted", "running"]
+NESTED = "--nested"
+KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted", "running", NESTED]
 """Words that tab completion offers."""
 
 
 def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
-    """Show the newest runs that match all of the ``wanted`` words; a leading number sets how many."""
+    """Show the newest top-level runs that match all of the ``wanted`` words; a leading number sets how many.
+
+    With the word ``--nested`` each is followed by the runs nested in it, which may match in its place.
+    """
     most = SHOWN
+    with_nested = NESTED in wanted
+    wanted = [word for word in wanted if word != NESTED]
     if wanted and wanted[0].isdecimal():
         most, wanted = min(int(wanted[0]), MAX_LISTED), wanted[1:]
     if not most:
         raise SettingsError("A list of no runs shows nothing", f"Write a number from 1 to {MAX_LISTED}: %agent history 50")
-    found = list(islice((one for one in as_known_here(session) if matches(one, wanted)), most))
+    lists = (family if with_nested else family[:1] for family in _families(session))
+    matching = islice((some for some in lists if any(matches(one, wanted) for one in some)), most)
+    found = list(islice(chain.from_iterable(matching), MAX_LISTED))
     told = _told(session, found, wanted, most)
     text = history_text(found, told)
     if getattr(shell, "kernel", None) is None:
@@ -41,20 +48,25 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
 
 
 def as_known_here(session: Session) -> Iterator[RunSummary]:
-    """Yield the store's summary of each run; a run that is live in this kernel is running, whatever its log says so far."""
+    """Yield the summary of each top-level run in the store, newest first."""
+    return (family[0] for family in _families(session))
+
+
+def _families(session: Session) -> Iterator[list[RunSummary]]:
+    """Yield the summaries of each top-level run and of those nested in it.
+
+    A run that is live in this kernel is running, whatever its log says so far.
+    """
     going_on = {live.run_id for live in session.running()}
-    for one in session.store.each_summary():
-        yield one._replace(status="running") if one.id in going_on else one
+    found = (one._replace(status="running") if one.id in going_on else one for one in session.store.each_summary())
+    return families(found, set(session.store.ids()))
 
 
 def _told(session: Session, found: list[RunSummary], wanted: list[str], most: int) -> str:
-    count = len(session.store.ids())
-    where = f"{counted(count, 'run')} in {session.store.shown_folder}"
-    newest = "" if len(found) < most or count <= most else f", the newest {most}"
-    if wanted:
-        newest = f"{newest or f', {len(found)}'} with {' and '.join(wanted)}"
+    store = session.store
+    what = list_told(found, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
     interrupted = any(one.status == "interrupted" for one in found)
-    return f"{where}{newest}{'. Go on with one that was interrupted: %agent recover ID' if interrupted else ''}"
+    return f"{what}{'. Go on with one that was interrupted: %agent recover ID' if interrupted else ''}"
 
 
 def _opened(session: Session, run_id: str) -> Html:

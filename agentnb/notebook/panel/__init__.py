@@ -209,7 +209,8 @@ class Panel:
         self._used = [one.model for one in found]
         self._widgets.list.html = run_list_html(found)
         count = len(self._session.store.ids())
-        newest = f", the newest {LISTED}" if count > LISTED else ""
+        cut = len(found) == LISTED and count > sum(1 + one.nested for one in found)
+        newest = f", the newest {LISTED}" if cut else ""
         self._widgets.list.note = f"{counted(count, 'run')} in {self._session.store.shown_folder}{newest}"
 
     def _state(self) -> object:

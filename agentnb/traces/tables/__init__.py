@@ -8,10 +8,11 @@ from agentnb.traces.tables.events import events
 from agentnb.traces.tables.guidance import guidance
 from agentnb.traces.tables.loops import loops
 from agentnb.traces.tables.messages import messages
+from agentnb.traces.tables.questions import questions
 from agentnb.traces.tables.rounds import rounds
 from agentnb.traces.tables.runs import runs
 from agentnb.traces.tables.todos import todos
 from agentnb.traces.tables.tool_calls import tool_calls
 from agentnb.traces.tables.usage import usage
 
-__all__ = ["events", "guidance", "loops", "messages", "rounds", "runs", "todos", "tool_calls", "usage"]
+__all__ = ["events", "guidance", "loops", "messages", "questions", "rounds", "runs", "todos", "tool_calls", "usage"]

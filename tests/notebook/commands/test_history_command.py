@@ -67,6 +67,25 @@ def test_listing_does_not_change_what_continue_goes_on_with(kernel: Any) -> None
     assert kernel.value("run.continued_from == last.id") == "True"
 
 
+NESTED = '''
+from agentnb import Agent, Store, ToolCall
+async def helped() -> str:
+    """Has another agent help."""
+    return (await Agent(ScriptedModel(["Yes."]), todos=False).run("Nested, please", store=Store(".agentnb/runs"))).text
+outer = ScriptedModel([ToolCall("helped", {}), "It helped."])
+'''
+
+
+def test_runs_that_tools_began_are_counted_and_listed_when_asked_for(kernel: Any) -> None:
+    kernel.run(NESTED)
+    kernel.run("%%agent -m outer -t helped -o top\nNeed help")
+    listed = kernel.run("%agent history 1").listing["text/plain"].split("\n")[1:]
+    assert len(listed) == 1 and listed[0].endswith("Need help  (1 nested)")
+    top, nested = kernel.run("%agent history 1 --nested").listing["text/plain"].split("\n")[1:]
+    assert top == listed[0] and nested.endswith("↳ Nested, please")
+    kernel.run(f"import os\nfor one in (top.id, '{nested.split()[0]}'): os.remove(f'.agentnb/runs/{{one}}.jsonl')")
+
+
 def test_in_a_terminal_it_is_printed(tmp_path: Path) -> None:
     lines = ["%load_ext agentnb", "%agent history", "get_ipython().run_cell_magic('agent', '', 'hello')", "%agent history"]
     code = (

@@ -1,0 +1,7 @@
+"""``python -m agentnb``: the command line."""
+
+import sys
+
+from agentnb.cli import main
+
+sys.exit(main())

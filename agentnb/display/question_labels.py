@@ -1,0 +1,65 @@
+"""The wording of questions to the person and of their answers, for text and HTML alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.core.questions import AskedQuestion, choice_in_words, choices
+from agentnb.detect.run import Run
+from agentnb.display.labels import clean, first_line
+
+ASKS = {
+    "approval": "The agent asks for your approval",
+    "elicitation": "The agent asks you",
+    "plan_review": "The agent asks you to look at its plan",
+    "human_step": "This step is yours",
+}
+"""Titles of open questions, by kind."""
+HAD_ASKED = {
+    "approval": "It had asked for your approval",
+    "elicitation": "It had asked you",
+    "plan_review": "It had asked you to look at its plan",
+    "human_step": "This step was yours",
+}
+"""The same for a run that ended with the question open."""
+ASKED = {
+    "approval": "It asked for your approval",
+    "elicitation": "It asked you",
+    "plan_review": "It asked you to look at its plan",
+    "human_step": "This step was yours",
+}
+"""The same for questions that are closed."""
+NO_ANSWER = {
+    "declined": "You left it to the agent",
+    "withdrawn": "Withdrawn before there was an answer",
+}
+"""Why a closed question has no answer."""
+
+
+def question_lines(run: Run) -> list[str]:
+    """Return the open questions with their choices; for a run whose process died, what it had asked."""
+    asks = "It had asked" if run.status == "interrupted" else "It asks"
+    return [f"{asks}: {clean(one.message)}{_choices(one.schema)}" for one in run.waiting]
+
+
+def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
+    """Return a question that is closed, and its answer, a line of at most ``most`` characters each; nothing while it is open.
+
+    Two lines, so that no question can pretend to have an answer.
+    """
+    if asked.outcome == "open":
+        return []
+    question = f"It asked: {first_line(clean(asked.question.message), most)}{_choices(asked.question.schema)}"
+    return [question, first_line(clean(answer_told(asked)), most)]
+
+
+def answer_told(asked: AskedQuestion) -> str:
+    """Return what became of a question: ``You: Vienna``, or why there is no answer; empty while it is open."""
+    if asked.outcome == "answered":
+        return f"You: {choice_in_words(asked.answer)}"
+    return NO_ANSWER.get(asked.outcome, "")
+
+
+def _choices(schema: dict[str, Any]) -> str:
+    listed = ", ".join(map(choice_in_words, choices(schema)))
+    return clean(f" ({first_line(listed, 200)})") if listed else ""

@@ -1,0 +1,275 @@
+"""The command line: what it writes where, and its exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib import import_module
+from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pytest
+
+from agentnb import Agent, Run, Store, ToolCall, tables
+from agentnb.cli import COMMANDS, main
+from agentnb.display.page import page_html
+from agentnb.display.text import run_text
+from agentnb.models import ScriptedModel
+
+RUNS = Path(".agentnb") / "runs"
+
+
+class Done(NamedTuple):
+    """What a command has written, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Done]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Call:
+    def call(*argv: str) -> Done:
+        capsys.readouterr()
+        code = main(argv)
+        return Done(code, *capsys.readouterr())
+
+    return call
+
+
+def add(a: int) -> int:
+    """Adds."""
+    return a + 1
+
+
+def do(prompt: str = "Add it", folder: Path = RUNS) -> Run:
+    model = ScriptedModel([ToolCall("add", {"a": 1}), "Grüße."])
+    return Agent(model, tools=[add]).run_sync(prompt, store=Store(folder))
+
+
+def do_nested() -> Run:
+    async def helped() -> str:
+        """Has another agent help."""
+        return (await Agent(ScriptedModel(["Yes."]), todos=False).run("Nested", store=Store(RUNS))).text
+
+    return Agent(ScriptedModel([ToolCall("helped", {}), "Done."]), tools=[helped]).run_sync("Top", store=Store(RUNS))
+
+
+def refused(done: Done) -> bool:
+    """Whether it wrote one line to standard error, and nothing else."""
+    return bool(done.code) and not done.out and done.err.startswith("agentnb: ") and done.err.count("\n") == 1
+
+
+# The list
+
+
+def test_the_runs_of_this_folder_are_listed_newest_first(cli: Call) -> None:
+    first, second = do("First"), do("Second")
+    code, out, err = cli("runs")
+    assert (code, err) == (0, "")
+    told, *lines = out.splitlines()
+    assert told == "2 runs in .agentnb/runs. Show one: agentnb show ID"
+    assert [line.split()[0] for line in lines] == sorted([first.id, second.id], reverse=True)
+    assert "completed" in lines[0] and "2 rounds" in lines[0]
+
+
+def test_a_folder_can_be_that_of_the_logs_or_of_a_project(cli: Call, tmp_path: Path) -> None:
+    run = do(folder=tmp_path / "project" / RUNS)
+    for folder in ("project", f"project/{RUNS}"):
+        assert run.id in cli("runs", folder).out
+    assert f"agentnb show {Path('project') / RUNS / 'ID.jsonl'}" in cli("runs", "project").out
+
+
+def test_a_list_can_be_short_and_of_some_runs_only(cli: Call) -> None:
+    for word in ("One", "Two", "Three"):
+        do(f"Count {word}")
+    assert len(cli("runs", "-n", "2").out.splitlines()) == 3 and ", the newest 2." in cli("runs", "-n", "2").out
+    (line,) = cli("runs", "-w", "count", "-w", "two").out.splitlines()[1:]
+    assert line.endswith("Count Two")
+
+
+def test_nested_runs_are_listed_when_asked_for(cli: Call) -> None:
+    do_nested()
+    (top,) = cli("runs").out.splitlines()[1:]
+    assert top.endswith("Top  (1 nested)")
+    assert [line.split("  ")[-1].strip() for line in cli("runs", "--nested").out.splitlines()[1:]] == ["(1 nested)", "↳ Nested"]
+
+
+def test_without_runs_the_list_is_empty_and_that_is_no_error(cli: Call) -> None:
+    assert cli("runs") == (0, "0 runs in .agentnb/runs\n", "")
+    assert cli("table", "runs").out.startswith("run_id,")
+
+
+# One run
+
+
+def test_a_run_is_shown_by_its_id_the_end_of_it_or_its_file(cli: Call) -> None:
+    run = do()
+    for name in (run.id, run.id[-8:], str(RUNS / f"{run.id}.jsonl")):
+        assert cli("show", name) == (0, run_text(run) + "\n", "")
+
+
+def test_a_run_is_shown_as_a_page(cli: Call) -> None:
+    run = do()
+    assert cli("show", run.id, "--html").out == page_html(run)
+    assert cli("show", run.id, "-o", "run.html") == cli("show", run.id, "--html", "-o", "page") == (0, "", "")
+    assert Path("run.html").read_text("utf-8") == Path("page").read_text("utf-8") == page_html(run)
+    cli("show", run.id, "-o", "run.txt")
+    assert Path("run.txt").read_text("utf-8") == run_text(run) + "\n"
+
+
+# Tables
+
+
+def test_a_table_is_written_as_csv(cli: Call) -> None:
+    run = do()
+    for argv in ([], [run.id], ["."], [str(RUNS)], [str(RUNS / "*.jsonl")]):
+        code, out, _ = cli("table", "tool_calls", *argv)
+        assert code == 0 and pd.read_csv(StringIO(out))["name"].tolist() == ["add"]
+    assert cli("table", "tool_calls", "-o", "calls.csv").out == ""
+    assert Path("calls.csv").read_text("utf-8") == out
+
+
+def test_every_table_can_be_written(subtests: pytest.Subtests, cli: Call) -> None:
+    do()
+    for name in tables.__all__:
+        with subtests.test(name):
+            assert list(pd.read_csv(StringIO(cli("table", name).out)).columns) == list(getattr(tables, name)(RUNS).columns)
+
+
+def test_parquet_without_its_package_is_refused(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    do()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    done = cli("table", "runs", "-o", "runs.parquet")
+    assert refused(done) and done.code == 1 and "pip install 'agentnb[scale]'" in done.err
+    assert not Path("runs.parquet").exists()
+
+
+def test_a_table_is_written_as_parquet(cli: Call) -> None:
+    pytest.importorskip("pyarrow", reason="the extra scale is not installed")
+    run = do()
+    assert cli("table", "rounds", "-o", "rounds.parquet") == (0, "", "")
+    assert pd.read_parquet("rounds.parquet")["text"].tolist() == tables.rounds(run)["text"].tolist()
+
+
+def test_a_file_that_is_no_log_is_named_and_the_rest_is_written(cli: Call) -> None:
+    do()
+    (RUNS / "broken.jsonl").write_text("hello\n")
+    code, out, err = cli("table", "runs")
+    assert code == 0 and len(out.splitlines()) == 2
+    assert err.startswith("agentnb: Left out: ") and "broken.jsonl" in err and err.count("\n") == 1
+
+
+# Errors
+
+
+def test_wrong_usage_is_told_in_a_line_with_exit_code_2(subtests: pytest.Subtests, cli: Call) -> None:
+    for argv, told in {
+        (): "There is runs, show, table",
+        ("rnus",): "Did you mean runs?",
+        ("--odd",): "agentnb --help",
+        ("show",): "agentnb show --help",
+        ("show", "."): "agentnb runs . lists",
+        ("runs", "-n", "0"): "'0' is no number from 1",
+        ("table", "usge"): "Did you mean usage",
+        ("table", "runs", "-o", "runs.xls"): ".csv or .parquet",
+    }.items():
+        with subtests.test(argv=argv):
+            done = cli(*argv)
+            assert refused(done) and done.code == 2 and told in done.err
+
+
+def test_what_cannot_be_read_or_written_is_told_in_a_line_with_exit_code_1(subtests: pytest.Subtests, cli: Call) -> None:
+    run = do()
+    Path("broken.jsonl").write_text("hello\n")
+    for argv, told in {
+        ("show", "unknown"): "There is no run 'unknown'",
+        ("show", "missing.jsonl"): "agentnb runs lists the runs",
+        ("show", "broken.jsonl"): "broken.jsonl",
+        ("show", "x" * 300): "File name too long",
+        ("show", run.id, "-o", "."): "The run cannot be saved as .",
+        ("runs", "nowhere"): "There is no folder nowhere",
+        ("table", "runs", "x*.jsonl"): "No file matches",
+        ("table", "runs", "-o", "broken.jsonl/runs.csv"): "The table cannot be saved as",
+    }.items():
+        with subtests.test(argv=argv):
+            done = cli(*argv)
+            assert refused(done) and done.code == 1 and told in done.err and "%agent" not in done.err
+
+
+def test_an_interrupt_is_quiet(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(given: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(COMMANDS, "runs", COMMANDS["runs"]._replace(do=interrupted))
+    assert cli("runs") == (130, "", "")
+
+
+# Standard output
+
+
+def test_no_text_of_a_run_controls_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    run = do("Clear\x1b[2J")
+    for argv in (["runs"], ["show", run.id], ["table", "runs"], ["show", run.id, "--html"]):
+        monkeypatch.setattr(sys, "stdout", Terminal(shown := BytesIO(), encoding="ascii"))
+        assert main(argv) == 0
+        assert shown.getvalue() and b"\x1b" not in shown.getvalue()
+
+
+def test_a_pipe_gets_utf_8_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = do()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(written := BytesIO(), encoding="ascii"))
+    assert main(["show", run.id]) == 0
+    assert "Grüße." in written.getvalue().decode("utf-8")
+
+
+# The program
+
+
+def test_help_names_every_command_and_explains_each(subtests: pytest.Subtests, capsys: pytest.CaptureFixture[str]) -> None:
+    for argv, told in {
+        ("--help",): list(COMMANDS),
+        **{(name, "--help"): ["examples:", f"agentnb {name}"] for name in COMMANDS},
+    }.items():
+        with subtests.test(argv=argv), pytest.raises(SystemExit) as ended:
+            main(argv)
+        assert ended.value.code == 0
+        shown = capsys.readouterr().out
+        assert all(one in shown for one in told)
+
+
+def test_the_console_script_is_this_function() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    module, _, name = project["scripts"]["agentnb"].partition(":")
+    assert getattr(import_module(module), name) is main
+
+
+def test_a_closed_pipe_is_quiet_and_nothing_heavy_is_loaded() -> None:
+    do()
+    reader, writer = os.pipe()
+    os.close(reader)
+    heavy = ("IPython", "ipywidgets", "pandas", "anthropic", "openai", "jsonschema")
+    code = (
+        "import runpy, sys\nsys.argv = ['agentnb', 'runs']\n"
+        "try: runpy.run_module('agentnb', run_name='__main__')\n"
+        f"finally: print([one for one in {heavy} if one in sys.modules], file=sys.stderr)"
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "[]\n")
