@@ -80,7 +80,9 @@ class RequestBuilder:
         tools = started.tools
         if history.result_characters is not None and tools:
             tools = (*tools, READ_SPEC)
-        return cls(started.system, tools, {}, history=history, drops_text=drops_text)
+        output = started.settings.get("output")
+        settings = {} if output is None else {"output_schema": output["schema"]}
+        return cls(started.system, tools, settings, history=history, drops_text=drops_text)
 
     @classmethod
     def rebuilt(cls, run: Run) -> RequestBuilder:

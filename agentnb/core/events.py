@@ -42,6 +42,7 @@ RoundStatus: TypeAlias = Literal[
     "todo_nudge",
     "premature_stop_nudge",
     "narration_without_tool_call",
+    "invalid_output",
     "duplicate_loop_broken",
     "unexpected_empty_tools",
 ]

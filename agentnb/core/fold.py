@@ -25,6 +25,7 @@ STATUS_OF_REASON: dict[str, e.RoundStatus] = {
     "continue_marker": "auto_continue_workflow",
     "empty_answer": "premature_stop_nudge",
     "claimed_call": "narration_without_tool_call",
+    "invalid_output": "invalid_output",
 }
 """Status of a round, by the reason of the round after it."""
 STATUS_OF_END: dict[str, e.RoundStatus] = {

@@ -41,6 +41,35 @@ def checked_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
     return plain
 
 
+def missing_references(schema: dict[str, Any]) -> Iterator[str]:
+    """Yield each ``$ref`` of a schema that is not in the schema itself; nothing is fetched."""
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    found = list(_references(schema))
+    if any("$id" in one for one in found):  # then a reference depends on where it stands
+        return
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    for reference in [one["$ref"] for one in found if isinstance(one.get("$ref"), str)]:
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            yield reference
+
+
+def _references(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a schema that have a ``$ref`` or an ``$id``; not those in its sample values."""
+    if isinstance(schema, dict):
+        if "$ref" in schema or "$id" in schema:
+            yield schema
+        inner = [value for key, value in schema.items() if key not in ("const", "enum", "default", "examples")]
+    else:
+        inner = schema if isinstance(schema, list) else []
+    for one in inner:
+        yield from _references(one)
+
+
 def schema_problems(schema: dict[str, Any], value: Any, *, formats: bool = False) -> Iterator[str]:
     """Yield what is wrong with plain data, one sentence each; nothing if it fits. ``formats``: check dates, times and UUIDs."""
     from jsonschema import Draft202012Validator

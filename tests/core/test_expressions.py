@@ -200,7 +200,9 @@ def test_the_names_of_an_expression_are_told_without_evaluating_it() -> None:
         evaluate(["x"], {})  # type: ignore[arg-type]
 
 
-WORDS = "plan results iteration query . [ ] ( ) len( && || ! == < + - * % // 0 -1 9e9 'a' \" ' \\ ${ } null not and .steps lambda"
+WORDS = (
+    "plan results iteration query . [ ] ( ) len( && || ! == < + - * % // 0 -1 9e9 'a' \" ' \\ ${ } null not and .steps lambda"
+)
 PIECES = st.sampled_from([*WORDS.split(), " ", "\0", "\ud800"])
 
 
