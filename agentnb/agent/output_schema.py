@@ -19,7 +19,7 @@ _NO_SCHEMA = (TypeError, ValueError, RuntimeError, NameError, AttributeError)
 def schema_of(kind: Any, example: str) -> tuple[dict[str, Any], bool]:
     """Return the JSON Schema of a type, and whether pydantic made it: of its own models, and of what msgspec cannot read."""
     if kind is None or isinstance(kind, str):
-        raise SettingsError(f"output={cut(repr(kind))} is no type", example)
+        raise SettingsError(f"output= is a {type(kind).__name__}, and no type", example)
     if _is_pydantic(kind):
         return _schema_by_pydantic(kind), True
     try:
