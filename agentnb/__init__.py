@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agentnb import detect as detect
     from agentnb import errors as errors
     from agentnb.agent.agent import Agent as Agent
+    from agentnb.agent.output import Output as Output
     from agentnb.context.history import History as History
     from agentnb.core.guidance import Guidance as Guidance
     from agentnb.core.messages import ToolCall as ToolCall
@@ -46,6 +47,7 @@ _NAMES = {
     "History": "agentnb.context.history",
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
+    "Output": "agentnb.agent.output",
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.run_options",
     "Store": "agentnb.traces.store",

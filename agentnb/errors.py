@@ -7,6 +7,7 @@
     │   ├── InvalidTool           a function that cannot be offered to a model
     │   ├── MissingKey            the provider needs a key that is not set
     │   ├── InterpolationError    ``{{ name }}`` in a cell names nothing
+    │   ├── ExpressionError       an expression, such as ``${ name }``, cannot be read or has no value
     │   └── NotAvailable          a documented name that this version does not have yet
     ├── ModelError                the model did not answer
     │   ├── ScriptEnded           a scripted model has no replies left
@@ -87,6 +88,10 @@ class MissingKey(SettingsError):
 
 class InterpolationError(SettingsError):
     """``{{ name }}`` in a cell names nothing that can be inserted."""
+
+
+class ExpressionError(SettingsError):
+    """An expression, such as ``${ name }``, cannot be read or has no value."""
 
 
 class NotAvailable(SettingsError, ImportError):

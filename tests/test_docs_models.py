@@ -76,7 +76,7 @@ def column(heading: str, name: str) -> dict[str, str]:
 def run_alone(block: re.Match[str]) -> dict[str, Any]:
     """Run a block with nothing that another has imported or made; gives what it has made."""
     namespace: dict[str, Any] = {}
-    exec(compile("\n" * TEXT[: block.start(1)].count("\n") + block[1], str(DOCUMENT), "exec"), namespace)
+    exec(compile("\n" * TEXT[: block.start(1)].count("\n") + block[1], str(DOCUMENT), "exec", dont_inherit=True), namespace)
     if "server" in namespace:
         namespace["server"].close()
     return namespace

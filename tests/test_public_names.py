@@ -21,6 +21,7 @@ NAMES = {
     "History": "agentnb.context.history",
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
+    "Output": "agentnb.agent.output",
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.run_options",
     "Store": "agentnb.traces.store",

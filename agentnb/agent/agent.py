@@ -31,6 +31,9 @@ class Agent(AgentSettings):
     these with settings, such as ``Matrix(workflow_mode=True)``. ``todos``: whether it keeps a list when it has tools, or
     the board to keep it on. ``history``: how much of a conversation is sent: ``auto``, ``documented``, ``full`` or a `History`.
     ``instructions``: whether it follows the ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` of the repository it works in.
+    ``output``: the form of its answers: a dataclass, TypedDict, pydantic model, msgspec Struct, another type, a JSON Schema,
+    or an `Output`. An answer that does not fit is sent back with what is wrong, twice by default; then the run fails.
+    ``run.output`` holds the answer: an instance of the type, and plain data in a run that was loaded from its log.
     ``work_dir``: the folder tools work in; by default the current folder when the run starts.
 
     Limits of a run, None for no limit: ``max_rounds``: model calls, 1 to 1,000. ``max_tool_calls``, and

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.output import Output
 from agentnb.context.history import as_sent_then
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
@@ -40,6 +41,7 @@ def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None =
         "history": as_sent_then(logged.get("history")),
         "policy": instead["policy"] if "policy" in instead else _policy(run),
         "guidance": instead["guidance"] if "guidance" in instead else _guidance(run),
+        "output": Output.logged(logged),
         **Limits.logged(logged),
         **instead,
     }

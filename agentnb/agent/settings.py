@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb import settings
+from agentnb.agent.output import Output
 from agentnb.context.history import History, as_logged, find_history
 from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import InvalidTool, SettingsError
@@ -44,10 +45,13 @@ class AgentSettings:
     on_limit: OnLimit = "stop"
     work_dir: str | Path | None = None
     name: str = "agent"
+    output: Any = None
     limits: Limits = field(init=False, repr=False, compare=False)
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
+    answers: Output | None = field(init=False, repr=False, compare=False)
+    """The form of its answers, according to `output`; None for free text."""
     bundle: PolicyBundle = field(init=False, repr=False, compare=False)
     """Policies, guides and gates."""
     guidance_texts: dict[str, str] = field(init=False, repr=False, compare=False)
@@ -75,13 +79,18 @@ class AgentSettings:
         self._check_names()
         words, policy = find_set(self.guidance), find_policy(self.policy)
         repeatable = [tool.spec.name for tool in self.toolbox if getattr(tool, "repeatable", False)]
-        self._set("bundle", limits.guard(policy.rules(words, *limits.policies(), repeatable=repeatable)))
+        self._set("answers", Output.of(self.output))
+        bundle = limits.guard(policy.rules(words, *limits.policies(), repeatable=repeatable))
+        if self.answers is not None:
+            bundle = self.answers.held(bundle, in_workflow_mode=getattr(policy, "workflow_mode", False))
+        self._set("bundle", bundle)
         logged = {
             "guidance": {"set": words.name, "version": words.version},
             "policy": settings_of(policy),
             "todos": self.keeps_todos,
             "history": as_logged(self.sends),
             **limits.as_logged(),
+            **({} if self.answers is None else {"output": self.answers.as_logged}),
         }
         self._set("settings", logged)
         self._set("guidance_texts", {name: text for name, text in words.parts.items() if text})

@@ -82,6 +82,7 @@ class PendingRun:
             self.log.run.detect_with(self.agent.bundle.detectors)
         if self.recovered is None and self.options.store is not None:
             self.open_log = partial(self.options.store.open, self.log.id, nested=self.parent_id is not None)
+        self.log.run.read_output_as(None if self.agent.answers is None else self.agent.answers.read)
         toolbox = self.agent.toolbox
         self.toolbox = toolbox if self.board is None else toolbox.having(TodoTool(self.board))
         self.budget = self._own_budget()
@@ -316,11 +317,12 @@ def history_of(before: Run) -> tuple[Message, ...]:
 
 
 def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
-    """Return the system prompt: the agent's own or the built-in one, the repository's instructions, a note if without tools."""
+    """Return the system prompt: the agent's own or the built-in one, the repository's instructions, notes on tools, output."""
     parts: Iterable[str] = (
         prompt_file("system") if agent.system is None else agent.system.strip(),
         repo_instructions(folder).section if agent.instructions else "",
         "" if len(toolbox) else prompt_file("no_tools"),
+        "" if agent.answers is None else agent.answers.prompt,
     )
     return encodable("\n\n".join(part for part in parts if part))
 

@@ -83,7 +83,9 @@ class RequestBuilder:
         """Return a builder for a run that starts; ``history``: its settings, if they need not be read from the log."""
         drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
         history = as_sent_then(started.settings.get("history")) if history is None else history
-        builder = cls(started.system, _and_read(started.tools, history), {}, history=history, drops_text=drops_text)
+        output = started.settings.get("output")
+        settings = {} if output is None else {"output_schema": output["schema"]}
+        builder = cls(started.system, _and_read(started.tools, history), settings, history=history, drops_text=drops_text)
         builder._tools_of_run = started.tools
         return builder
 

@@ -25,6 +25,7 @@ ROUND_STATUSES = frozenset(
         "todo_nudge",
         "premature_stop_nudge",
         "narration_without_tool_call",
+        "invalid_output",
         "duplicate_loop_broken",
         "unexpected_empty_tools",
     }

@@ -8,8 +8,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from agentnb.core import json_schema
+from agentnb.core.json_schema import cut, plain_data, schema_problems
 from agentnb.core.messages import encodable
-from agentnb.core.nesting import MAX_DEPTH, is_too_deep
+from agentnb.core.nesting import is_too_deep
 from agentnb.errors import SettingsError
 
 QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]
@@ -20,8 +22,6 @@ TEXT: dict[str, Any] = {"type": "string"}
 """The schema of an answer in free text."""
 YES = frozenset({"yes", "y", "true", "ok"})
 NO = frozenset({"no", "n", "false"})
-MAX_OF_A_PROBLEM = 300
-"""Maximum characters of one sentence about an answer."""
 MAX_CHOICES = 12
 """Maximum choices that a hint lists and a card shows as buttons: as many as can be seen at a glance."""
 _FORMS = {
@@ -98,22 +98,15 @@ def checked_schema(schema: Any) -> dict[str, Any]:
     """
     if schema is None or schema == TEXT:
         return TEXT
-    from jsonschema import Draft202012Validator, SchemaError
-
+    example = 'Write a dict, such as {"enum": ["yes", "no"]}'
     if not isinstance(schema, dict):
-        raise SettingsError(f"schema={schema!r} is no JSON Schema", 'Write a dict, such as {"enum": ["yes", "no"]}')
-    plain = _plain(schema)
-    try:
-        Draft202012Validator.check_schema(plain)
-    except SchemaError as error:
-        words = f"The schema of the answer is no JSON Schema: {_cut(error.message)}"
-        raise SettingsError(words, 'Write a dict, such as {"enum": ["yes", "no"]}') from error
-    return plain  # type: ignore[no-any-return]  # a dict, as it was
+        raise SettingsError(f"schema={schema!r} is no JSON Schema", example)
+    return json_schema.checked_schema(schema, "The schema of the answer", example)
 
 
 def checked_answer(schema: dict[str, Any], value: Any) -> Any:
     """Return the answer as plain data; raise `SettingsError`, which says what would fit, if it does not fit the schema."""
-    plain = _plain(value)
+    plain = plain_data(value)
     problem = _problem(schema, plain)
     if problem:
         raise SettingsError(f"That is no answer to the question: {problem}", _hint(schema))
@@ -165,25 +158,12 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
     """Return what is wrong with the value, in one sentence; empty if it fits."""
     if schema == TEXT:
         return "" if isinstance(value, str) else f"{_shown(value)} is not a text"
-    from jsonschema import Draft202012Validator
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-
-    # An empty registry: no schema can make us fetch anything.
-    validator = Draft202012Validator(schema, registry=Registry())
-    try:
-        error = next(validator.iter_errors(value), None)
-    except Unresolvable as missing:
-        return f"its schema refers to {missing.ref}, which is not in it"
-    if error is None:
-        return ""
-    where = ".".join(str(step) for step in error.absolute_path)
-    return _cut(f"{where}: {error.message}" if where else error.message)
+    return next(schema_problems(schema, value), "")
 
 
 def _hint(schema: dict[str, Any]) -> str:
     if found := choices(schema):
-        listed = ", ".join(_cut(choice_in_words(choice)) for choice in found[:MAX_CHOICES])
+        listed = ", ".join(cut(choice_in_words(choice)) for choice in found[:MAX_CHOICES])
         return f"Answer with one of: {listed}{', ...' if len(found) > MAX_CHOICES else ''}"
     kinds = schema.get("type")
     forms = [_FORMS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds or ()) if kind in _FORMS]
@@ -191,24 +171,5 @@ def _hint(schema: dict[str, Any]) -> str:
     return f"Answer with {' or '.join(forms) or 'JSON'}{f' with {names}' if names else ''}"
 
 
-def _plain(value: Any) -> Any:
-    """Return the value as JSON holds it; raise `SettingsError` if JSON cannot hold it."""
-    if isinstance(value, str):
-        return encodable(value)
-    if is_too_deep(value):
-        raise SettingsError(f"That is nested deeper than {MAX_DEPTH} levels", "Write what is deep as JSON text in one string")
-    try:
-        return msgspec.json.decode(msgspec.json.encode(value))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        words = encodable(_cut(f"{type(error).__name__}: {error}"))
-        raise SettingsError(f"That cannot be written as JSON ({words})", "Give texts, numbers, lists and dicts") from error
-
-
 def _shown(value: Any) -> str:
-    return _cut(msgspec.json.encode(value).decode())
-
-
-def _cut(text: str) -> str:
-    """Cut the middle out of a long text: the library repeats the whole value, and its own words come at the end."""
-    half = MAX_OF_A_PROBLEM // 2
-    return text if len(text) <= MAX_OF_A_PROBLEM else f"{text[:half]} … {text[-half:]}"
+    return cut(msgspec.json.encode(value).decode())

@@ -88,7 +88,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
     ``messages`` begins with a message of the person, and messages of the assistant and of others alternate strictly.
     It is a view of the list at the time of the call: a request kept for later still shows what was sent then.
-    ``settings`` are for this one call: ``max_tokens``, ``tool_choice`` (auto, none, required or the name of a tool).
+    ``settings`` are for this one call: ``max_tokens``, ``tool_choice`` (auto, none, required or the name of a tool),
+    ``output_schema`` (the JSON Schema of a text-only reply, for models that can be held to one).
     """
 
     system: str

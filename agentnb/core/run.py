@@ -6,7 +6,7 @@ what they mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from itertools import takewhile
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
 from agentnb.core.fold import HANDLERS
 from agentnb.core.messages import Message, ToolResult
+from agentnb.core.output import answer_of, read_output
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import WorkflowRound
@@ -33,7 +34,12 @@ from agentnb.errors import TraceError
 class RunFacts(RunState):
     """One run, up to its latest event, as far as it is a matter of fact."""
 
-    __slots__ = ()
+    __slots__ = ("_output_type",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._output_type: Callable[[Any], Any] | None = None
+        """Makes an instance of the agent's type; no event says it, and two runs are equal whatever it is."""
 
     @classmethod
     def from_events(cls, events: Iterable[e.AnyEvent]) -> Self:
@@ -303,6 +309,30 @@ class RunFacts(RunState):
         return self._text
 
     @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """The JSON Schema that the answer is held to; None if it is free text."""
+        found: dict[str, Any] | None = self._settings.get("output", {}).get("schema")
+        return found
+
+    @property
+    def output(self) -> Any:
+        """The answer as data, if the agent has an ``output`` and the answer fits it; else None.
+
+        An instance of the agent's type in a run that was started with it. A run from its log knows only the schema, and gives
+        plain data: dicts, lists, texts and numbers.
+        """
+        schema = self.output_schema
+        if schema is None or not self.is_answered:
+            return None
+        found = read_output(answer_of(self._rounds[-1], self._text), schema)
+        if found.problems or self._output_type is None:
+            return None if found.problems else found.value
+        try:
+            return self._output_type(found.value)
+        except Exception:  # whatever a validator of the person's type raises: a final answer at a limit is not checked
+            return None
+
+    @property
     def started_at(self) -> datetime | None:
         """When the run began, UTC."""
         return self._started_at
@@ -381,6 +411,10 @@ class RunFacts(RunState):
             raise TraceError(f"Event {event.seq} of run {event.run_id} came where {len(self._events)} was due")
         HANDLERS[type(event)](self, event)
         self._events.append(event)
+
+    def read_output_as(self, output_type: Callable[[Any], Any] | None) -> None:
+        """Have `output` make an instance of a type from the plain data."""
+        self._output_type = output_type
 
     def mark_interrupted(self) -> None:
         """Mark a run as interrupted: its log has no end, because its process died."""

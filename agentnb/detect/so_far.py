@@ -103,6 +103,14 @@ class RunSoFar(Protocol):
         """Number of tool calls admitted since the person last spoke."""
 
     @property
+    def text(self) -> str:
+        """The last text of the model."""
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """The JSON Schema that its answer must fit; None for free text."""
+
+    @property
     def usage(self) -> Usage:
         """Tokens and cost of all model calls."""
 

@@ -92,6 +92,7 @@ _STATUS = {
     "unexpected_empty_tools": "the reply announced tool calls and had none",
     "narration_without_tool_call": "a tool call was only written as text",
     "premature_stop_nudge": "the reply was empty",
+    "invalid_output": "the answer did not fit the output",
     "todo_nudge": "words only, while todos are open",
     "auto_continue_todos": "words only, while todos are open",
 }

@@ -45,6 +45,12 @@ from agentnb.models.serialization import (
 from agentnb.settings import Key
 
 NAME = "anthropic"
+SCHEMA_KEYWORDS = {"$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum", "items", "properties"} | {
+    "required",
+    "title",
+    "type",
+}
+"""Keywords of a JSON Schema of answers that the API surely takes; it refuses others, such as ``minimum``."""
 MAX_TOKENS = 32_000
 """Default limit of a reply; the API requires one. The thinking budget comes on top, because thinking counts too."""
 MARKED = 3
@@ -154,6 +160,18 @@ def _output(options: Options) -> dict[str, Any]:
     if options.output_schema is not None:
         made["format"] = {"type": "json_schema", "schema": options.output_schema}
     return {"output_config": made} if made else {}
+
+
+def takes_schema(schema: Any) -> bool:
+    """Return whether the API takes this schema of answers: plain keywords, and objects that say that they are closed."""
+    if isinstance(schema, list):
+        return all(map(takes_schema, schema))
+    if not isinstance(schema, dict) or not schema.keys() <= SCHEMA_KEYWORDS:
+        return False
+    if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+        return False
+    named = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]
+    return takes_schema([*named, *schema.get("anyOf", ()), *[schema[key] for key in ("items",) if key in schema]])
 
 
 def _mark(options: Options) -> dict[str, str]:
@@ -385,6 +403,7 @@ PROVIDER = Provider(
     body=body,
     reading=AnthropicReading,
     as_stream=as_stream,
+    takes_schema=takes_schema,
     thinks_by_budget=True,
     options=COMMON_OPTIONS | {"effort", "thinking", "parallel", "cache"},
 )

@@ -102,6 +102,11 @@ def schema_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     return None if schema is None else {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
+def takes_schema(schema: dict[str, Any]) -> bool:
+    """Return whether the API takes this schema of answers: it wants an object."""
+    return schema.get("type") == "object"
+
+
 def _fragment(message: Message, *, own: str, sees: bool, echo: bool) -> bytes:
     """Return the message as JSON; several, with commas between, where the API wants several; empty if nothing of it is sent.
 
@@ -391,5 +396,6 @@ PROVIDER = Provider(
     body=body,
     reading=OpenAIReading,
     as_stream=as_stream,
+    takes_schema=takes_schema,
     options=COMMON_OPTIONS | {"effort", "temperature", "parallel"},
 )

@@ -10,7 +10,7 @@ from agentnb.core.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
-from agentnb.models.openai import OpenAISdk, read_usage
+from agentnb.models.openai import OpenAISdk, read_usage, takes_schema
 from agentnb.models.options import Options
 from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, ProviderError, Refused
 from agentnb.models.serialization import (
@@ -253,5 +253,6 @@ PROVIDER = Provider(
     body=body,
     reading=ResponsesReading,
     as_stream=as_stream,
+    takes_schema=takes_schema,
     options=COMMON_OPTIONS - {"stop"} | {"effort", "thinking", "temperature", "parallel"},
 )

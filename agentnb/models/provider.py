@@ -77,6 +77,8 @@ class Provider:
     needs_key: bool = True
     sees: bool = True
     """Whether its models take images, unless the ``images`` option is set."""
+    takes_schema: Callable[[dict[str, Any]], bool] = lambda schema: False
+    """Whether its own server holds a model to this JSON Schema of answers; another server may leave out the tools then."""
     thinks_by_budget: bool = False
     """Whether requests can set a number of tokens for thinking."""
     url: str | None = None

@@ -125,7 +125,10 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
     """
     if not isinstance(model, str):
         if output_schema is not None:
-            raise SettingsError("output_schema goes with the name of a model, not with an object", "Write provider:NAME")
+            raise SettingsError(
+                "output_schema goes with the name of a model, not with an object",
+                "Write provider:NAME, or Agent(output=SCHEMA)",
+            )
         return model
     if output_schema is not None and not isinstance(output_schema, dict):
         raise SettingsError(
@@ -136,7 +139,9 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
         options = replace(_options(provider, name, given), output_schema=output_schema)
         return RemoteModel(REMOTE[provider], name, options, endpoint_of(REMOTE[provider], options))
     if output_schema is not None:
-        raise SettingsError(f"{provider}: models know no output_schema", "Use one of a provider: " + ", ".join(REMOTE))
+        raise SettingsError(
+            f"{provider}: models know no output_schema", "Hold the answers of any model to it: Agent(output=SCHEMA)"
+        )
     return OTHERS[provider](name, given)
 
 
@@ -148,7 +153,8 @@ def wire_form(model: str | Model, request: Request) -> bytes | None:
     if provider not in REMOTE:
         return None
     options = _options(provider, name, given)
-    return RemoteModel(REMOTE[provider], name, options, Endpoint(provider, None, None)).body(request)
+    url = options.url or settings.base_url(provider)
+    return RemoteModel(REMOTE[provider], name, options, Endpoint(provider, url, None)).body(request)
 
 
 def _options(provider: str, name: str, given: Given) -> Options:

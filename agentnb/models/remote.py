@@ -115,7 +115,11 @@ class RemoteModel:
 
     def body(self, request: Request) -> bytes:
         """Return the request as JSON, as it would be sent."""
-        return self._provider.body(self.model, request, self._sent_options)
+        options, schema = self._sent_options, request.settings.get("output_schema")
+        at_home = self._endpoint.url is None
+        if schema is not None and options.output_schema is None and at_home and self._provider.takes_schema(schema):
+            options = with_changes(options, output_schema=schema)
+        return self._provider.body(self.model, request, options)
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyDelta | Reply]:
         reading = self._provider.reading()

@@ -20,7 +20,7 @@ from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
 from agentnb.notebook.commands.recover import RECOVER_OPTIONS
 from agentnb.notebook.commands.todos import CHANGES
-from agentnb.notebook.names import tool_names
+from agentnb.notebook.names import output_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED
 from agentnb.session.defaults import CHOICES
@@ -63,6 +63,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
         "--guidance": lambda: [*BUILT_IN, *session.sets, *_held(variables, _is_a(GuidanceSet))],
         "--policy": lambda: list(NAMED),
         "--history": lambda: [*HISTORIES, *_held(variables, _is_a(History))],
+        "--output": lambda: output_names(variables),
         "--on-limit": lambda: list(ON_LIMIT),
     }
     long = SHORT.get(option, option)

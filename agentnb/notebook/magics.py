@@ -71,6 +71,11 @@ class AgentMagics(Magics):
         action="store_true",
         help="words alone do not end the run: the model says when it is complete (with the policy matrix)",
     )
+    @argument(
+        "--output",
+        metavar="NAME",
+        help="the form of the answer, which run.output then holds: a variable with a dataclass, another type, or a JSON Schema",
+    )
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that gets the Run (default: run)")
     @run_options
     @argument(
@@ -157,6 +162,7 @@ class AgentMagics(Magics):
             options.guidance or "",
             options.policy or "",
             options.workflow_mode,
+            unquoted(options.output),
             given(options),
         )
         return make_agent(chosen, self.session, self.shell.user_ns, before)

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, get_origin
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import names_of_tools
+from agentnb.agent.output import Output
 from agentnb.context import history
 from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
@@ -71,6 +72,33 @@ def find_history(name: str | history.History, variables: Mapping[str, Any]) -> h
     held = [known for known, one in variables.items() if isinstance(one, history.History) and not known.startswith("_")]
     advice = near(str(name), [*history.NAMED, *held])
     raise SettingsError(f"There is no history {name!r}", f"{advice} Or make one: {name} = agentnb.History(...)")
+
+
+def find_output(name: str, variables: Mapping[str, Any]) -> Any:
+    """Return the type, JSON Schema or `Output` in the variable of this name. Raises `SettingsError` for anything else."""
+    value = variables.get(name)
+    if _may_be_output(value):
+        return value
+    what = f"The variable {name} holds a {type(value).__name__}" if name in variables else f"There is no variable {name!r}"
+    advice = near(name, [known for known in output_names(variables) if known != name])
+    hint = f"{advice} Name a variable that holds a dataclass, another type, or a dict with a JSON Schema".strip()
+    raise SettingsError(f"--output {name}: {what}", hint)
+
+
+def output_names(variables: Mapping[str, Any]) -> list[str]:
+    """Return the names of types that the person wrote, of JSON Schemas, and of outputs."""
+    return [name for name, value in variables.items() if not name.startswith("_") and _is_likely_output(value)]
+
+
+def _is_likely_output(value: Any) -> bool:
+    if isinstance(value, dict):
+        return isinstance(value.get("type"), str) or "$ref" in value
+    written_here = isinstance(value, type) and value.__module__ == "__main__"
+    return written_here or isinstance(value, Output)
+
+
+def _may_be_output(value: Any) -> bool:
+    return isinstance(value, type | dict | Output) or get_origin(value) is not None
 
 
 def tools_again(run: Run, given: Iterable[Any], variables: Mapping[str, Any]) -> dict[str, Any]:

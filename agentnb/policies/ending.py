@@ -174,7 +174,8 @@ def _was_empty_before(run: RunSoFar) -> bool:
 def _claimed(run: RunSoFar) -> str | None:
     last = run.last_round
     # An answer that follows a JSON Schema may well have the form of a call.
-    return None if last.records or last.metadata.get(BY_SCHEMA) else claimed_call(last.text, {tool.name for tool in run.tools})
+    by_schema = last.metadata.get(BY_SCHEMA) or run.output_schema is not None
+    return None if last.records or by_schema else claimed_call(last.text, {tool.name for tool in run.tools})
 
 
 def _oddities(run: RunSoFar) -> Iterator[str]:

@@ -3,7 +3,8 @@
 ``simulated:disciplined`` reads what a model reads. It takes the newest message with a Markdown list, writes its items down
 as todos if it has a tool for that, makes the calls in backticks of one item per round (Python calls with literal arguments,
 of tools it was given), and finally answers with their results. Without a list it introduces itself. The other personas do the
-same and fail in documented ways (docs/personas.md). Its tokens are estimates, its cost is 0. ``?delay=0.02`` streams one word
+same and fail in documented ways (docs/personas.md). Asked for answers of a JSON Schema, it answers with the newest result that
+fits, or makes values up. Its tokens are estimates, its cost is 0. ``?delay=0.02`` streams one word
 every 0.02 seconds, ``?seed=3`` draws other faults, ``?price=3/15`` sets a price.
 """
 
@@ -29,6 +30,7 @@ from agentnb.models.simulated.faults import COMMIT
 from agentnb.models.simulated.observation import Observation
 from agentnb.models.simulated.personas import FREE, USUAL_HEED, Character, character, checked_options, query_of, says
 from agentnb.models.simulated.planner import Move, next_move
+from agentnb.models.simulated.shaped_answer import shaped
 
 
 class SimulatedModel:
@@ -78,7 +80,9 @@ class SimulatedModel:
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the next step of the plan in the request, or the answer after the last step."""
         move, metadata = _decide(self._character, Observation(request))
-        message = Message("assistant", (Text(move.text), *move.calls))
+        schema = request.settings.get("output_schema")
+        text = move.text if schema is None else shaped(move, schema, request)
+        message = Message("assistant", (Text(text), *move.calls))
         for word in re.findall(r"\S+\s*|\s+", message.text):
             if self.delay:
                 await asyncio.sleep(self.delay)

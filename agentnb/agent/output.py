@@ -1,0 +1,102 @@
+"""The output of an agent: the type or JSON Schema of its answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from agentnb.agent.output_schema import pydantic_adapter, schema_of
+from agentnb.core.json_schema import checked_schema, cut, missing_references
+from agentnb.core.messages import encodable
+from agentnb.core.output import MAX_PROBLEMS
+from agentnb.errors import SettingsError
+from agentnb.guidance.prompts import prompt
+from agentnb.policies.answer_shape import AnswerShape
+from agentnb.policies.bundle import PolicyBundle
+
+EXAMPLE = "Give a dataclass, TypedDict, pydantic model, msgspec Struct or a JSON Schema: Agent(output=Weather)"
+MAX_RETRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The type of an agent's answers, and how often an answer that does not fit is sent back.
+
+    ``type``: a dataclass, TypedDict, pydantic model, msgspec Struct, any other type that JSON can hold (``list[Weather]``,
+    ``int``), or a JSON Schema as a dict. Raises `SettingsError` if it is none of these.
+
+        Agent("openai:NAME", output=Output(Weather, retries=5))
+    """
+
+    type: Any
+    retries: int = 2
+    schema: dict[str, Any] = field(init=False, repr=False, compare=False)
+    """The JSON Schema that the model is told."""
+    by_pydantic: bool = field(init=False, repr=False, compare=False)
+    """Whether pydantic reads the type; otherwise msgspec does."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.retries, int) or isinstance(self.retries, bool) or not 0 <= self.retries <= MAX_RETRIES:
+            raise SettingsError(f"retries={self.retries!r} of the output is not a whole number from 0 to {MAX_RETRIES}")
+        schema, by_pydantic = (self.type, False) if isinstance(self.type, dict) else schema_of(self.type, EXAMPLE)
+        object.__setattr__(self, "by_pydantic", by_pydantic)
+        schema = checked_schema(schema, "output", EXAMPLE)
+        for missing in missing_references(schema):
+            raise SettingsError(f"The schema of the output refers to {missing}, which is not in it", "Put it below $defs")
+        object.__setattr__(self, "schema", schema)
+
+    @classmethod
+    def of(cls, output: Any) -> Output | None:
+        """Return the output for the setting of an agent: a type, a schema or an `Output`; None for free text."""
+        return output if output is None or isinstance(output, Output) else cls(output)
+
+    @staticmethod
+    def logged(run_settings: dict[str, Any]) -> Output | None:
+        """Return the output from the settings of a logged run; its type is the schema."""
+        logged = run_settings.get("output")
+        return None if logged is None else Output(logged["schema"], logged["retries"])
+
+    @property
+    def as_logged(self) -> dict[str, Any]:
+        """The output as plain data."""
+        return {"schema": self.schema, "retries": self.retries}
+
+    def held(self, bundle: PolicyBundle, *, in_workflow_mode: bool) -> PolicyBundle:
+        """Return the bundle with its policies held to the output.
+
+        Markers are read in workflow mode only: ``{"status": "complete"}`` may be the answer, or a part of it.
+        """
+        held = AnswerShape(self.schema, self.retries, self.problems).over(bundle)
+        return held._replace(markers=bundle.markers and in_workflow_mode)
+
+    @property
+    def prompt(self) -> str:
+        """The part of the system prompt that tells a model what its answer must be."""
+        return prompt("output").replace("{{ schema }}", msgspec.json.encode(self.schema).decode())
+
+    def read(self, value: Any) -> Any:
+        """Return an instance of the type from plain data; the data itself if only a schema is known. Raises ValueError."""
+        if isinstance(self.type, dict):
+            return value
+        data = msgspec.json.encode(value)  # as JSON, in which keys are texts and dates, too
+        if self.by_pydantic:
+            return pydantic_adapter(self.type).validate_json(data)
+        return msgspec.json.decode(data, type=self.type)
+
+    def problems(self, value: Any) -> tuple[str, ...]:
+        """Return what is wrong with plain data that fits the schema, as only the type knows."""
+        try:
+            self.read(value)
+        except Exception as error:  # also whatever a validator of the person raises
+            return tuple(_sentences(error))
+        return ()
+
+
+def _sentences(error: Exception) -> list[str]:
+    details = getattr(error, "errors", None)  # pydantic's
+    if not callable(details):
+        return [encodable(cut(str(error) or type(error).__name__))]
+    found = [(".".join(map(str, one["loc"])), one["msg"]) for one in details()[:MAX_PROBLEMS]]
+    return [encodable(cut(f"{where}: {words}" if where else words)) for where, words in found]

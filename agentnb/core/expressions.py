@@ -1,0 +1,348 @@
+"""Expressions in task files: ``len(plan.steps) > 0 && iteration < 3``, and ``${plan.steps[-1].name}`` in texts.
+
+An expression reads plain data, as JSON holds it, and nothing else: a path walks objects and lists, never the attributes of
+Python objects, and the only function is ``len``. Its length, depth and results are bounded, so that a text from a model or a
+file can be evaluated as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from keyword import iskeyword
+from typing import Any, NoReturn
+
+import msgspec
+from simpleeval import SimpleEval
+
+from agentnb.core.nesting import MAX_DEPTH, is_too_deep
+from agentnb.errors import ExpressionError, near
+
+MAX_LENGTH = 1_000
+"""Maximum characters of an expression."""
+MAX_LEVELS = 40
+"""Maximum nesting of an expression, brackets and operators counted alike."""
+MAX_BITS = 1_024
+"""Maximum size of a whole number that arithmetic yields: that of the largest float."""
+MAX_ITEMS = 100_000
+"""Maximum characters or items that ``+`` yields."""
+MAX_TEXT = 1_000_000
+"""Maximum characters of a text after substitution."""
+CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+KNOWN = 'Write paths such as plan.steps[-1].name, len(x), comparisons, arithmetic, && || !, "texts", numbers, true, false, null'
+
+_STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
+_TOKEN = re.compile(
+    rf"(?P<blank>[ \t\r\n]+)|(?P<string>{_STRING})"
+    r"|(?P<number>(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))"
+    r"|(?P<name>[^\W\d]\w*)|(?P<operator>&&|\|\||[=!<>]=|//|[-+*/%<>!()\[\].])"
+)
+_IN_PYTHON = {"&&": "and", "||": "or", "!": "~"}  # `!` binds more tightly than comparisons, as `~` does
+_PLACE = re.compile(rf"""(?:{_STRING}|[^"'}}])*\}}""")
+"""The rest of a ``${...}``: the expression and the bracket that closes it."""
+
+
+def evaluate(expression: str, names: Mapping[str, Any]) -> Any:
+    """Return the value of the expression, in which ``names`` are known; raise `ExpressionError` if it has none.
+
+    ``&&`` and ``||`` return one of their operands, as in Python; ``len(null)`` is 0.
+    """
+    tree = _parsed(expression)
+    try:
+        return _Evaluator(expression, names).eval(expression, tree)
+    except ExpressionError:
+        raise
+    except ZeroDivisionError:
+        _refuse(expression, "it divides by zero", "Ask first: n != 0 && total / n > 1")
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as error:
+        _refuse(expression, f"it has no value ({type(error).__name__}: {error})")
+
+
+def substituted(value: Any, names: Mapping[str, Any]) -> Any:
+    """Return plain data with each ``${expression}`` in its texts replaced by its value; keys stay as they are.
+
+    A text that is exactly one expression becomes its value, of whatever type; elsewhere a text is inserted as it is, and any
+    other value as JSON. Inserted texts are not searched again. Raises `ExpressionError`.
+    """
+    _check_depth(value)
+    return _substituted(value, names)
+
+
+def expressions_in(value: Any) -> Iterator[str]:
+    """Yield each expression within ``${...}`` in the texts of plain data, in their order."""
+    _check_depth(value)
+    for text in _texts(value):
+        yield from (piece for is_expression, piece in _pieces(text) if is_expression)
+
+
+def names_in(expression: str) -> tuple[str, ...]:
+    """Return the names that the expression reads, each once, in their order; raise `ExpressionError` if it is none.
+
+    ``len(plan.steps) > n`` reads ``plan`` and ``n``. So a file can be checked before anything runs.
+    """
+    found: dict[str, int] = {}
+    tree = _parsed(expression)
+    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id not in CONSTANTS and id(node) not in functions:
+            found[node.id] = min(found.get(node.id, node.col_offset), node.col_offset)
+    return tuple(sorted(found, key=found.__getitem__))
+
+
+def _check_depth(value: Any) -> None:
+    if is_too_deep(value):
+        raise ExpressionError(f"The value is nested deeper than {MAX_DEPTH} levels", "Write it flatter")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
+
+
+def _substituted(value: Any, names: Mapping[str, Any]) -> Any:
+    if isinstance(value, str):
+        return _substituted_text(value, names)
+    if isinstance(value, dict):
+        return {key: _substituted(item, names) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_substituted(item, names) for item in value]
+    return value
+
+
+def _substituted_text(text: str, names: Mapping[str, Any]) -> Any:
+    pieces = list(_pieces(text))
+    if [is_expression for is_expression, piece in pieces] == [True]:
+        return evaluate(pieces[0][1], names)
+    done: list[str] = []
+    size = 0
+    for is_expression, piece in pieces:
+        done.append(_as_text(piece, evaluate(piece, names)) if is_expression else piece)
+        size += len(done[-1])
+        if size > MAX_TEXT:
+            raise ExpressionError(f"The text has more than {MAX_TEXT:,} characters with its values", "Insert less")
+    return "".join(done)
+
+
+def _pieces(text: str) -> Iterator[tuple[bool, str]]:
+    """Yield the pieces of a text that are not empty, and whether each is an expression."""
+    start = 0
+    while (begin := text.find("${", start)) >= 0:
+        if begin > start:
+            yield False, text[start:begin]
+        rest = _PLACE.match(text, begin + 2)
+        if rest is None:
+            what = f"{_shown(text[begin:])} does not end"
+            raise ExpressionError(what, 'Close it with }, and its texts with their quotes; a text with ${ in it: ${"${"}')
+        yield True, rest[0][:-1].strip()
+        start = rest.end()
+    if start < len(text):
+        yield False, text[start:]
+
+
+def _as_text(expression: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return str(value) if type(value) in (int, float) else msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        _refuse(expression, f"its value cannot be written as text ({type(error).__name__})")
+
+
+def _parsed(expression: str) -> ast.AST:
+    """Return the tree of the expression, rewritten in Python, if it holds only what is allowed."""
+    if not isinstance(expression, str):
+        raise ExpressionError(f"{_shown(expression)} is no expression", "Write a text, such as len(results) > 0")
+    if len(expression) > MAX_LENGTH:
+        raise ExpressionError(f"An expression has at most {MAX_LENGTH:,} characters, this one {len(expression):,}", "Divide it")
+    return _tree(expression)
+
+
+@lru_cache(maxsize=512)
+def _tree(expression: str) -> ast.AST:
+    source = " ".join(_tokens(expression))
+    if not source:
+        raise ExpressionError("The expression is blank", KNOWN)
+    try:
+        tree: ast.AST = ast.parse(f"({source})", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        word = next((word for word in re.findall(r"\. (\w+)", source) if iskeyword(word)), "")
+        hint = f'Write a field called {word} in brackets: x["{word}"]' if word else KNOWN
+        _refuse(expression, "it is not complete, or not in order", hint)
+    level, depth = [tree], 0
+    while level:
+        for node in level:
+            _check_node(expression, node)
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        depth += 1
+        if depth > MAX_LEVELS:
+            _refuse(expression, f"it is nested deeper than {MAX_LEVELS} levels", "Divide it")
+    return tree
+
+
+def _check_node(expression: str, node: ast.AST) -> None:
+    if isinstance(node, ast.Call):
+        if not (isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1):
+            _refuse(expression, f"{_path(node)} cannot be called", "The only function is len(x)")
+    elif type(node) not in _NODES and type(node) not in _OPERATORS:
+        _refuse(expression, f"{_path(node)} is not allowed" if isinstance(node, ast.expr) else "is not allowed", KNOWN)
+
+
+def _tokens(expression: str) -> Iterator[str]:
+    place = 0
+    while place < len(expression):
+        token = _TOKEN.match(expression, place)
+        if token is None:
+            _refuse(expression, f"{_shown(expression[place:], 20)} has no meaning there", KNOWN)
+        place = token.end()
+        if token.lastgroup != "blank":
+            yield _IN_PYTHON.get(token[0], token[0])
+
+
+class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
+    """The library's evaluator, with paths over plain data and bounded operators; what is not listed is refused."""
+
+    def __init__(self, expression: str, names: Mapping[str, Any]) -> None:
+        super().__init__(operators=_OPERATORS, functions={}, names={})
+        self.nodes |= {ast.Name: self._name, ast.Attribute: self._field, ast.Subscript: self._item, ast.Call: self._call}
+        self._text = expression
+        self._known = names
+
+    def _check_disallowed_items(self, item: Any) -> None:
+        if item is not None and not isinstance(item, _PLAIN):
+            _refuse(self._text, f"a value in it is a {type(item).__name__}", "Give plain data: texts, numbers, lists and dicts")
+        if isinstance(item, float) and not math.isfinite(item):
+            _refuse(self._text, "a number in it is not finite")
+
+    def _name(self, node: ast.Name) -> Any:  # noqa: RET503  # `_refuse` raises
+        known = self._known if node.id in self._known else CONSTANTS
+        if node.id in known:
+            return known[node.id]
+        hint = "Write len(x)" if node.id == "len" else near(node.id, map(str, self._known)) or "No name is known here"
+        _refuse(self._text, f"there is no {node.id}", hint)
+
+    def _field(self, node: ast.Attribute) -> Any:
+        return self._entry(node.value, self._eval(node.value), node.attr)
+
+    def _item(self, node: ast.Subscript) -> Any:
+        value, key = self._eval(node.value), self._eval(node.slice)
+        if isinstance(value, dict):
+            return self._entry(node.value, value, key)
+        path = _path(node.value)
+        if not isinstance(value, list | tuple | str):
+            _refuse(self._text, f"{path} is {_kind(value)}, and has no [{key!r}]")
+        if type(key) is not int:
+            _refuse(self._text, f"{path} is {_kind(value)}: [{key!r}] is no place in it", "Count from 0, from the end with -1")
+        if not -len(value) <= key < len(value):
+            _refuse(self._text, f"{path} has {len(value)} items, and none at [{key}]", f"Ask first: len({path}) > 0 && ...")
+        return value[key]
+
+    def _entry(self, node: ast.AST, value: Any, key: Any) -> Any:
+        path = _path(node)
+        if not isinstance(value, dict):
+            _refuse(self._text, f"{path} is {_kind(value)}, and has no {key}")
+        if not isinstance(key, str):
+            _refuse(self._text, f"{path} is {_kind(value)}: [{key!r}] names nothing in it", f'Write {path}["name"]')
+        if key not in value:
+            _refuse(self._text, f"{path} has no {key}", near(key, [name for name in value if isinstance(name, str)]))
+        return dict.__getitem__(value, key)
+
+    def _call(self, node: ast.Call) -> int:
+        value = self._eval(node.args[0])
+        if value is not None and not isinstance(value, str | list | tuple | dict):
+            _refuse(self._text, f"{_path(node.args[0])} is {_kind(value)}, and has no length")
+        return 0 if value is None else len(value)
+
+
+_PLAIN = (str, int, float, list, tuple, dict)
+_NODES = frozenset(
+    {ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare}
+    | {ast.Load, ast.And, ast.Or}
+)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the operator for numbers only, as Python's also repeat and format texts; its result is bounded."""
+
+    def bounded(left: Any, right: Any) -> Any:
+        if not (_is_number(left) and _is_number(right)):
+            raise TypeError(f"{_kind(left)} and {_kind(right)} cannot be calculated with")
+        result = function(left, right)
+        if isinstance(result, int) and result.bit_length() > MAX_BITS:
+            raise OverflowError("the number is too large")
+        return result
+
+    return bounded
+
+
+def _added(left: Any, right: Any) -> Any:
+    for kind in (str, list):
+        if isinstance(left, kind) and isinstance(right, kind):
+            if len(left) + len(right) > MAX_ITEMS:
+                raise OverflowError(f"more than {MAX_ITEMS:,} characters or items")
+            return operator.add(left, right)
+    return _arithmetic(operator.add)(left, right)
+
+
+def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def compared(left: Any, right: Any) -> bool:
+        if not ((_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))):
+            raise TypeError(f"{_kind(left)} and {_kind(right)} have no order")
+        return function(left, right)
+
+    return compared
+
+
+def _signed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: _arithmetic(lambda _, number: function(number))(0, value)
+
+
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: _added,
+    ast.Sub: _arithmetic(operator.sub),
+    ast.Mult: _arithmetic(operator.mul),
+    ast.Div: _arithmetic(operator.truediv),
+    ast.FloorDiv: _arithmetic(operator.floordiv),
+    ast.Mod: _arithmetic(operator.mod),
+    ast.USub: _signed(operator.neg),
+    ast.UAdd: _signed(operator.pos),
+    ast.Not: operator.not_,
+    ast.Invert: operator.not_,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: _ordered(operator.lt),
+    ast.LtE: _ordered(operator.le),
+    ast.Gt: _ordered(operator.gt),
+    ast.GtE: _ordered(operator.ge),
+}
+
+
+def _path(node: ast.AST) -> str:
+    """Return the part of the expression as a person wrote it, nearly."""
+    return _shown(ast.unparse(node).replace("~", "!"))
+
+
+def _kind(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    kinds = ((str, "a text"), (int | float, "a number"), (dict, "an object"))
+    return next((words for kind, words in kinds if isinstance(value, kind)), "a list")
+
+
+def _shown(value: Any, most: int = 80) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _refuse(expression: str, why: str, hint: str = "") -> NoReturn:
+    raise ExpressionError(f"{_shown(expression)}: {_shown(why, 300)}", hint)

@@ -1,0 +1,96 @@
+"""The simulated model's answers when the agent wants a JSON Schema: a result that fits, or made-up values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from agentnb.core.json_schema import schema_problems
+from agentnb.core.messages import ToolResult
+from agentnb.core.nesting import is_too_deep
+from agentnb.core.request import Request
+from agentnb.models.simulated.planner import COMPLETE, Move
+
+MAX_LEVELS = 8
+"""Nesting of made-up values."""
+MAX_LENGTH = 1_000
+"""Characters, or items, of a made-up value, whatever the schema wants."""
+_FORMATS = {
+    "date": "2026-01-01",
+    "date-time": "2026-01-01T12:00:00Z",
+    "time": "12:00:00Z",
+    "duration": "PT1H",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "email": "somebody@example.org",
+    "uri": "https://example.org",
+}
+
+
+def shaped(move: Move, schema: dict[str, Any], request: Request) -> str:
+    """Return the text of the move; if it is its answer, JSON that fits the schema as far as the model can tell."""
+    if move.kind not in ("answer", "introduction"):
+        return move.text
+    words = move.text.removesuffix(COMPLETE).strip()
+    value = next(_results_that_fit(schema, request), None)
+    text = msgspec.json.encode(_made_up(schema, schema, words, 0) if value is None else value).decode()
+    return f"{text}\n\n{COMPLETE}" if move.text.endswith(COMPLETE) else text
+
+
+def _results_that_fit(schema: dict[str, Any], request: Request) -> Iterator[Any]:
+    for message in reversed(request.messages):
+        for part in reversed(message.parts):
+            if isinstance(part, ToolResult) and not part.is_error:
+                try:
+                    value = msgspec.json.decode(part.text)
+                except (msgspec.DecodeError, RecursionError):
+                    continue
+                if not is_too_deep(value) and next(schema_problems(schema, value, formats=True), None) is None:
+                    yield value
+
+
+def _made_up(schema: Any, root: dict[str, Any], words: str, level: int) -> Any:
+    """Return the smallest value that fits, with ``words`` as its texts."""
+    if not isinstance(schema, dict) or level > MAX_LEVELS:
+        return None
+    if "$ref" in schema:
+        return _made_up(_referred(str(schema["$ref"]), root), root, words, level + 1)
+    given = [schema[key] for key in ("const", "default") if key in schema]
+    given += [schema[key][0] for key in ("enum", "examples") if schema.get(key)]
+    if given:
+        return given[0]
+    others = [schema[key][0] for key in ("anyOf", "oneOf", "allOf") if schema.get(key)]
+    return _made_up(others[0], root, words, level + 1) if others else _of_kind(schema, root, words, level)
+
+
+def _of_kind(schema: dict[str, Any], root: dict[str, Any], words: str, level: int) -> Any:
+    kind = schema.get("type", "object" if "properties" in schema else "string")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind == "object":
+        properties = schema.get("properties", {})
+        return {name: _made_up(properties.get(name, {}), root, words, level + 1) for name in schema.get("required", ())}
+    if kind == "array":
+        count = min(schema.get("minItems", 0), MAX_LENGTH)
+        return [_made_up(schema.get("items", {}), root, words, level + 1) for _ in range(count)]
+    if kind in ("integer", "number"):
+        return _number(schema)
+    return _text(schema, words) if kind == "string" else {"boolean": True, "null": None}.get(kind)
+
+
+def _number(schema: dict[str, Any]) -> Any:
+    least, most = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1), schema.get("maximum")
+    return least if most is None or least <= most else most
+
+
+def _text(schema: dict[str, Any], words: str) -> str:
+    text = _FORMATS.get(schema.get("format", ""), words)
+    text = text[: schema["maxLength"]] if "maxLength" in schema else text
+    return text.ljust(min(schema.get("minLength", 0), MAX_LENGTH), ".")
+
+
+def _referred(reference: str, root: dict[str, Any]) -> Any:
+    found: Any = root
+    for step in reference.removeprefix("#").split("/")[1:]:
+        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+    return found

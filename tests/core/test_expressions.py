@@ -1,0 +1,221 @@
+"""Expressions of task files: paths, comparison, arithmetic and `len` over plain data, and nothing else."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+
+from agentnb.core.expressions import MAX_LENGTH, evaluate, expressions_in, names_in, substituted
+from agentnb.errors import ExpressionError, SettingsError
+
+NAMES: dict[str, Any] = {
+    "plan": {"steps": [{"name": "tides_fetch", "args": {"from": "Vigo", "a-b": 1}}, {"name": "count"}], "elicitation": None},
+    "results": [{"result": 3, "error": ""}, {"result": {"rows": [1, 2]}, "error": "no such station"}],
+    "iteration": 2,
+    "query": "How many?",
+    "empty": [],
+    "ok": True,
+    "share": 0.5,
+}
+
+
+def test_an_expression_has_the_value_that_it_says(subtests: pytest.Subtests) -> None:
+    for expression, value in {
+        "len(plan.steps) > 0": True,
+        "iteration < 3 && len(plan.steps) > 0": True,
+        "iteration + 1": 3,
+        "results[-1].result.rows[0]": 1,
+        'plan.steps[0].args["a-b"]': 1,
+        'plan["steps"][0]["name"]': "tides_fetch",
+        "plan.elicitation": None,
+        "len(plan.elicitation)": 0,
+        "len(null) == 0": True,
+        "len(query)": 9,
+        "len(plan)": 2,
+        "plan.elicitation == null": True,
+        "!ok": False,
+        "!ok == false": True,  # `!` binds more tightly than `==`
+        "not ok or iteration == 2": True,
+        "!(ok && false) || nothing": True,  # what is not needed is not read
+        "1 < iteration <= 2": True,
+        "iteration != 2": False,
+        "-iteration * 2 + 7 // 2 % 2 - 0.5": -3.5,
+        "1 / 4": 0.25,
+        "share >= .5": True,
+        "'a' + \"b}\"": "ab}",
+        "'don\\'t'": "don't",
+        "'a\\nb'": "a\nb",
+        "query[0]": "H",
+        "'a' < 'b'": True,
+        "empty + results == results": True,
+        "\n  len(results)\n    > 1": True,
+        "1e3": 1000.0,
+        "true && True": True,
+    }.items():
+        with subtests.test(expression):
+            found = evaluate(expression, NAMES)
+            assert (found, type(found)) == (value, type(value))
+
+
+def test_an_expression_without_a_value_is_an_error_that_says_what_to_write(subtests: pytest.Subtests) -> None:
+    for expression, says in {
+        "len(plans.steps) > 0": ["there is no plans", "Did you mean plan?"],
+        "plan.step": ["plan has no step", "steps"],
+        "plan.steps[0].args.from": ["not complete", 'x["from"]'],
+        "results[2]": ["results has 2 items", "len(results) > 0"],
+        "results.result": ["results is a list, and has no result"],
+        "plan.elicitation.message": ["plan.elicitation is null, and has no message"],
+        "query.upper": ["query is a text, and has no upper"],
+        "results['0']": ["is no place in it"],
+        "results[true]": ["is no place in it"],
+        "plan[0]": ["names nothing"],
+        "iteration[0]": ["iteration is a number"],
+        "len(iteration)": ["has no length"],
+        "iteration + query": ["a number and a text"],
+        "iteration > null": ["a number and null have no order"],
+        "iteration / 0": ["divides by zero"],
+        "ok + 1": ["true and a number"],
+        "iteration = 2": ["= 2", "comparisons"],
+        "a & b": ["& b"],
+        "len": ["there is no len", "len(x)"],
+        "len()": ["cannot be called"],
+        "len(x, y)": [", y"],
+        "": ["blank"],
+        "   ": ["blank"],
+        "iteration +": ["not complete"],
+        "iteration is 2": ["not allowed"],
+        "2 in results": ["not allowed"],
+        "1 if ok else 2": ["not allowed"],
+        "[1]": ["not allowed"],
+        "results[0:1]": [":1]"],
+        "lambda: 1": ["has no meaning"],
+    }.items():
+        with subtests.test(expression), pytest.raises(ExpressionError) as caught:
+            evaluate(expression, NAMES)
+        for words in says:
+            assert words in str(caught.value)
+
+
+def test_an_expression_cannot_call_into_python(subtests: pytest.Subtests) -> None:
+    for expression in (
+        '__import__("os").getcwd() == "x"',
+        "query.format(1)",
+        "query.__class__",
+        "().__class__",
+        "len.__globals__",
+        "(ok or query).upper()",
+        "f'{query}'",
+        "plan.keys()",
+        "len(len)",
+        "[x for x in results]",
+        "(iteration := 3)",
+        "open('/etc/passwd')",
+    ):
+        with subtests.test(expression), pytest.raises(ExpressionError):
+            evaluate(expression, NAMES)
+    with pytest.raises(ExpressionError, match="__import__"):
+        evaluate('__import__("os").getcwd() == "x"', NAMES)
+
+
+def test_an_object_of_python_has_no_fields_in_an_expression() -> None:
+    names = {"thing": SimpleNamespace(secret=1), "function": len}
+    for expression in ("thing.secret", "thing", "function", "function(thing)"):
+        with pytest.raises(ExpressionError):
+            evaluate(expression, names)
+    with pytest.raises(ExpressionError, match="SimpleNamespace"):
+        evaluate("thing.secret", names)
+
+
+def test_the_work_of_an_expression_is_bounded(subtests: pytest.Subtests) -> None:
+    names = {"text": "a" * 60_000, "many": [0] * 60_000, "big": 10**300, "huge": 1e308}
+    for expression in (
+        "'a' * 1000000000",
+        "9 ** 9 ** 9",
+        "'%999999999d' % 1",
+        "text + text",
+        "many + many",
+        "many * 3",
+        "big * big",
+        "huge * 10",
+        "huge - -huge",
+        "9 << 99999",
+        "(" * 300 + "1" + ")" * 300,
+        "-" * 300 + "1",
+        "!" * 300 + "1",
+        "1" + "+1" * 400,
+        "1" * (MAX_LENGTH + 1),
+        "1e999",
+    ):
+        with subtests.test(expression[:40]), pytest.raises(ExpressionError):
+            evaluate(expression, names)
+
+
+def test_a_text_that_is_exactly_one_expression_becomes_its_value(subtests: pytest.Subtests) -> None:
+    for value, becomes in {
+        "${results}": NAMES["results"],
+        "${ iteration + 1 }": 3,
+        "${plan.elicitation}": None,
+        " ${iteration}": " 2",
+        "${iteration}${iteration}": "22",
+        "${query} ${ok} ${plan.elicitation} ${results[-1].result} ${share}": 'How many? true null {"rows":[1,2]} 0.5',
+        '${"}"}': "}",
+        '${"${"}x}': "${x}",
+        "nothing, $ {x} { x } }": "nothing, $ {x} { x } }",
+        "": "",
+    }.items():
+        with subtests.test(value):
+            found = substituted(value, NAMES)
+            assert (found, type(found)) == (becomes, type(becomes))
+
+
+def test_texts_are_substituted_wherever_they_are_in_plain_data() -> None:
+    value = {"a": ["${iteration}", {"${query}": "is ${query}"}], "b": 1, "c": None}
+    assert substituted(value, NAMES) == {"a": [2, {"${query}": "is How many?"}], "b": 1, "c": None}
+    assert substituted("${text}", {"text": "${iteration}"}) == "${iteration}"
+
+
+def test_a_text_that_cannot_be_substituted_is_an_error(subtests: pytest.Subtests) -> None:
+    deep: Any = "x"
+    for _ in range(200):
+        deep = [deep]
+    texts = ("${iteration", '${"}', "${}", "${it's}", "a ${nothing} b", "${" * 50_000, "${text}${text} " * 20, deep)
+    for value in texts:
+        with subtests.test(str(value)[:20]), pytest.raises(ExpressionError):
+            substituted(value, {**NAMES, "text": "a" * 60_000})
+
+
+def test_the_names_of_an_expression_are_told_without_evaluating_it() -> None:
+    assert names_in("len(plan.steps) > 0 && !results[n].plan.ok || true || plan.x") == ("plan", "results", "n")
+    assert list(expressions_in({"a": ["${x} and ${y.z}"], "b": 1, "${k}": "${w}"})) == ["x", "y.z", "w"]
+    with pytest.raises(ExpressionError):
+        names_in("plan.")
+    with pytest.raises(ExpressionError):
+        names_in(7)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError):
+        evaluate(["x"], {})  # type: ignore[arg-type]
+
+
+WORDS = (
+    "plan results iteration query . [ ] ( ) len( && || ! == < + - * % // 0 -1 9e9 'a' \" ' \\ ${ } null not and .steps lambda"
+)
+PIECES = st.sampled_from([*WORDS.split(), " ", "\0", "\ud800"])
+
+
+@examples(1_000)
+@given(st.text(max_size=60) | st.lists(PIECES, max_size=25).map("".join) | st.lists(PIECES, max_size=12).map(" ".join))
+def test_whatever_is_written_is_a_value_or_that_error(text: str) -> None:
+    for function in (evaluate, substituted):
+        try:
+            function(text, NAMES)
+        except ExpressionError as error:
+            assert len(str(error)) < 1_000
+    try:
+        names_in(text)
+    except ExpressionError:
+        return
+    assert text.strip()

@@ -1,0 +1,126 @@
+"""A text read as an answer of a JSON Schema: JSON alone, or words around one code block that holds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+from stories import Story
+
+from agentnb.core.json_schema import MAX_OF_A_PROBLEM, missing_references, schema_problems
+from agentnb.core.output import MAX_PROBLEMS, read_output
+
+BIRDS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"birds": {"type": "integer", "minimum": 0}, "on": {"type": "string", "format": "date"}},
+    "required": ["birds"],
+}
+FITS = '{"birds": 12}'
+
+
+def test_an_answer_is_json_alone_or_one_code_block_of_it(subtests: pytest.Subtests) -> None:
+    for text in (
+        FITS,
+        f"  \n{FITS}\n",
+        f"```json\n{FITS}\n```",
+        f"```\n{FITS}\n```",
+        f"Here it is:\n\n```json\n{FITS}\n```\nAnything else?",
+        f"Here it is:\r\n```json\r\n{FITS}\r\n```\r\n",
+        '```json\n{\n"birds":\n12\n}\n```',
+    ):
+        with subtests.test(text):
+            assert read_output(text, BIRDS) == ({"birds": 12}, ())
+    text = '{"birds": 12, "note": "```\\n{}\\n```"}'
+    assert read_output(text, BIRDS).value["note"] == "```\n{}\n```"
+
+
+def test_of_another_text_is_said_what_is_wrong(subtests: pytest.Subtests) -> None:
+    for text, says in {
+        "": "holds no text",
+        "Twelve.": "not JSON alone",
+        f"There are {FITS} birds": "not JSON alone",
+        f"{FITS} as I said": "not JSON alone",
+        f"{FITS}\n{FITS}": "not JSON alone",
+        f"```\n{FITS}\n```\n```\n{FITS}\n```": "several code blocks",
+        f"```\n{FITS}": "does not end",
+        "I use ``` here": "does not end",
+        "[" * 500 + "]" * 500: "",
+        '{"birds": "12"}': "birds: '12' is not of type 'integer'",
+        '{"birds": -1}': "birds: -1 is less than the minimum of 0",
+        '{"on": "2026-01-04"}': "'birds' is a required property",
+        '{"birds": 1, "on": "yesterday"}': "on: 'yesterday' is not a 'date'",
+        '{"birds": NaN}': "not JSON alone",
+        "[]": "[] is not of type 'object'",
+    }.items():
+        with subtests.test(text[:40]):
+            found = read_output(text, BIRDS)
+            assert found.problems and says in found.problems[0]
+
+
+def test_all_that_is_wrong_is_told_up_to_a_number_and_a_length() -> None:
+    schema = {"type": "array", "items": {"type": "string", "maxLength": 3}}
+    text = "[" + ",".join(['"' + "long" * 1_000 + '"'] * 50) + "]"
+    problems = read_output(text, schema).problems
+    assert len(problems) == MAX_PROBLEMS and max(map(len, problems)) <= MAX_OF_A_PROBLEM + 3
+    assert read_output("[1, true]", schema).problems == ("0: 1 is not of type 'string'", "1: True is not of type 'string'")
+
+
+def test_of_alternatives_is_said_what_is_wrong_with_the_likeliest() -> None:
+    schema = {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/birds"}], "$defs": {"birds": BIRDS}}
+    assert read_output('{"birds": "many"}', schema).problems == ("birds: 'many' is not of type 'integer'",)
+
+
+def test_dates_and_times_are_checked_whatever_else_is_installed(subtests: pytest.Subtests) -> None:
+    for form, good, bad in (
+        ("date", "2026-01-04", "2026-13-04"),
+        ("date-time", "2026-01-04T10:00:00Z", "2026-01-04T99:00:00Z"),
+        ("time", "10:00:00", "ten"),
+        ("duration", "PT1H", "an hour"),
+        ("uuid", "00000000-0000-4000-8000-000000000000", "0000"),
+        ("of its own", "anything", None),
+    ):
+        with subtests.test(form):
+            schema = {"format": form}
+            assert list(schema_problems(schema, good, formats=True)) == []
+            assert bad is None or list(schema_problems(schema, bad, formats=True))
+            assert list(schema_problems(schema, 7, formats=True)) == list(schema_problems(schema, bad)) == []
+
+
+def test_a_schema_that_never_ends_and_one_that_refers_elsewhere_are_problems() -> None:
+    assert read_output("1", {"$ref": "#"}).problems == ("its schema never comes to an end",)
+    elsewhere = {"$ref": "https://example.org/schema.json"}
+    assert "not in it" in read_output("1", elsewhere).problems[0]
+    assert list(missing_references(elsewhere)) == ["https://example.org/schema.json"]
+    assert list(missing_references({"items": {"$ref": "#/$defs/a"}, "$defs": {"b": {}}})) == ["#/$defs/a"]
+    sound = {"items": {"$ref": "#/$defs/b"}, "enum": [{"$ref": "#/x"}], "$defs": {"b": {"$ref": "#"}}}
+    assert list(missing_references(sound)) == []
+
+
+def test_many_fences_take_no_longer_than_their_length() -> None:
+    assert "several" in read_output("```\n```\n" * 50_000, BIRDS).problems[0]
+    assert read_output("x\n" + "```json\n" * 50_000, BIRDS).problems
+
+
+@examples(300)
+@given(
+    st.text(max_size=80)
+    | st.lists(st.sampled_from(["```", "\n", "json", FITS, "{", '"', " ", "\ud800", "9" * 30])).map("".join)
+)
+def test_any_text_is_an_answer_or_has_problems_in_words(text: str) -> None:
+    value, problems = read_output(text, BIRDS)
+    assert isinstance(value, dict) or problems
+    assert all(problem and problem.encode() for problem in problems)
+
+
+def test_a_run_has_an_output_when_it_has_ended_with_an_answer_that_fits() -> None:
+    settings = {"output": {"schema": BIRDS, "retries": 2}}
+    tale = Story(settings=settings).said("Well.").said(FITS, reason="invalid_output")
+    assert tale.run.output is None and tale.run.output_schema == BIRDS
+    assert tale.over().run.output == {"birds": 12}
+    assert tale.run.rounds[0].status == "invalid_output"
+    assert Story(settings=settings).said("Well.").over().run.output is None
+    assert Story(settings=settings).said(FITS).over("failed", "error").run.output is None
+    assert Story().said(FITS).over().run.output is None

@@ -1,0 +1,74 @@
+"""The simulated model's answers when the agent wants a JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from agentnb import Agent, Matrix
+from agentnb.core.json_schema import schema_problems
+from agentnb.core.messages import Message, Text, ToolResult, user
+from agentnb.core.request import Request
+from agentnb.models.simulated.planner import COMPLETE, Move
+from agentnb.models.simulated.shaped_answer import shaped
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def answer(schema: dict[str, Any], *results: ToolResult, text: str = "Done.") -> Any:
+    messages = [user("go"), *(Message("tool", (result,)) for result in results)]
+    return msgspec.json.decode(shaped(Move("answer", text), schema, Request("", messages)))
+
+
+def test_a_made_up_answer_fits(subtests: pytest.Subtests) -> None:
+    for schema in (
+        {"type": "string"},
+        {"type": "string", "minLength": 9, "maxLength": 12},
+        {"type": "string", "maxLength": 2},
+        {"type": "string", "format": "date-time"},
+        {"enum": ["a", "b"]},
+        {"const": None},
+        {"type": "integer", "minimum": 7},
+        {"type": "integer", "exclusiveMinimum": 7},
+        {"type": "number", "maximum": -3},
+        {"type": "boolean"},
+        {"type": ["null", "string"]},
+        {"type": "array", "items": NUMBER, "minItems": 2},
+        {"anyOf": [NUMBER, {"type": "null"}]},
+        {"$ref": "#/$defs/a~1b", "$defs": {"a/b": NUMBER}},
+        {**NUMBER, "properties": {"n": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "string", "format": "uuid"}}},
+        {"properties": {"own": {"default": 3}}, "required": ["own", "other"]},
+        {},
+    ):
+        with subtests.test(str(schema)):
+            assert list(schema_problems(schema, answer(schema), formats=True)) == []
+
+
+def test_a_schema_without_an_end_has_an_answer_all_the_same() -> None:
+    endless = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
+    assert answer(endless) is not None
+    assert answer({"$ref": "#"}) is None and answer({"$ref": "#/$defs/gone"}) is None
+
+
+def test_the_newest_result_that_fits_is_the_answer() -> None:
+    texts = ['{"n": 1}', '{"n": 2}', '{"n": "x"}', "words"]
+    results = [ToolResult(str(number), "tool", (Text(text),)) for number, text in enumerate(texts)]
+    failed = ToolResult("9", "tool", (Text('{"n": 9}'),), is_error=True)
+    assert answer(NUMBER, *results, failed) == {"n": 2}
+    assert answer(NUMBER, ToolResult("1", "tool", (Text("[" * 500),))) == {"n": 0}
+
+
+def test_the_marker_stays_below_the_answer_and_other_moves_stay_words() -> None:
+    request = Request("", [user("go")])
+    assert shaped(Move("answer", f"Done.\n\n{COMPLETE}"), NUMBER, request) == f'{{"n":0}}\n\n{COMPLETE}'
+    assert shaped(Move("step", "Step 1 of 2: add."), NUMBER, request) == "Step 1 of 2: add."
+    run = Agent("simulated:disciplined", output=NUMBER, policy=Matrix(workflow_mode=True)).run_sync("go")
+    assert (run.stop_reason, run.output) == ("workflow_complete", {"n": 0})
+
+
+def test_a_chatty_model_that_never_gives_the_answer_fails() -> None:
+    run = Agent("simulated:chatty?p=1&heed=0", output=NUMBER, todos=False).run_sync("- Say it")
+    assert run.status in ("failed", "completed") and (run.output is None) == (run.status == "failed")
+    assert all(isinstance(part, Text) for message in run.messages for part in message.parts)
