@@ -30,6 +30,7 @@ class RunSummary(NamedTuple):
     """US dollars; None if the cost of any call is unknown."""
     recovered: int = 0
     """How often it was resumed by another process after one had died."""
+    tags: tuple[str, ...] = ()
 
 
 class _Reply(msgspec.Struct, gc=False):
@@ -88,6 +89,7 @@ def summary(data: bytes, without_end: str) -> RunSummary:
         None if used.input is None and used.output is None else (used.input or 0) + (used.output or 0),
         used.cost,
         rest.count(b'{"kind":"run_recovered"'),
+        started.tags,
     )
 
 

@@ -24,20 +24,36 @@ KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted"
 
 
 def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
-    """Show the newest runs that match all of the ``wanted`` words; a leading number sets how many."""
+    """Show the newest runs that match all of the ``wanted`` words and have each ``--tag``; a leading number sets how many."""
     most = SHOWN
+    tags, wanted = _tags(wanted)
     if wanted and wanted[0].isdecimal():
         most, wanted = min(int(wanted[0]), MAX_LISTED), wanted[1:]
     if not most:
         raise SettingsError("A list of no runs shows nothing", f"Write a number from 1 to {MAX_LISTED}: %agent history 50")
-    found = list(islice((one for one in as_known_here(session) if matches(one, wanted)), most))
-    told = _told(session, found, wanted, most)
+    fitting = (one for one in as_known_here(session) if tags <= {*one.tags} and matches(one, wanted))
+    found = list(islice(fitting, most))
+    told = _told(session, found, [*[f"#{one}" for one in sorted(tags)], *wanted], most)
     text = history_text(found, told)
     if getattr(shell, "kernel", None) is None:
         print(text)
         return
     html = history_html(found, told, lambda run_id: _opened(session, run_id))
     display({"text/plain": text, "text/html": html}, raw=True)
+
+
+def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
+    """Return the tags that were asked for with ``--tag``, and the other words."""
+    tags, others, words = set(), [], iter(wanted)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option != "--tag":
+            others.append(word)
+        elif tag := value if equals else next(words, ""):
+            tags.add(tag)
+        else:
+            raise SettingsError("--tag says no tag", "Write %agent history --tag WORD")
+    return tags, others
 
 
 def as_known_here(session: Session) -> Iterator[RunSummary]:
