@@ -8,18 +8,21 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.output import Output
 from agentnb.context.history import as_sent_then
+from agentnb.core.events import RunStarted
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownTool
-from agentnb.guidance import BUILT_IN
+from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.limits import Limits
-from agentnb.policies.named import NAMED, PolicySet, policy_as_logged
+from agentnb.policies.named import NAMED, OWN_POLICY, PolicySet, policy_as_logged
 from agentnb.tools.function import as_tool
 
 NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}
 """Settings of runs by the first versions, which had no policy and no guidance."""
+WITH_GUIDANCE_TEXTS = 5
+"""The first schema of logs that hold the texts of the guidance set."""
 
 
 def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None = None, **instead: Any) -> Agent:
@@ -58,6 +61,12 @@ def missing_tools(run: Run, names: Container[str]) -> list[str]:
     return [name for name in names_of_tools(run) if name not in names]
 
 
+def has_guidance_texts(run: Run) -> bool:
+    """Return whether the log holds the texts of the run's guidance set, as those of older versions do not."""
+    first = run.events[0] if run.events else None
+    return isinstance(first, RunStarted) and first.schema >= WITH_GUIDANCE_TEXTS and "guidance" in first.settings
+
+
 def _check_tools(run: Run, given: tuple[Any, ...]) -> None:
     missing = missing_tools(run, {as_tool(value).spec.name for value in given})
     if missing:
@@ -69,15 +78,17 @@ def _check_tools(run: Run, given: tuple[Any, ...]) -> None:
 
 def _policy(run: Run) -> PolicySet:
     logged = run.settings.get("policy", NO_POLICY_YET)
-    if logged.get("name") not in NAMED:
+    if logged.get("name") not in NAMED or OWN_POLICY in logged:
         raise SettingsError(
             f"Run {run.id} had a policy of its own, {logged.get('name')}", "Give it: recover(run, agent=Agent(...))"
         )
     return policy_as_logged(logged)
 
 
-def _guidance(run: Run) -> str:
+def _guidance(run: Run) -> str | GuidanceSet:
     name = run.settings.get("guidance", NO_GUIDANCE_YET).get("set")
+    if has_guidance_texts(run):
+        return GuidanceSet.as_logged(str(name), run.guidance)
     if name not in BUILT_IN:
         what = f"Run {run.id} had the guidance set {name}, which is not here"
         raise SettingsError(what, f"Write it again: %%guidance {name}. In Python: recover(run, agent=Agent(...))")

@@ -235,7 +235,7 @@ class PendingRun:
             tools=self.toolbox.specs,
             settings=agent.settings,
             guidance=agent.guidance_texts,
-            tags=self.options.tags,
+            tags=tuple([encodable(one) for one in self.options.tags]),
             conversation=before.conversation if before is not None else "",
             context_type=self.options.context_type,
             entity=self.options.entity,

@@ -43,9 +43,10 @@ def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int
 
 
 def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
-    """Return whether each of these words occurs in the run's status, stop reason, recovery, model or prompt."""
+    """Return whether each of these words occurs in the run's status, stop reason, recovery, model, tags or prompt."""
     recovered = "recovered" if one.recovered else ""
-    told = "\n".join((one.status, CHIPS.get(one.status, ""), one.stop_reason, recovered, one.model, one.prompt)).casefold()
+    words_of = (one.status, CHIPS.get(one.status, ""), one.stop_reason, recovered, one.model, *one.tags, one.prompt)
+    told = "\n".join(words_of).casefold()
     return all(word.casefold() in told for word in wanted)
 
 
@@ -58,7 +59,9 @@ def _line(one: RunSummary) -> str:
     limit = LIMIT_WORDS.get(one.stop_reason) if one.status == "limited" else None
     status = f"limit: {limit}" if limit else first_line(one.status, 20)
     took = f"{status:<14} {counted(one.rounds, 'round'):>10}  {cost_told(one):>8}"
-    asked = _indent(one) + first_line(one.prompt, 34) + "".join(f"  ({remark})" for remark in _remarks(one))
+    remarks = "".join(f"  ({remark})" for remark in _remarks(one))
+    tags = f"  {tags_told(one)}" if one.tags else ""
+    asked = f"{_indent(one)}{first_line(one.prompt, 34)}{remarks}{tags}"
     return clean(f"{first_line(one.id, 100)}  {took}  {first_line(one.model, 22):<22}  {asked}")
 
 
@@ -70,9 +73,15 @@ def _indent(one: RunSummary) -> str:
 def _row(one: RunSummary, open_run: Callable[[str], Html]) -> Html:
     remarks = joined(*[joined(tag("span", "aside", remark), " ") for remark in _remarks(one)])
     asked = tag("span", "history-prompt", _indent(one).replace(" ", "\N{NO-BREAK SPACE}"), asked_html(one))
-    first = tag("span", "history-first", status_html(one), " ", remarks, asked)
+    tags = joined(" ", tag("span", "aside", tags_told(one))) if one.tags else NOTHING
+    first = tag("span", "history-first", status_html(one), " ", remarks, asked, tags)
     summary = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(one)))
     return tag("details", "history-run", summary, tag("div", "history-open", open_run(one.id)))
+
+
+def tags_told(one: RunSummary) -> str:
+    """Return the tags of a run: ``#night #v2``."""
+    return first_line(clean(" ".join(f"#{one}" for one in one.tags)), 80)
 
 
 def status_html(one: RunSummary) -> Html:

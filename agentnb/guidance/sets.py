@@ -50,6 +50,9 @@ class GuidanceSet:
                 raise SettingsError(f"The part {part_name(name)} stands there twice", "Keep one of them")
             own[part_name(name)] = _checked(name, text)
         parts = dict.fromkeys(PARTS, "") if self.name == OFF else {**_matrix_parts(), **own}
+        self._set_parts(parts)
+
+    def _set_parts(self, parts: Mapping[str, str]) -> None:
         content = json.dumps([parts[name] for name in PARTS])
         object.__setattr__(self, "parts", MappingProxyType({name: parts[name] for name in PARTS}))
         object.__setattr__(self, "version", hashlib.sha256(content.encode()).hexdigest()[:10])
@@ -58,6 +61,23 @@ class GuidanceSet:
     def from_markdown(cls, name: str, body: str) -> GuidanceSet:
         """Return a set from Markdown: one heading per part; without headings the text is that of all four cells."""
         return cls(name, read_parts(body))
+
+    @classmethod
+    def as_logged(cls, name: str, texts: Mapping[str, str]) -> GuidanceSet:
+        """Return the set that a run had, with the texts in its log; what the log does not have says nothing.
+
+        It may have the name of a built-in set: another version of agentnb brought other texts along under that name.
+        """
+        parts = {part: _checked(part, texts[part]) if part in texts else "" for part in PARTS}
+        if name not in BUILT_IN:
+            return cls(name, parts)
+        usual = built_in(name)
+        if dict(usual.parts) == parts:
+            return usual
+        found = object.__new__(cls)  # the constructor refuses texts for this name
+        object.__setattr__(found, "name", name)
+        found._set_parts(parts)
+        return found
 
     def markdown(self) -> str:
         """Return the whole set as Markdown, one heading per part.
@@ -71,8 +91,7 @@ class GuidanceSet:
         return [name for name, text in self.parts.items() if text != _matrix_parts()[name]]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = {} if self.name in BUILT_IN else dict(self.parts)
-        return GuidanceSet, (self.name, own)
+        return GuidanceSet.as_logged, (self.name, dict(self.parts))
 
     def __hash__(self) -> int:
         return hash((self.name, self.version))

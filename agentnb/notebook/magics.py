@@ -84,6 +84,7 @@ class AgentMagics(Magics):
         action="store_true",
         help="go on with the conversation and the model of the last run; tools and guidance are named anew",
     )
+    @argument("--tag", metavar="WORD", action="append", default=[], help="a word by which you find the run again; repeatable")
     @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, say, stop")
     @argument("--raw", action="store_true", help="send the text as it is: no {{ name }} is replaced")
     @argument("--dry", action="store_true", help="show the first request and the tool schemas; send nothing")
@@ -117,9 +118,8 @@ class AgentMagics(Magics):
                 print(hint)
             if not prompt.strip():
                 raise SettingsError("The prompt is blank once its variables are put in", "Look at the variables it names")
-            return self._runs.run(
-                partial(self.session.start, agent, prompt), out, RunOptions(continue_from=before, foreground=foreground)
-            )
+            run_options = RunOptions(continue_from=before, foreground=foreground, tags=tuple(options.tag))
+            return self._runs.run(partial(self.session.start, agent, prompt), out, run_options)
 
     @one_line_errors
     @no_var_expand

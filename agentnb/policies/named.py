@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -125,6 +126,8 @@ class PolicySet(Protocol):
         """Return the functions that the loop calls; ``limits`` should come last, ``repeatable`` names tools that may repeat."""
 
 
+OWN_POLICY = "class"
+"""The key under which a log has the class of a policy that agentnb does not bring along."""
 NAMED: dict[str, type[Matrix] | type[Minimal]] = {"matrix": Matrix, "minimal": Minimal}
 
 
@@ -147,14 +150,14 @@ def in_workflow_mode(policy: PolicySet) -> PolicySet:
 
 
 def settings_of(policy: PolicySet) -> dict[str, Any]:
-    """Return the policy's name, and the settings that differ from the defaults, as plain data."""
-    if not isinstance(policy, Matrix | Minimal):
-        return {"name": policy.name}
-    usual = type(policy)()
-    own = {one.name for one in fields(policy) if getattr(policy, one.name) != getattr(usual, one.name)}
-    if not own:
-        return {"name": policy.name}
-    return {"name": policy.name, **{name: _plain(value) for name, value in asdict(policy).items() if name in own}}
+    """Return the policy's name and all its settings, as far as they are plain data; of one's own policy also its class."""
+    known = type(policy) in NAMED.values()
+    logged: dict[str, Any] = {"name": policy.name} if known else {"name": policy.name, OWN_POLICY: _class_name(policy)}
+    names: list[str] = [one.name for one in fields(policy)] if is_dataclass(policy) else []
+    for name in names:
+        with suppress(TypeError):
+            logged.setdefault(name, _plain(getattr(policy, name, None)))
+    return logged
 
 
 def policy_as_logged(logged: dict[str, Any]) -> PolicySet:
@@ -166,10 +169,29 @@ def policy_as_logged(logged: dict[str, Any]) -> PolicySet:
     return kind(**known)
 
 
+def _class_name(policy: PolicySet) -> str:
+    return f"{type(policy).__module__}.{type(policy).__qualname__}"
+
+
 def _plain(value: Any) -> Any:
+    """Return the value as plain data. Raises TypeError if it is something else."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return sorted(value) if isinstance(value, frozenset) else value
+        return {_plain_key(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(_plain(item) for item in value)
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise TypeError(f"{value!r} is no plain data")
+
+
+def _plain_key(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} is no name")
+    return name
 
 
 def _guards(guard: DuplicateGuard | None, repeatable: Iterable[str]) -> tuple[DuplicateGuard, ...]:

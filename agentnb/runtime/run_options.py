@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
@@ -51,6 +52,9 @@ class RunOptions:
             raise SettingsError(f"store={self.store!r} is no store", 'Make one: Store("runs")')
         if self.continue_from is not None and not isinstance(self.continue_from, Run):
             raise SettingsError(f"continue_from={self.continue_from!r} is no run", "Load it first: load_trace(PATH)")
+        tags: Any = self.tags
+        if isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags):
+            raise SettingsError(f"tags={tags!r} are no words", 'Write tags=("night", "v2")')
 
 
 def refuse_former_keywords(given: Iterable[str], door: str) -> None:

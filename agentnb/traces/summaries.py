@@ -38,6 +38,7 @@ class RunSummary(NamedTuple):
     """Number of runs nested in it, at any depth; counted by `families`."""
     depth: int = 0
     """How deep it is nested: 0 for a top-level run; counted by `families`."""
+    tags: tuple[str, ...] = ()
 
 
 class _Reply(msgspec.Struct, gc=False):
@@ -101,6 +102,7 @@ def summary(data: bytes, without_end: str) -> RunSummary:
         used.cost,
         rest.count(b'{"kind":"run_recovered"'),
         started.parent_id,
+        tags=started.tags,
     )
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
 import pytest
 from ephemeral_text import MATRIX, TAG, own_set, reminder
 from run_builder import a_round, todos_of
@@ -12,7 +16,10 @@ from todo_calls import complete, mark, start, write
 from agentnb.core.messages import ToolCall
 from agentnb.core.rounds import DUPLICATE
 from agentnb.errors import SettingsError
-from agentnb.policies import Continue, Matrix, Minimal, TodoNudges, find_policy, settings_of
+from agentnb.guidance import GuidanceSet
+from agentnb.policies import Continue, Matrix, Minimal, Policy, PolicyBundle, TodoNudges, find_policy, settings_of
+from agentnb.policies.gates import DuplicateGuard
+from agentnb.policies.named import policy_as_logged
 
 OPEN = todos_of("completed", "in-progress")
 CALL = ToolCall("work")
@@ -118,11 +125,40 @@ def test_policies_are_found_by_name_and_unknown_ones_are_refused_with_those_most
         find_policy(Matrix)  # type: ignore[arg-type]
 
 
-def test_the_run_keeps_the_policy_and_the_settings_that_are_not_the_usual() -> None:
+def test_the_run_keeps_the_policy_and_all_its_settings() -> None:
     run, _ = scripted("Done.", policy=Minimal(todo_nudges=1))
-    assert run.settings["policy"] == {"name": "minimal", "todo_nudges": 1}
-    assert settings_of(Matrix()) == {"name": "matrix"}
-    assert settings_of(Matrix(guard=None)) == {"name": "matrix", "guard": None}
+    logged = run.settings["policy"]
+    assert logged == settings_of(Minimal(todo_nudges=1))
+    assert set(logged) == {"name", *[one.name for one in fields(Minimal)]} and logged["todo_nudges"] == 1
+    assert set(logged["guard"]) == {one.name for one in fields(DuplicateGuard)}
+    assert settings_of(Matrix(guard=None)) == {**settings_of(Matrix()), "guard": None}
+    for policy in (Matrix(), Minimal(guard=None), Matrix(workflow_mode=True, guard=DuplicateGuard(exempt=frozenset({"poll"})))):
+        assert policy_as_logged(settings_of(policy)) == policy
+
+
+@dataclass(frozen=True)
+class Own:
+    """A policy of one's own with settings, some of which no log can hold."""
+
+    name: ClassVar[str] = "own"
+    most: int = 3
+    words: tuple[str, ...] = ("go", "on")
+    weights: dict[str, float] = field(default_factory=lambda: {"a": 0.5})
+    inner: Any = None
+    check: Any = print
+    odd: Any = field(default_factory=lambda: {1: "one"})
+
+    def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
+        """Return those of the policy that trusts the model."""
+        return Minimal().rules(words, *limits, repeatable=repeatable)
+
+
+def test_a_policy_of_ones_own_keeps_the_settings_that_are_plain_data_and_says_its_class() -> None:
+    logged = settings_of(Own(inner=DuplicateGuard(window=5)))
+    assert (logged["name"], logged["class"]) == ("own", f"{Own.__module__}.Own")
+    assert (logged["words"], logged["weights"], logged["inner"]["window"]) == (["go", "on"], {"a": 0.5}, 5)
+    assert scripted("Done.", policy=Own())[0].settings["policy"]["class"] == logged["class"]
+    assert logged["most"] == 3 and not {"check", "odd"} & set(logged)
 
 
 def test_settings_that_cannot_be_are_refused(subtests: pytest.Subtests) -> None:

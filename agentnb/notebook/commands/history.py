@@ -24,27 +24,42 @@ KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted"
 
 
 def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
-    """Show the newest top-level runs that match all of the ``wanted`` words; a leading number sets how many.
+    """Show the newest top-level runs that match all of the ``wanted`` words and have each ``--tag``; a leading number sets how
+    many.
 
     With the word ``--nested`` each is followed by the runs nested in it, which may match in its place.
     """
     most = SHOWN
     with_nested = NESTED in wanted
-    wanted = [word for word in wanted if word != NESTED]
+    tags, wanted = _tags([word for word in wanted if word != NESTED])
     if wanted and wanted[0].isdecimal():
         most, wanted = min(int(wanted[0]), MAX_LISTED), wanted[1:]
     if not most:
         raise SettingsError("A list of no runs shows nothing", f"Write a number from 1 to {MAX_LISTED}: %agent history 50")
     lists = (family if with_nested else family[:1] for family in _families(session))
-    matching = islice((some for some in lists if any(matches(one, wanted) for one in some)), most)
-    found = list(islice(chain.from_iterable(matching), MAX_LISTED))
-    told = _told(session, found, wanted, most)
+    fitting = (some for some in lists if any(tags <= {*one.tags} and matches(one, wanted) for one in some))
+    found = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
+    told = _told(session, found, [*[f"#{one}" for one in sorted(tags)], *wanted], most)
     text = history_text(found, told)
     if getattr(shell, "kernel", None) is None:
         print(text)
         return
     html = history_html(found, told, lambda run_id: _opened(session, run_id))
     display({"text/plain": text, "text/html": html}, raw=True)
+
+
+def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
+    """Return the tags that were asked for with ``--tag``, and the other words."""
+    tags, others, words = set(), [], iter(wanted)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option != "--tag":
+            others.append(word)
+        elif tag := value if equals else next(words, ""):
+            tags.add(tag)
+        else:
+            raise SettingsError("--tag says no tag", "Write %agent history --tag WORD")
+    return tags, others
 
 
 def as_known_here(session: Session) -> Iterator[RunSummary]:

@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, missing_tools
+from agentnb.agent.from_log import agent_of, has_guidance_texts, missing_tools
 from agentnb.detect.run import Run
 from agentnb.errors import UnknownTool
 from agentnb.guidance import GuidanceSet
@@ -74,9 +74,14 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
 
 
 def _guidance(session: Session, variables: Mapping[str, Any], name: str, run: Run) -> GuidanceSet | None:
-    """Return the set that was named, or the notebook's set with the name of the run's own; None if there is none."""
+    """Return the set that was named; None if the run's log has its texts.
+
+    For a log of an older version, which has none: the notebook's set with the name of the run's own, or None.
+    """
     if name:
         return find_guidance(name, session, variables)
+    if has_guidance_texts(run):
+        return None
     had = str(run.settings.get("guidance", {}).get("set", ""))
     held = (value for value in list(variables.values()) if isinstance(value, GuidanceSet) and value.name == had)
     return session.sets.get(had) or next(held, None)

@@ -51,6 +51,18 @@ def test_words_choose_among_them(kernel: Any) -> None:
     assert "0 with nowhere" in names(kernel, "%agent history nowhere")[0]
 
 
+def test_tags_choose_among_them(kernel: Any) -> None:
+    kernel.run("%%agent -m good --tag night --tag v2\nTagged, in July")
+    kernel.run("%%agent -m good --tag night\nTagged, in August")
+    assert kernel.value("list(run.tags)") == "['night']"
+    assert names(kernel, "%agent history --tag night")[1:] == ["#night", "#v2"]
+    told, line = kernel.run("%agent history --tag night --tag=v2").listing["text/plain"].split("\n")
+    assert told.endswith(", 1 with #night and #v2") and line.endswith("Tagged, in July  #night #v2")
+    assert "#night #v2" in kernel.run("%agent history v2").listing["text/html"]
+    assert names(kernel, "%agent history --tag nigh")[1:] == []
+    assert "Write %agent history --tag WORD" in kernel.run("%agent history --tag").error
+
+
 def test_a_log_that_is_torn_does_not_take_the_list_away(kernel: Any) -> None:
     kernel.run("%%agent -m good -o torn\nTorn")
     kernel.run("path = f'.agentnb/runs/{torn.id}.jsonl'\nlines = open(path).read().splitlines(True)")

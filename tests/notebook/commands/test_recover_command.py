@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from real_kernel import PATIENCE, TOOLS, Kernel
 
+from agentnb.core.events import SCHEMA
+
 SETUP = """
 from agentnb import ToolCall, ask_person
 from agentnb.models import ScriptedModel
@@ -148,12 +150,25 @@ def test_a_guidance_set_of_this_session_is_found_by_its_name(kernel: Any) -> Non
     run_id = cut(kernel, "-t add -g terse")
     sets = "get_ipython().magics_manager.registry['AgentMagics'].session.sets"
     kernel.run(f"del {sets}['terse']")
+    kernel.run(f"path = Path('.agentnb/runs/{run_id}.jsonl')\ntext = path.read_text()")
+    kernel.run(f"path.write_text(text.replace('\"schema\":{SCHEMA}', '\"schema\":4', 1)) and None")
     cell = kernel.run(f"%agent recover {run_id}")
     assert cell.status == "error" and "guidance set terse, which is not here. Write it again: %%guidance terse" in cell.error
     kernel.run("%%guidance terse\nSay little.")
     assert kernel.run(f"%agent recover {run_id}").status == "ok"
     given = "[event.guidance.text for event in run.events if type(event).__name__ == 'GuidanceGiven']"
     assert kernel.value(f"'Say little.' in str({given})") == "True"
+
+
+def test_a_guidance_set_that_is_gone_is_rebuilt_from_the_log(kernel: Any) -> None:
+    kernel.run("%%guidance brief\nBe brief.")
+    run_id = cut(kernel, "-t add -g brief")
+    version = kernel.value("dead.settings['guidance']['version']")
+    kernel.run("%%guidance brief\nWritten anew since then.")
+    assert kernel.run(f"%agent recover {run_id}").status == "ok"
+    given = "[event.guidance for event in run.events if type(event).__name__ == 'GuidanceGiven']"
+    told = kernel.value(f"str([(one.text, one.version) for one in {given} if one.cell != 'todo_list'])")
+    assert "Be brief." in told and "anew" not in told and version.strip("'") in told
 
 
 def test_a_limit_that_the_run_had_holds_on(kernel: Any) -> None:

@@ -1,0 +1,67 @@
+"""An agent rebuilt from a log has the guidance that its run had, also where the set was written in a cell that is gone."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from scripted_runs import work
+
+from agentnb import Agent, GuidanceSet, Run, Store
+from agentnb.agent.from_log import agent_of
+from agentnb.core.events import RunStarted
+from agentnb.errors import SettingsError
+from agentnb.guidance import find_set
+from agentnb.guidance.parts import PARTS
+from agentnb.models.scripted import ScriptedModel
+
+OWN = GuidanceSet("own", {"todos_text": "Do {{ next_todo }} now.", "text": "", "note": ""})
+
+
+def run_with(words: str | GuidanceSet, folder: Path, **instead: object) -> Run:
+    """A run with these words, as its log holds it; ``instead`` replaces fields of its first event."""
+    store = Store(folder)
+    run = store.load(Agent(ScriptedModel(["Done."]), tools=[work], guidance=words).run_sync("go", store=store).id)
+    first = run.events[0]
+    assert isinstance(first, RunStarted)
+    return Run.from_events([replace(first, **instead), *run.events[1:]])
+
+
+def rebuilt(run: Run) -> GuidanceSet:
+    found = agent_of(run, tools=[work], model=ScriptedModel([])).guidance
+    return find_set(found)
+
+
+def test_it_has_the_same_texts_the_same_name_and_the_same_version(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    one_text = GuidanceSet.from_markdown("terse", "Say little.")
+    silent = GuidanceSet("silent", dict.fromkeys(PARTS, ""))
+    for guidance in (OWN, one_text, silent, find_set("matrix"), find_set("off")):
+        with subtests.test(guidance.name):
+            found = rebuilt(run_with(guidance, tmp_path / guidance.name))
+            assert (found, found.version) == (guidance, guidance.version)
+            assert find_set("matrix") is found or guidance.name != "matrix"
+
+
+def test_a_built_in_set_of_another_version_keeps_its_texts_and_its_name(tmp_path: Path) -> None:
+    texts = {**{name: text for name, text in find_set("matrix").parts.items() if text}, "text": "Answer as it was then."}
+    found = rebuilt(run_with("matrix", tmp_path, guidance=texts))
+    assert (found.name, found.parts["text"]) == ("matrix", "Answer as it was then.")
+    assert found.version != find_set("matrix").version and find_set("matrix").parts["text"] != found.parts["text"]
+    assert pickle.loads(pickle.dumps(found)) == found and pickle.loads(pickle.dumps(OWN)) == OWN
+    again = Agent(ScriptedModel(["Done."]), guidance=found).run_sync("go")
+    assert again.settings["guidance"] == {"set": "matrix", "version": found.version}
+    assert rebuilt(Run.from_events(again.events)) == found
+
+
+def test_the_log_of_an_older_version_has_no_texts_and_its_own_set_is_asked_for(tmp_path: Path) -> None:
+    old = run_with(OWN, tmp_path, guidance={}, schema=4)
+    with pytest.raises(SettingsError, match="had the guidance set own, which is not here"):
+        rebuilt(old)
+    assert rebuilt(run_with("matrix", tmp_path, guidance={}, schema=4)) is find_set("matrix")
+
+
+def test_a_text_that_cannot_be_is_refused_as_when_it_is_written(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no_such_variable"):
+        rebuilt(run_with(OWN, tmp_path, guidance={"text": "{{ no_such_variable }}"}))

@@ -1,0 +1,46 @@
+"""What a run says of itself from its first event on: tags, conversation, scope, and the texts of its guidance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentnb import Agent, GuidanceSet, Store
+from agentnb.errors import SettingsError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.run_options import RunOptions
+
+
+def agent(**settings: object) -> Agent:
+    return Agent(ScriptedModel(["Done."] * 9), **settings)  # type: ignore[arg-type]
+
+
+def test_a_conversation_has_the_id_of_its_first_run(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    first = agent().run_sync("One", store=store)
+    second = agent().run_sync("Two", store=store, continue_from=first)
+    third = agent().run_sync("Three", store=store, continue_from=store.load(second.id))
+    other = agent().run_sync("Other", store=store)
+    assert [run.conversation for run in (first, second, third, other)] == [first.id, first.id, first.id, other.id]
+    assert (third.continued_from, store.load(third.id).conversation) == (second.id, first.id)
+
+
+def test_tags_and_scope_are_those_of_its_options(tmp_path: Path) -> None:
+    options = RunOptions(tags=("night", "half \ud83d"), context_type="review", entity="p-1", store=Store(tmp_path))
+    run = agent().start("Go", options).result(30)
+    assert (run.tags, run.context_type, run.entity, run.kind) == (("night", "half \ufffd"), "review", "p-1", "agent")
+    assert Store(tmp_path).load(run.id) == run and Store(tmp_path).summaries()[0].tags == run.tags
+
+
+def test_what_are_no_tags_is_refused(subtests: pytest.Subtests) -> None:
+    for tags in ("night", ("night", ""), (3,), (" ",)):
+        with subtests.test(tags=tags), pytest.raises(SettingsError, match="are no words"):
+            RunOptions(tags=tags)  # type: ignore[arg-type]
+
+
+def test_its_guidance_stands_in_its_log_without_the_parts_that_say_nothing() -> None:
+    words = GuidanceSet("own", {"text": "Be brief.", "note": ""})
+    run = agent(guidance=words).run_sync("Go")
+    assert dict(run.guidance) == {name: text for name, text in words.parts.items() if text} and "note" not in run.guidance
+    assert dict(agent(guidance="off").run_sync("Go").guidance) == {}
