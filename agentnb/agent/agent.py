@@ -30,6 +30,7 @@ class Agent(AgentSettings):
     (``matrix``, ``off``) or a `GuidanceSet`. ``policy``: how it is kept to its work, ``matrix`` or ``minimal``, or one of
     these with settings, such as ``Matrix(workflow_mode=True)``. ``todos``: whether it keeps a list when it has tools, or
     the board to keep it on. ``history``: how much of a conversation is sent: ``auto``, ``documented``, ``full`` or a `History`.
+    ``gates``: functions of a call and the run that say whether it may run, after the policy's own (`agentnb.policies.gates`).
     ``instructions``: whether it follows the ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` of the repository it works in.
     ``work_dir``: the folder tools work in; by default the current folder when the run starts.
 

@@ -176,7 +176,7 @@ def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
 def _check_tracked(run: RunState, call_id: str) -> None:
     """Note work that ran while no todo was in progress.
 
-    The list counts as it was at the call's place in the reply: calls that run side by side all run after the todo tool.
+    The list counts as it was at the call's place in the reply: older versions ran calls side by side after the todo tool.
     """
     records = run._rounds[-1].records
     place = next((place for place, record in enumerate(records) if record.call.id == call_id), None)

@@ -12,6 +12,7 @@ from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
 from agentnb.core.messages import ToolResult, encodable
 from agentnb.core.questions import choice_in_words, choices
 from agentnb.core.rounds import (
+    DENIED,
     INTERRUPTED,
     MAX_TOOL_CALLS,
     MAX_TOOL_CALLS_PER_TURN,
@@ -276,7 +277,7 @@ def state(record: CallRecord) -> str:
     if record.result is None:
         return "running"
     code = record.result.error_code
-    if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN):
+    if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, DENIED):
         return "blocked"
     if code in ("cancelled", INTERRUPTED):
         return "stopped" if code == "cancelled" else "interrupted"
@@ -289,7 +290,8 @@ def outcome(record: CallRecord) -> str:
     if kind == "interrupted":
         return f"{MARKS[kind]} interrupted: the process died"
     if kind == "blocked":
-        return f"{MARKS[kind]} not run: {WHY_NOT_RUN.get(record.rule, 'it repeats itself')}"
+        why = "it was denied" if record.result is not None and record.result.error_code == DENIED else "it repeats itself"
+        return f"{MARKS[kind]} not run: {WHY_NOT_RUN.get(record.rule, why)}"
     code = record.result.error_code if record.result is not None and kind == "failed" else None
     why = f": {clean(code).replace('_', ' ')}" if code not in (None, "tool_error") else ""
     return f"{MARKS[kind]} {kind}{why}"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from agentnb.core.run import Run
 from agentnb.guidance.guides import Guide
-from agentnb.policies.gates.block import Gate
+from agentnb.policies.gates.verdicts import Gate
 from agentnb.policies.verdict import Policy
 
 

@@ -105,7 +105,7 @@ class Tool(Protocol):
 
     @property
     def blocking(self) -> bool:
-        """Whether it waits for the person: such calls run first, one by one."""
+        """Whether it waits for the person: meanwhile only parallel-safe calls right after it run."""
 
     @property
     def timeout(self) -> float | None:
