@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
+from agentnb.core.events import CompactionStarted, LimitReached, Progress, RetryScheduled
 from agentnb.core.messages import ToolResult, encodable
 from agentnb.core.questions import choice_in_words, choices
 from agentnb.core.rounds import (
@@ -282,6 +282,16 @@ def state(record: CallRecord) -> str:
     if code in ("cancelled", INTERRUPTED):
         return "stopped" if code == "cancelled" else "interrupted"
     return "failed" if record.result.is_error else "ok"
+
+
+def progress(one: Progress) -> str:
+    """Return how far a call has come: ``3 of 10: reading``."""
+    count = _count(one.done) if one.total is None else f"{_count(one.done)} of {_count(one.total)}"
+    return f"{count}: {clean(one.text)}" if one.text else count
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}" if float(number).is_integer() else f"{number:,.4g}"
 
 
 def outcome(record: CallRecord) -> str:

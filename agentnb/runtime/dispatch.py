@@ -53,7 +53,7 @@ class Dispatch:
         self._gates = gates
         self._todos = todos or TodoSync(None, log)
         elicitation = elicitation or Elicitation(log, can_ask=False)
-        self._runner = ToolRunner(log.id, work_dir, call_sync, elicitation)
+        self._runner = ToolRunner(log, work_dir, call_sync, elicitation)
         self._approval = Approval(log.run, elicitation, call_sync, approve)
         self._unanswered: set[str] = set()
         self._edited: set[str] = set()
@@ -207,7 +207,15 @@ class Dispatch:
         outcome = tool_errors.edited(ran.outcome, call) if call.id in self._edited else ran.outcome
         result = outcome.as_result(call.id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
-        self._log.emit(ToolFinished, result=result, seconds=ran.seconds, traceback=ran.traceback, display=display)
+        progress = self._runner.last_progress(call.id)
+        self._log.emit(
+            ToolFinished,
+            result=result,
+            seconds=ran.seconds,
+            traceback=ran.traceback,
+            display=display,
+            progress=progress,
+        )
 
     def _events_of_round(self) -> list[Any]:
         """Return the events of the open round."""

@@ -8,10 +8,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
+from agentnb.core.events import Progress
+from agentnb.core.log import EventLog
 from agentnb.core.messages import ToolCall
 from agentnb.errors import NotAnswered
 from agentnb.runtime import tool_errors
 from agentnb.runtime.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.progress import CallProgress
 from agentnb.runtime.threads import time_limit
 from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome
 
@@ -27,8 +30,10 @@ class Ran(NamedTuple):
 class ToolRunner:
     """Runs the tools of one run."""
 
-    def __init__(self, run_id: str, work_dir: Path, call_sync: CallSync, elicitation: Elicitation) -> None:
-        self._run_id = run_id
+    def __init__(self, log: EventLog, work_dir: Path, call_sync: CallSync, elicitation: Elicitation) -> None:
+        self._log = log
+        self._progress: dict[str, CallProgress] = {}
+        """The progress of each call that has no result yet."""
         self._work_dir = work_dir
         self._call_sync = call_sync
         self._elicitation = elicitation
@@ -36,7 +41,8 @@ class ToolRunner:
     async def run(self, call: ToolCall, tool: Tool) -> Ran:
         """Run the tool. Whatever it raises is an outcome, except what ends the run."""
         asker = self._elicitation.asker(call.id)
-        context = ToolContext(self._run_id, call.id, self._work_dir, self._call_sync, asker)
+        progress = self._progress[call.id] = CallProgress(self._log, call.id)
+        context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, progress.report)
         traceback = ""
         started = perf_counter()
         try:
@@ -62,6 +68,11 @@ class ToolRunner:
             asker.close()
         self._elicitation.check()
         return Ran(outcome, perf_counter() - started - asker.waited, traceback)
+
+    def last_progress(self, call_id: str) -> Progress | None:
+        """Return the last that the call reported, and take no more reports of it."""
+        progress = self._progress.pop(call_id, None)
+        return None if progress is None else progress.close()
 
 
 async def _within(seconds: float, tool: Tool, call: ToolCall, context: ToolContext, asker: CallElicitor) -> ToolOutcome:
