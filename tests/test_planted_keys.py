@@ -47,7 +47,7 @@ from agentnb.notebook.dry import dry_text
 from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.panel import Panel
 from agentnb.policies import Continue, Stop
-from agentnb.policies.gates.block import Block
+from agentnb.policies.gates.verdicts import Block
 from agentnb.runtime.live import LiveRun
 from agentnb.testing import LoopbackServer, Misbehaviour, Status
 from agentnb.testing.lines import as_answer

@@ -30,6 +30,7 @@ class Agent(AgentSettings):
     (``matrix``, ``off``) or a `GuidanceSet`. ``policy``: how it is kept to its work, ``matrix`` or ``minimal``, or one of
     these with settings, such as ``Matrix(workflow_mode=True)``. ``todos``: whether it keeps a list when it has tools, or
     the board to keep it on. ``history``: how much of a conversation is sent: ``auto``, ``documented``, ``full`` or a `History`.
+    ``gates``: functions of a call and the run that say whether it may run, after the policy's own (`agentnb.policies.gates`).
     ``instructions``: whether it follows the ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` of the repository it works in.
     ``output``: the form of its answers: a dataclass, TypedDict, pydantic model, msgspec Struct, another type, a JSON Schema,
     or an `Output`. An answer that does not fit is sent back with what is wrong, twice by default; then the run fails.

@@ -33,6 +33,11 @@ def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None =
     """
     given = tuple(tools)
     _check_tools(run, given)
+    if run.settings.get("gates") and "gates" not in instead:
+        names = ", ".join(run.settings["gates"])
+        raise SettingsError(
+            f"Run {run.id} had the gates {names}, which are not in its log", "Give them: recover(run, agent=Agent(...))"
+        )
     if model is None:
         if not can_be_made(run.model):
             what = f"Run {run.id} was with {run.model}, which was an object in Python"

@@ -16,6 +16,7 @@ from agentnb.guidance import GuidanceSet, find_set
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model
 from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.gates import Gate
 from agentnb.policies.limits import Limits, OnLimit
 from agentnb.policies.named import PolicySet, find_policy, settings_of
 from agentnb.tools.read_result import READ_TOOL
@@ -35,6 +36,7 @@ class AgentSettings:
     max_rounds: int = field(default_factory=settings.max_iterations)
     todos: bool | Board = True
     history: str | History = "auto"
+    gates: Iterable[Gate] = ()
     instructions: bool = True
     max_tool_calls: int | None = None
     max_tool_calls_per_turn: int | None = None
@@ -76,11 +78,13 @@ class AgentSettings:
         self._set("tools", tuple(self.tools) if settings.tools_enabled() else ())
         self._set("sends", find_history(self.history))
         self._set("toolbox", Toolbox(self.tools))
+        self._set("gates", self._checked_gates())
         self._check_names()
         words, policy = find_set(self.guidance), find_policy(self.policy)
         repeatable = [tool.spec.name for tool in self.toolbox if getattr(tool, "repeatable", False)]
         self._set("answers", Output.of(self.output))
         bundle = limits.guard(policy.rules(words, *limits.policies(), repeatable=repeatable))
+        bundle = bundle._replace(gates=(*bundle.gates, *self.gates))
         if self.answers is not None:
             bundle = self.answers.held(bundle, in_workflow_mode=getattr(policy, "workflow_mode", False))
         self._set("bundle", bundle)
@@ -92,6 +96,8 @@ class AgentSettings:
             **limits.as_logged(),
             **({} if self.answers is None else {"output": self.answers.as_logged}),
         }
+        if self.gates:
+            logged["gates"] = [name_of_gate(gate) for gate in self.gates]
         self._set("settings", logged)
         self._set("guidance_texts", {name: text for name, text in words.parts.items() if text})
 
@@ -108,6 +114,16 @@ class AgentSettings:
             raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
         if not isinstance(self.todos, bool) and not is_board(self.todos):
             raise SettingsError(f"todos={self.todos!r} is no todo board", "Write todos=True, or todos=TodoBoard([...])")
+
+    def _checked_gates(self) -> tuple[Gate, ...]:
+        """Return the gates; raise `SettingsError` if one cannot be called."""
+        gates = tuple(self.gates) if isinstance(self.gates, Iterable) else (self.gates,)
+        for gate in gates:
+            if not callable(gate):
+                raise SettingsError(
+                    f"gates={gate!r} is no gate", "A gate is a function of the call and the run: gates=[my_gate]"
+                )
+        return gates
 
     def _check_names(self) -> None:
         """Raise `InvalidTool` if a tool has the name of one of agentnb's own tools."""
@@ -130,3 +146,8 @@ class AgentSettings:
     def model_name(self) -> str:
         """``provider:model``."""
         return self.model if isinstance(self.model, str) else self.model.name
+
+
+def name_of_gate(gate: Gate) -> str:
+    """Return the name of a gate, for the log."""
+    return str(getattr(gate, "__name__", type(gate).__name__))

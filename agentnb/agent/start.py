@@ -180,7 +180,7 @@ class PendingRun:
         )
         first = self._started(folder) if recovered is None else self._resumed(recovered)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
-        dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation)
+        dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation, options.approve)
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
 
     def _own_budget(self) -> Budget:

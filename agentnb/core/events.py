@@ -182,9 +182,9 @@ class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=Fal
 
 
 class ToolAdmitted(Event, frozen=True, kw_only=True, tag="tool_admitted", gc=False):
-    """A tool call was admitted and waits: for calls before it, or for the person. ``call`` is the form in which it will run.
+    """A tool call was judged and waits for the person to approve it; ``reason`` is the rule of the gate that asks.
 
-    It is written only for a call that does not start at once; `ToolStarted` follows when it does.
+    It is written only for a call that does not start at once: `ToolStarted` follows when it does, or `CallBlocked`.
     """
 
     call: ToolCall
@@ -252,6 +252,8 @@ class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"
     answer: Any = None
     declined: bool = False
     withdrawn: bool = False
+    by: Literal["person", "program"] = "person"
+    """Who answered: the person, or a function that was given to answer instead."""
 
 
 class LoopDetected(Event, frozen=True, kw_only=True, tag="loop_detected", gc=False):

@@ -126,11 +126,23 @@ def answer_in_words(schema: dict[str, Any], text: str) -> Any:
 
 
 def choices(schema: dict[str, Any]) -> list[Any]:
-    """Return the answers to choose from, if the schema lists them or asks for yes or no; otherwise none."""
-    options = schema.get("enum")
-    if isinstance(options, list):
-        return options
+    """Return the answers to choose from, if the schema lists them or asks for yes or no; otherwise none.
+
+    Other forms of an answer may be possible besides those that it lists.
+    """
+    listed = next((one for one in (schema, *_forms(schema)) if isinstance(one.get("enum"), list)), None)
+    if listed is not None:
+        return listed["enum"]  # type: ignore[no-any-return]  # a list, as was just checked
     return [True, False] if schema.get("type") == "boolean" else []
+
+
+def has_other_forms(schema: dict[str, Any]) -> bool:
+    """Return whether an answer may be something else than one of the choices."""
+    return "enum" not in schema and bool(_forms(schema))
+
+
+def _forms(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in schema.get("anyOf") or () if isinstance(one, dict)]
 
 
 def choice_in_words(choice: Any) -> str:

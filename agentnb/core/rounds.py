@@ -19,10 +19,12 @@ DUPLICATE = "duplicate_call_blocked"
 """Error code of a call that was blocked because it repeats an earlier one."""
 MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN = "max_tool_calls", "max_tool_calls_per_turn"
 """Error codes of calls that were blocked because a limit was reached, and the stop reasons of these limits."""
+DENIED = "denied"
+"""Error code of a call that a gate or the person denied."""
 INTERRUPTED = "interrupted"
 """Error code of a call during which the process died."""
 NOT_RUN = frozenset(
-    {"unknown_tool", "invalid_arguments", "cancelled", INTERRUPTED, DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN}
+    {"unknown_tool", "invalid_arguments", "cancelled", INTERRUPTED, DENIED, DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN}
 )
 """Error codes of calls whose tool did not run, or not to the end."""
 

@@ -8,9 +8,17 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
+from agentnb.core.events import CompactionStarted, LimitReached, Progress, RetryScheduled
 from agentnb.core.messages import ToolResult, encodable
-from agentnb.core.rounds import INTERRUPTED, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound, is_blocked
+from agentnb.core.rounds import (
+    DENIED,
+    INTERRUPTED,
+    MAX_TOOL_CALLS,
+    MAX_TOOL_CALLS_PER_TURN,
+    CallRecord,
+    WorkflowRound,
+    is_blocked,
+)
 from agentnb.core.todos import TODO_TOOL, Todo, has_open, open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
@@ -262,11 +270,21 @@ def state(record: CallRecord) -> str:
     if record.result is None:
         return "running"
     code = record.result.error_code
-    if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN):
+    if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, DENIED):
         return "blocked"
     if code in ("cancelled", INTERRUPTED):
         return "stopped" if code == "cancelled" else "interrupted"
     return "failed" if record.result.is_error else "ok"
+
+
+def progress(one: Progress) -> str:
+    """Return how far a call has come: ``3 of 10: reading``."""
+    count = _count(one.done) if one.total is None else f"{_count(one.done)} of {_count(one.total)}"
+    return f"{count}: {clean(one.text)}" if one.text else count
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}" if float(number).is_integer() else f"{number:,.4g}"
 
 
 def outcome(record: CallRecord) -> str:
@@ -275,7 +293,8 @@ def outcome(record: CallRecord) -> str:
     if kind == "interrupted":
         return f"{MARKS[kind]} interrupted: the process died"
     if kind == "blocked":
-        return f"{MARKS[kind]} not run: {WHY_NOT_RUN.get(record.rule, 'it repeats itself')}"
+        why = "it was denied" if record.result is not None and record.result.error_code == DENIED else "it repeats itself"
+        return f"{MARKS[kind]} not run: {WHY_NOT_RUN.get(record.rule, why)}"
     code = record.result.error_code if record.result is not None and kind == "failed" else None
     why = f": {clean(code).replace('_', ' ')}" if code not in (None, "tool_error") else ""
     return f"{MARKS[kind]} {kind}{why}"

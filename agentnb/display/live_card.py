@@ -20,6 +20,7 @@ from agentnb.core.events import (
     Delta,
     Event,
     ModelReplied,
+    Progress,
     RetryScheduled,
     RoundFinished,
     RoundStarted,
@@ -27,6 +28,7 @@ from agentnb.core.events import (
     RunStarted,
     TextDelta,
     ThinkingDelta,
+    ToolProgress,
 )
 from agentnb.core.messages import encodable
 from agentnb.core.questions import AskedQuestion, by_call
@@ -78,6 +80,8 @@ class LiveCard:
         self._asked: list[tuple[str, str]] = []
         self._rounds: dict[int, Pieces] = {}
         self._drawn: dict[str, tuple[tuple[object, ...], Html]] = {}
+        self._progress: dict[str, Progress] = {}
+        """How far each call of the open round has come."""
         self._stale: set[int] = set()
         self._slots: dict[str, Html] = {}
         self._blocks = Blocks()
@@ -94,6 +98,10 @@ class LiveCard:
         """Record an event or a delta."""
         if isinstance(item, Event):
             self._take_event(item)
+            return
+        if isinstance(item, ToolProgress):
+            self._progress[item.call_id] = item.progress
+            self._stale.add(len(self.run.rounds) - 1)
             return
         self.heard.append(item)
         if isinstance(item, TextDelta):
@@ -112,6 +120,7 @@ class LiveCard:
         self.run.apply(event)
         if isinstance(event, RoundStarted):
             self._drawn.clear()
+            self._progress.clear()
             self._stale.add(event.index - 1)  # its status may have changed
         elif isinstance(event, ModelReplied | RetryScheduled):
             self._end_stream()
@@ -249,8 +258,11 @@ class LiveCard:
         }
         for place, record in enumerate(one.records):
             questions = asked.get(record.call.id, ())
+            progress = self._progress.get(record.call.id) if record.result is None else None
+            shown = record if progress is None else replace(record, progress=progress)
             key = f"call:{place}"
-            found[key] = self._once(key, (record, *questions), partial(call_html, one, place, record, form, questions))
+            made = partial(call_html, one, place, shown, form, questions)
+            found[key] = self._once(key, (record, progress, *questions), made)
         return {key: html for key, html in found.items() if html}
 
     def _once(self, key: str, made_of: tuple[object, ...], draw: Callable[[], Html]) -> Html:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.questions import MAX_CHOICES, AskedQuestion, WaitingOnUser, choice_in_words, choices
+from agentnb.core.questions import MAX_CHOICES, AskedQuestion, WaitingOnUser, choice_in_words, choices, has_other_forms
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.question_labels import ASKED, ASKS, HAD_ASKED, answer_told
 
@@ -63,11 +63,16 @@ def _answers(question: WaitingOnUser) -> list[Html]:
     found = choices(question.schema)
     if found and len(found) <= MAX_CHOICES:
         buttons = [_button(question, one, first=not place) for place, one in enumerate(found)]
-        return [tag("div", "buttons", *buttons, _decline(question))]
+        if question.kind != "approval":  # where no answer is a denial, which has a button already
+            buttons.append(_decline(question))
+        answers = tag("div", "buttons", *buttons)
+        return [answers, _form(question, _field(question))] if has_other_forms(question.schema) else [answers]
+    return [_form(question, _select(found) if found else _field(question)), tag("div", "buttons", _decline(question))]
+
+
+def _form(question: WaitingOnUser, field: Html) -> Html:
     send = tag("button", "button primary", "Answer", type="submit")
-    field = _select(found) if found else _field(question)
-    form = tag("form", "say", field, send, data_do="answer", data_id=question.id)
-    return [form, tag("div", "buttons", _decline(question))]
+    return tag("form", "say", field, send, data_do="answer", data_id=question.id)
 
 
 def _select(found: list[Any]) -> Html:
@@ -79,6 +84,8 @@ def _select(found: list[Any]) -> Html:
 
 def _field(question: WaitingOnUser) -> Html:
     label = "Your answer" if question.schema.get("type", "string") == "string" else "Your answer, as JSON"
+    if question.kind == "approval":
+        label = 'Or: deny: REASON, or as JSON: {"edit": ARGUMENTS}'
     return tag("textarea", "field", name_="text", rows="2", aria_label=label, placeholder=label)
 
 

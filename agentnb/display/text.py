@@ -91,4 +91,6 @@ def call_line(record: CallRecord) -> str:
     shown = f"{labels.clean(record.call.name)}({labels.arguments(record, 60)})"
     result = labels.first_line(labels.clean(record.result.text[:MAX_READ]), LINE - 40) if record.result else ""
     took = f", {labels.duration(record.seconds)}" if record.seconds else ""
+    if record.progress is not None and not record.success:
+        took += f", {labels.progress(record.progress)}"
     return f"{shown}  {labels.outcome(record)}{took}" + (f"  → {result}" if result else "")

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from agentnb.core.display_data import Table
+from agentnb.core.events import Progress
 from agentnb.core.rounds import CallRecord
 from agentnb.core.todos import TODO_TOOL
 from agentnb.display import labels
@@ -130,7 +131,18 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
         tag("span", "tool-time", labels.duration(card.seconds)) if card.seconds else NOTHING,
         tag("span", f"tool-state {TONES[card.status]}", words(labels.outcome(record), MAX_IN_LINE)),
     ]
-    return tag("summary", "tool-summary", tag("span", "tool-head", Html(" ".join(piece for piece in line if piece))))
+    head = tag("span", "tool-head", Html(" ".join(piece for piece in line if piece)))
+    return tag("summary", "tool-summary", head, _progress(record.progress) if record.success is not True else NOTHING)
+
+
+def _progress(progress: Progress | None) -> Html:
+    """Return a bar with how far the call has come, or had come when it failed or was stopped."""
+    if progress is None:
+        return NOTHING
+    text = labels.progress(progress)
+    known = progress.total is not None and progress.total > 0
+    value = {"value": f"{max(progress.done, 0):g}", "max": f"{progress.total:g}"} if known else {}
+    return tag("span", "tool-progress", tag("progress", "bar", aria_label="Progress", **value), " ", words(text, MAX_IN_LINE))
 
 
 def _category(record: CallRecord, effects: Collection[str] | None) -> str:

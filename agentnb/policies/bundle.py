@@ -8,7 +8,7 @@ from typing import NamedTuple
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.guides import Guide
-from agentnb.policies.gates.block import Gate
+from agentnb.policies.gates.verdicts import Gate
 from agentnb.policies.verdict import Policy
 
 

@@ -1,26 +1,27 @@
-"""Runs the tool calls of a reply: each gets exactly one result, however the round ends."""
+"""Runs the tool calls of a reply in the order asked for: each gets exactly one result, however the round ends."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from time import perf_counter
+from typing import Any
+
+from msgspec.structs import replace
 
 from agentnb.core.display_data import Table
-from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolFinished, ToolStarted
+from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolAdmitted, ToolFinished, ToolStarted
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL, headed_or_none
-from agentnb.errors import NotAnswered
-from agentnb.policies.gates import Gate, admitted
+from agentnb.policies.gates import Block, Gate, denied, judge
 from agentnb.runtime import tool_errors
-from agentnb.runtime.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.approval import Approval, Approve, Permission, logged_permissions
+from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.threads import time_limit
 from agentnb.runtime.todo_sync import TodoSync
-from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome
+from agentnb.runtime.tool_runner import Ran, ToolRunner
+from agentnb.tools.tool import CallSync, Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
 
 PATIENCE = 0.15
@@ -28,7 +29,12 @@ PATIENCE = 0.15
 
 
 class Dispatch:
-    """Dispatcher of a run's tool calls: admits, runs and answers them."""
+    """Dispatcher of a run's tool calls: judges, runs and answers them.
+
+    Calls are judged and started in the order asked for, and each start is logged before the next call is judged. A call that
+    is not ``parallel_safe`` starts when all before it have ended, and later calls are judged when it has ended. While it waits
+    for the person (a gate asks, or its tool is ``blocking``), the parallel-safe calls right after it run all the same.
+    """
 
     def __init__(
         self,
@@ -39,98 +45,54 @@ class Dispatch:
         gates: Sequence[Gate] = (),
         todos: TodoSync | None = None,
         elicitation: Elicitation | None = None,
+        approve: Approve | None = None,
     ) -> None:
-        """``elicitation``: how tools ask the person."""
+        """``elicitation``: how the person is asked; ``approve``: decides in their place about calls that gates ask about."""
         self._toolbox = toolbox
         self._log = log
-        self._work_dir = work_dir
-        self._call_sync = call_sync
         self._gates = gates
         self._todos = todos or TodoSync(None, log)
-        self._elicitation = elicitation or Elicitation(log, can_ask=False)
+        elicitation = elicitation or Elicitation(log, can_ask=False)
+        self._runner = ToolRunner(log, work_dir, call_sync, elicitation)
+        self._approval = Approval(log.run, elicitation, call_sync, approve)
         self._unanswered: set[str] = set()
+        self._edited: set[str] = set()
+        """Ids of the calls whose arguments the person changed."""
 
-    def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> Awaitable[None]:
-        """Admit all calls in order, then run them: those that wait for the person, then the sequential, then the parallel ones.
+    async def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
+        """Judge and run the calls.
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
-        return self._run_admitted([call for call in calls if self._admit(call)], check_stop)
-
-    async def _run_admitted(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
-        together: list[tuple[ToolCall, Tool]] = []
-        for call, tool in self._in_turn(calls):
-            if tool is None:
-                self._finish(call, self._toolbox.not_found(call.name))
-            elif type(call.arguments) is str and text_is_too_deep(call.arguments):
-                self._finish(call, tool_errors.too_deep(call.name))
-            elif _runs_beside_others(tool):
-                together.append((call, tool))
-            else:
-                await self._run_one(call, tool)
-                check_stop()
-        if together:
-            await (self._run_together(together) if len(together) > 1 else self._run_one(*together[0]))
-            check_stop()
+        await self._run_in_order(calls, check_stop, {}, frozenset())
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer the calls of the open round that were left open when another process died.
 
         Calls that were running are not run again unless their tool is repeatable: the model is told that they were
-        interrupted. Calls that had not begun, or were queued, are run. Calls already admitted are neither checked by the gates
-        nor counted again.
+        interrupted. Calls that were judged and had not started are run, when the question that they waited for is answered.
+        The others are judged.
         """
-        begun, changed = self._begun()
-        running = self._running([call for call in calls if call.id in begun])
-        admitted = []
+        events = self._events_of_round()
+        started = {event.call.id: event for event in events if isinstance(event, ToolStarted)}
+        changed = {event.call_id for event in events if isinstance(event, TodosChanged)}
+        self._edited.update(call_id for call_id, event in started.items() if event.edited)
+        left, again = [], set()
         for call in calls:
-            if call.id not in begun:
-                admitted += [call] if self._admit(call) else []
-                continue
-            self._unanswered.add(call.id)
             # The todo list is restored from the log: a call without a logged change has had no effect.
             unchanged = call.name == TODO_TOOL and call.id not in changed
+            if call.id not in started:
+                left.append(call)
+                continue
+            self._unanswered.add(call.id)
             if call.id in changed:
-                self._finish(call, ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),)))
-            elif call.id not in running or unchanged or getattr(self._toolbox.get(call.name), "repeatable", False):
-                admitted.append(call)
+                self._finish(call, Ran(ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),))))
+            elif unchanged or getattr(self._toolbox.get(call.name), "repeatable", False):
+                left.append(call)
+                again.add(call.id)
             else:
-                self._finish(call, tool_errors.interrupted(call.name))
-        await self._run_admitted(admitted, check_stop)
-
-    def _running(self, admitted: list[ToolCall]) -> set[str]:
-        """Return which of these unanswered calls were running when the process died: the first sequential one, or else all
-        parallel ones, which run after those.
-        """
-        for call, tool in self._in_turn(admitted):
-            if tool is not None and not _runs_beside_others(tool):
-                return {call.id}
-        return {call.id for call in admitted}
-
-    def _begun(self) -> tuple[set[str], set[str]]:
-        """Return the ids of the open round's admitted calls, and of those that changed the todo list."""
-        begun: set[str] = set()
-        changed: set[str] = set()
-        for event in reversed(self._log.run.events):
-            if isinstance(event, RoundStarted):
-                break
-            if isinstance(event, ToolStarted):
-                begun.add(event.call.id)
-            elif isinstance(event, TodosChanged):
-                changed.add(event.call_id)
-        return begun, changed
-
-    def _admit(self, call: ToolCall) -> bool:
-        """Pass the call through the gates and log the verdict before the next call. A blocked call gets its result at once."""
-        if call.name == TODO_TOOL:
-            self._todos.look()  # the gates need the current list
-        block = admitted(self._gates, call, self._log.run)
-        if block is not None:
-            self._log.emit(CallBlocked, call=call, result=block.result, rule=block.rule)
-            return False
-        self._unanswered.add(call.id)
-        self._log.emit(ToolStarted, call=call)
-        return True
+                self._finish(call, Ran(tool_errors.interrupted(call.name)))
+        await self._run_in_order(left, check_stop, logged_permissions(events), again)
 
     def answer_open_calls(self) -> None:
         """Answer every call of the open round that has no result as cancelled."""
@@ -138,82 +100,150 @@ class Dispatch:
         for record in current.records if current else ():
             if record.result is None:
                 self._unanswered.add(record.call.id)
-                self._finish(record.call, tool_errors.cancelled())
+                self._finish(record.call, Ran(tool_errors.cancelled()))
 
-    def _in_turn(self, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, Tool | None]]:
-        found = [(call, self._toolbox.get(call.name)) for call in calls]
-        if len(found) > 1:
-            found.sort(key=lambda pair: pair[1] is None or not pair[1].blocking)
-        return found
-
-    async def _run_together(self, together: list[tuple[ToolCall, Tool]]) -> None:
-        tasks = [asyncio.ensure_future(self._run_one(call, tool)) for call, tool in together]
+    async def _run_in_order(
+        self,
+        calls: Sequence[ToolCall],
+        check_stop: Callable[[], None],
+        judged: dict[str, Permission | None],
+        started: frozenset[str] | set[str],
+    ) -> None:
+        """Run the calls. ``judged``: those that no gate is asked about again; ``started``: those that are run once more."""
+        tasks: list[asyncio.Task[None]] = []
         try:
-            # Not gather: when cancelled, it would wait for tools that ignore their cancellation.
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                task.result()
+            for place, call in enumerate(calls):
+                tool = self._toolbox.get(call.name)
+                is_safe = _runs_beside_others(tool)
+                if tasks and not is_safe:
+                    await _ended(tasks)
+                    check_stop()
+                work, waits = self._begin(call, tool, judged, call.id in started)
+                if work is None:
+                    continue
+                if (is_safe or waits) and (tasks or place + 1 < len(calls)):
+                    tasks.append(asyncio.ensure_future(work))
+                else:
+                    await work
+                    check_stop()
+            if tasks:
+                await _ended(tasks)
+                check_stop()
         finally:
-            unfinished = [task for task in tasks if not task.done()]
-            for task in unfinished:
-                task.cancel()
-            if unfinished:
-                await asyncio.wait(unfinished, timeout=PATIENCE)
+            await _cancelled(tasks)
 
-    async def _run_one(self, call: ToolCall, tool: Tool) -> None:
-        asker = self._elicitation.asker(call.id)
-        context = ToolContext(self._log.run.id, call.id, self._work_dir, self._call_sync, asker)
-        traceback = ""
-        started = perf_counter()
-        try:
-            if tool.timeout is None:
-                outcome = await tool.run(call.arguments, context)
-            else:
-                outcome = await _within(tool.timeout, tool, call, context, asker)
-        except NotAnswered as error:
-            outcome = tool_errors.not_answered(error)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            # SystemExit too: a tool that calls exit() must not take the kernel with it.
-            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                raise
-            outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
-        finally:
-            asker.close()
-        self._elicitation.check()
-        seconds = perf_counter() - started - asker.waited
+    def _begin(
+        self, call: ToolCall, tool: Tool | None, judged: dict[str, Permission | None], is_started: bool
+    ) -> tuple[Coroutine[Any, Any, None] | None, bool]:
+        """Judge the call and log its start. Return what is left to await, if anything, and whether it waits for the person."""
+        waits = tool is not None and tool.blocking
+        if is_started:
+            return self._run_one(call, tool), waits
+        if call.id in judged:
+            permission = judged[call.id]
+        else:
+            verdict = self._judge(call)
+            if isinstance(verdict, Block):
+                self._block(call, verdict)
+                return None, False
+            permission = None if verdict is None or self._refusal(call, tool) else Permission.of(verdict)
+            if permission is not None:
+                self._log.emit(ToolAdmitted, call=call, reason=permission.rule)
+        self._unanswered.add(call.id)
+        if permission is not None:
+            return self._run_if_approved(call, tool, permission), True
+        self._log.emit(ToolStarted, call=call)
+        if (refusal := self._refusal(call, tool)) is not None:
+            self._finish(call, Ran(refusal))
+            return None, False
+        return self._run_one(call, tool), waits
+
+    def _judge(self, call: ToolCall) -> Any:
         if call.name == TODO_TOOL:
-            self._todos.called(outcome, call.id)
-        self._finish(call, outcome, seconds, traceback)
+            self._todos.look()  # the gates need the current list
+        return judge(self._gates, call, self._log.run)
 
-    def _finish(self, call: ToolCall, outcome: ToolOutcome, seconds: float = 0.0, traceback: str = "") -> None:
+    def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolOutcome | None:
+        """Return the result of a call that cannot be run at all."""
+        if tool is None:
+            return self._toolbox.not_found(call.name)
+        if type(call.arguments) is str and text_is_too_deep(call.arguments):
+            return tool_errors.too_deep(call.name)
+        return None
+
+    async def _run_if_approved(self, call: ToolCall, tool: Tool | None, permission: Permission) -> None:
+        decision = await self._approval.ask(call, permission)
+        if not decision.approved:
+            self._block(call, denied(call, permission.rule, decision.reason))
+            return
+        edited = decision.arguments is not None
+        allowed = replace(call, arguments=decision.arguments) if edited else call
+        verdict = self._judge(allowed)  # other arguments may be denied, or a limit was reached meanwhile
+        if isinstance(verdict, Block):
+            self._block(call, verdict)
+            return
+        if edited:
+            self._edited.add(call.id)
+        # A tool gets the arguments as logged, redacted.
+        await self._run_one(self._log.emit(ToolStarted, call=allowed, edited=edited).call, tool)
+
+    def _block(self, call: ToolCall, block: Block) -> None:
+        self._unanswered.discard(call.id)
+        self._log.emit(CallBlocked, call=call, result=block.result, rule=block.rule)
+
+    async def _run_one(self, call: ToolCall, tool: Tool | None) -> None:
+        if tool is None:  # it was there when the call was begun, in the process that died
+            self._finish(call, Ran(self._toolbox.not_found(call.name)))
+            return
+        ran = await self._runner.run(call, tool)
+        if call.name == TODO_TOOL:
+            self._todos.called(ran.outcome, call.id)
+        self._finish(call, ran)
+
+    def _finish(self, call: ToolCall, ran: Ran) -> None:
         if call.id not in self._unanswered:
             return  # too late: the tool had ignored its cancellation
         self._unanswered.discard(call.id)
+        outcome = tool_errors.edited(ran.outcome, call) if call.id in self._edited else ran.outcome
         result = outcome.as_result(call.id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
-        self._log.emit(ToolFinished, result=result, seconds=seconds, traceback=traceback, display=display)
+        progress = self._runner.last_progress(call.id)
+        self._log.emit(
+            ToolFinished,
+            result=result,
+            seconds=ran.seconds,
+            traceback=ran.traceback,
+            display=display,
+            progress=progress,
+        )
+
+    def _events_of_round(self) -> list[Any]:
+        """Return the events of the open round."""
+        events: list[Any] = []
+        for event in reversed(self._log.run.events):
+            if isinstance(event, RoundStarted):
+                break
+            events.append(event)
+        return events[::-1]
 
 
-def _runs_beside_others(tool: Tool) -> bool:
-    return tool.parallel_safe and not tool.blocking
+def _runs_beside_others(tool: Tool | None) -> bool:
+    return tool is None or (tool.parallel_safe and not tool.blocking)
 
 
-async def _within(seconds: float, tool: Tool, call: ToolCall, context: ToolContext, asker: CallElicitor) -> ToolOutcome:
-    try:
-        async with asyncio.timeout(seconds) as limit:
-            time_limit.set(limit)  # held while a plain tool waits for its thread
-            asker.limit = limit  # and while it waits for the person
-            return await tool.run(call.arguments, context)
-    except TimeoutError:
-        if not limit.expired():
-            raise  # the tool's own
-        return tool_errors.timed_out(call.name, seconds)
-    finally:
-        time_limit.set(None)
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    """Wait until all have ended, or one has failed, and forget them."""
+    # Not gather: when cancelled, it would wait for tools that ignore their cancellation.
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    for task in done:
+        task.result()
+    tasks.clear()
+
+
+async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel those that still run, and give them a moment to clean up."""
+    unfinished = [task for task in tasks if not task.done()]
+    for task in unfinished:
+        task.cancel()
+    if unfinished:
+        await asyncio.wait(unfinished, timeout=PATIENCE)

@@ -10,6 +10,7 @@ from typing import Any
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
+from agentnb.runtime.approval import Approve
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.threads import LoopThread
@@ -40,6 +41,8 @@ class RunOptions:
     """The todo list to continue; by default the conversation's."""
     can_ask: bool | None = None
     """Whether the run has a person to answer what its tools ask; by default whether the caller gets a handle."""
+    approve: Approve | None = None
+    """Decides about calls that a gate asks about, before the person: a function of the call and the run."""
     budget: Budget | None = None
     """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None

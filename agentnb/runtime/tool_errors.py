@@ -10,7 +10,9 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-from agentnb.core.messages import encodable
+import msgspec
+
+from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import MAX_DEPTH
 from agentnb.errors import Declined, NotAnswered
 from agentnb.tools.tool import ToolOutcome, failure
@@ -66,6 +68,13 @@ def interrupted(tool: str) -> ToolOutcome:
         f"The process died while {tool} was running, and it was not run again. It may have taken effect, wholly, in part or "
         "not at all: look at what there is before you call it again.",
     )
+
+
+def edited(outcome: ToolOutcome, call: ToolCall) -> ToolOutcome:
+    """Return the outcome with a note in front that the person changed the arguments, and to what."""
+    arguments = msgspec.json.encode(call.arguments).decode()
+    note = Text(f"The person changed the arguments before {call.name} ran. It ran with: {arguments}")
+    return msgspec.structs.replace(outcome, parts=(note, *outcome.parts))
 
 
 def users_traceback(error: BaseException) -> str:

@@ -134,9 +134,10 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     """Mark a function as a tool, with settings if it has any; the function stays an ordinary function.
 
     ``name``: what the model calls it. ``effects``: what it does to the world (read, write, execute, network).
-    ``parallel_safe``: may run beside other calls; by default only tools that just read. ``blocking``: waits for the person and
-    runs first. ``timeout``: seconds after which a call is abandoned. ``repeatable``: the same call may return something new, as
-    when it polls; the duplicate-call guard lets it pass. Raises `InvalidTool` at once if a model could not call it.
+    ``parallel_safe``: may run beside other calls; by default only tools that just read. ``blocking``: waits for the person;
+    later calls that are not parallel-safe wait with it, as for any call. ``timeout``: seconds after which a call is abandoned.
+    ``repeatable``: the same call may return something new, as when it polls; the duplicate-call guard lets it pass. Raises
+    `InvalidTool` at once if a model could not call it.
     """
 
     def mark(function: F) -> F:

@@ -21,6 +21,14 @@ CallSync: TypeAlias = Callable[[Callable[[], Any], bool], Awaitable[Any]]
 """Runs a blocking function in the right thread: the person's own or, if the second argument is true, one of a pool."""
 
 
+Report: TypeAlias = Callable[[float, float | None, str], None]
+"""Takes how far a call has come."""
+
+
+def _report_to_nobody(done: float, total: float | None, text: str) -> None:
+    pass
+
+
 class Asker(Protocol):
     """Brings the questions of a call to the person, and the answers back."""
 
@@ -39,6 +47,14 @@ class ToolContext(msgspec.Struct, frozen=True):
     work_dir: Path
     call_sync: CallSync
     asker: Asker | None = None
+    report: Report = _report_to_nobody
+
+    def progress(self, done: float, total: float | None = None, text: str = "") -> None:
+        """Say how far the call has come: ``done`` of ``total`` steps (None: unknown), and what it is doing. From any thread.
+
+        It is shown in the card while the tool runs, a few times a second at most; the last is kept in the log.
+        """
+        self.report(done, total, text)
 
     async def ask(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
         """Ask the person and wait for the answer; the time limit of the call is paused meanwhile.
@@ -105,7 +121,7 @@ class Tool(Protocol):
 
     @property
     def blocking(self) -> bool:
-        """Whether it waits for the person: such calls run first, one by one."""
+        """Whether it waits for the person: meanwhile only parallel-safe calls right after it run."""
 
     @property
     def timeout(self) -> float | None:

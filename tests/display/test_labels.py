@@ -48,5 +48,5 @@ def test_what_was_said_of_failing_tools_is_told_by_the_name_of_its_cell() -> Non
 def test_the_chip_names_each_tool_that_is_running_once() -> None:
     calls = [ToolCall("add"), ToolCall("look"), ToolCall("add", {"a": 2})]
     run = Agent(ScriptedModel([calls, "Done."]), tools=[add, look], todos=False).run_sync("Go.")
-    last = max(event.seq for event in run.events if isinstance(event, ToolStarted))
+    last = min(event.seq for event in run.events if isinstance(event, ToolStarted))
     assert labels.chip(Run.from_events(run.events[: last + 1])) == "Executing add, look"

@@ -37,7 +37,7 @@ def run_with(tools: list[Any], *calls: ToolCall) -> Run:
 
 
 @pytest.mark.req("R0.72", "KX.12")
-def test_calls_that_wait_for_the_person_come_first_then_one_by_one_then_those_side_by_side() -> None:
+def test_calls_start_in_the_order_asked_for_and_only_those_that_are_safe_run_beside_others() -> None:
     order: list[str] = []
 
     @tool(blocking=True)
@@ -61,9 +61,9 @@ def test_calls_that_wait_for_the_person_come_first_then_one_by_one_then_those_si
 
     names = ["look", "step", "ask", "look", "step", "ask"]
     run = run_with([ask, step, look], *[ToolCall(name, {"name": f"{name} {n}"}) for n, name in enumerate(names)])
-    in_turn = [f"{name}{over}" for name in ("ask 2", "ask 5", "step 1", "step 4") for over in ("", " over")]
-    assert order[:8] == in_turn
-    assert sorted(order[8:]) == ["look 0", "look 3"]
+    # The third look follows a call that waits for the person, and does not wait for it.
+    in_turn = ["look 0", "step 1", "step 1 over", "ask 2", "look 3", "ask 2 over"]
+    assert order == [*in_turn, "step 4", "step 4 over", "ask 5", "ask 5 over"]
     assert [result.text for result in results(run)] == ["look 0", "step 1", "ask 2", "look 3", "step 4", "ask 5"]
 
 
@@ -159,16 +159,21 @@ def test_one_call_that_fails_of_several_at_once_never_loses_the_others() -> None
 
 
 @pytest.mark.req("R0.72")
-def test_all_calls_of_a_reply_are_admitted_in_its_order_before_any_runs() -> None:
-    @tool(blocking=True)
-    def ask() -> None: ...
+def test_the_start_of_a_call_is_logged_before_the_next_is_judged() -> None:
+    @tool(parallel_safe=True)
+    def look() -> None: ...
 
     def step() -> None: ...
 
-    run = run_with([ask, step], ToolCall("step"), ToolCall("nothing"), ToolCall("ask"))
-    started = [event.call.name for event in run.events if type(event).__name__ == "ToolStarted"]  # type: ignore[union-attr]
-    assert started == ["step", "nothing", "ask"]
-    assert kinds(run)[3:9] == ["ToolStarted"] * 3 + ["ToolFinished"] * 3
+    seen: list[tuple[str, list[str]]] = []
+
+    def gate(call: ToolCall, run: Run) -> None:
+        seen.append((call.name, [event.call.name for event in run.events if isinstance(event, ToolStarted)]))
+
+    calls = [ToolCall("look"), ToolCall("look", {"n": 1}), ToolCall("step"), ToolCall("nothing")]
+    run = Agent(ScriptedModel([calls, "Done."]), tools=[look, step], gates=[gate]).run_sync("go")
+    assert seen == [("look", []), ("look", ["look"]), ("step", ["look"] * 2), ("nothing", ["look", "look", "step"])]
+    assert kinds(run)[3:11] == [*["ToolStarted"] * 2, *["ToolFinished"] * 2, *["ToolStarted", "ToolFinished"] * 2]
 
 
 @pytest.mark.req("R0.72")

@@ -144,15 +144,11 @@ ORDERS: dict[str, tuple[list[str], int, list[str | None], list[int]]] = {
     "in the second of three": (["one"] * 3, 1, [None, INTERRUPTED, None], [2]),
     "before the first was over": (["one"] * 3, 0, [INTERRUPTED, None, None], [1, 2]),
     "in the last": (["one"] * 3, 2, [None, None, INTERRUPTED], []),
-    "in the only one that waits for the person, before those that were asked for before it": (
-        ["one", "waits", "one"],
-        0,
-        [None, INTERRUPTED, None],
-        [0, 2],
-    ),
-    "after it": (["one", "waits", "one"], 1, [INTERRUPTED, None, None], [2]),
-    "in one that was to run before those side by side": (["beside", "one", "beside"], 0, [None, INTERRUPTED, None], [0, 2]),
-    "in those side by side": (["beside", "one", "beside"], 1, [INTERRUPTED, None, INTERRUPTED], []),
+    "in the one that waits for the person": (["one", "waits", "one"], 1, [None, INTERRUPTED, None], [2]),
+    "after it": (["one", "waits", "one"], 2, [None, None, INTERRUPTED], []),
+    "in those side by side": (["beside", "beside", "one"], 0, [INTERRUPTED, INTERRUPTED, None], [2]),
+    "in one after those side by side": (["beside", "beside", "one"], 2, [None, None, INTERRUPTED], []),
+    "beside the one that waits for the person": (["waits", "beside", "one"], 0, [INTERRUPTED, INTERRUPTED, None], [2]),
 }
 """The tools of one reply, how many of its calls had ended when the process died, how each was answered, which were run then."""
 

@@ -118,8 +118,8 @@ def test_a_call_that_was_running_is_told_as_cut_off_others_are_run_and_those_tha
     expected = {
         (e.ModelReplied, 0): ([None] * 3, [0, 1, 2]),
         (e.ToolStarted, 0): ([INTERRUPTED, None, None], [1, 2]),
-        (e.ToolStarted, 2): ([INTERRUPTED, None, None], [1, 2]),  # they waited for their turn
-        (e.ToolFinished, 0): ([None, INTERRUPTED, None], [2]),
+        (e.ToolStarted, 2): ([None, None, INTERRUPTED], []),
+        (e.ToolFinished, 0): ([None] * 3, [1, 2]),  # they had not begun
         (e.ToolFinished, 2): ([None] * 3, []),
     }
     for number, ((kind, place), (told, ran)) in enumerate(expected.items()):

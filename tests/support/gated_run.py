@@ -8,7 +8,7 @@ from run_builder import RunBuilder, answered, begun
 
 from agentnb.core import events as e
 from agentnb.core.messages import Message, ToolCall, ToolResult
-from agentnb.policies.gates import Gate, admitted
+from agentnb.policies.gates import Gate, judge
 
 
 class GatedRun(RunBuilder):
@@ -49,7 +49,7 @@ class GatedRun(RunBuilder):
         return [rule for call in calls for rule in self.ask(call)]
 
     def _admit(self, call: ToolCall) -> str | None:
-        block = admitted(self.gates, call, self.run)
+        block = judge(self.gates, call, self.run)
         if block is None:
             self.add(e.ToolStarted, call=call)
             return None

@@ -59,7 +59,7 @@ def test_where_nobody_is_the_model_is_told() -> None:
     assert (result.is_error, result.error_code) == (True, "nobody_to_ask")
 
 
-def test_the_person_is_asked_before_other_tools_run() -> None:
+def test_the_person_is_asked_in_turn_and_only_what_runs_beside_others_does_not_wait() -> None:
     @tool(parallel_safe=True)
     def work() -> str:
         return "worked"
@@ -67,11 +67,15 @@ def test_the_person_is_asked_before_other_tools_run() -> None:
     def plain() -> str:
         return "worked"
 
-    live = begin(ToolCall("work"), ToolCall("plain"), ToolCall("ask_person", {"question": "May I?"}), tools=[work, plain])
-    assert not [event for event in live.run.events if isinstance(event, ToolFinished)]
-    assert len([event for event in live.run.events if isinstance(event, ToolStarted)]) == 3
+    names = ["plain", "ask_person", "work", "plain"]
+    calls = [ToolCall(name, {"question": "May I?"} if name == "ask_person" else {}) for name in names]
+    live = begin(*calls, tools=[work, plain])
+    wait_until(lambda: sum(isinstance(event, ToolFinished) for event in live.run.events) == 2)
+    assert [event.call.name for event in live.run.events if isinstance(event, ToolStarted)] == names[:3]
     live.answer("yes")
-    assert texts(live.result(PATIENCE)) == ["worked", "worked", "yes"]
+    run = live.result(PATIENCE)
+    assert [event.call.name for event in run.events if isinstance(event, ToolStarted)] == names
+    assert texts(run) == ["worked", "yes", "worked", "worked"]
 
 
 def test_the_model_is_told_all_it_needs() -> None:

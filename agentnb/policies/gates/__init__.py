@@ -1,6 +1,6 @@
-"""Gates, which decide whether a call may run: functions of the call and the run so far; the first that blocks wins."""
+"""Gates, which decide whether a call may run: pure functions of the call and the run so far."""
 
-from agentnb.policies.gates.block import Block, Gate, admitted
 from agentnb.policies.gates.duplicate import BatchGuard, DuplicateGuard
+from agentnb.policies.gates.verdicts import Allow, Ask, Block, Deny, Gate, Verdict, denied, judge
 
-__all__ = ["BatchGuard", "Block", "DuplicateGuard", "Gate", "admitted"]
+__all__ = ["Allow", "Ask", "BatchGuard", "Block", "Deny", "DuplicateGuard", "Gate", "Verdict", "denied", "judge"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
 from agentnb.detect.so_far import RunSoFar
-from agentnb.policies.gates.block import Block
+from agentnb.policies.gates.verdicts import Block
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
-from agentnb.policies.gates.block import Block, blocked_as_duplicate
+from agentnb.policies.gates.verdicts import Block, blocked_as_duplicate
 from agentnb.tools.function import as_tool
 
 

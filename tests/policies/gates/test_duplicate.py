@@ -15,7 +15,7 @@ from agentnb.core.call_window import LONGEST
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.policies.gates import Block, DuplicateGuard, admitted
+from agentnb.policies.gates import Block, DuplicateGuard, judge
 
 ROW, OFTEN, IN_TURN = "consecutive", "frequency", "alternation"
 
@@ -388,9 +388,9 @@ def passes(call: ToolCall, run: Run) -> None:
 
 def test_the_first_gate_that_blocks_decides() -> None:
     call, run = ToolCall("A", {}, "1"), Run()
-    assert admitted([], call, run) is None
-    assert admitted([passes, passes], call, run) is None
-    found = admitted([passes, blocks("one"), blocks("two")], call, run)  # type: ignore[list-item]
+    assert judge([], call, run) is None
+    assert judge([passes, passes], call, run) is None
+    found = judge([passes, blocks("one"), blocks("two")], call, run)  # type: ignore[list-item]
     assert found is not None and found.rule == "one"
 
 

@@ -1,0 +1,52 @@
+"""Approvals: the answers to the question whether a tool call may run, and the decisions that they make."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+APPROVE, DENY, EDIT = "approve", "deny", "edit"
+_REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
+_REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
+"""The same for JSON Schema, which knows no flags."""
+
+
+class Decision(NamedTuple):
+    """What the person decided about a tool call."""
+
+    approved: bool
+    reason: str = ""
+    """Why not, in the person's words."""
+    arguments: dict[str, Any] | None = None
+    """The arguments that the person gave instead of the model's."""
+
+
+def approval_schema(approvals: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the JSON Schema of an answer: approve, deny, ``deny: REASON``, ``{"deny": REASON}`` or ``{"edit": ARGUMENTS}``.
+
+    ``approvals``: further answers that approve.
+    """
+    return {
+        "anyOf": [
+            {"enum": [APPROVE, *approvals, DENY]},
+            {"type": "boolean"},
+            {"type": "string", "pattern": _REASON_PATTERN},
+            _object(DENY, {"type": "string"}),
+            _object(EDIT, {"type": "object"}),
+        ]
+    }
+
+
+def decision(answer: Any) -> Decision:
+    """Return the decision of an answer that fits the schema."""
+    if isinstance(answer, dict):
+        if EDIT in answer:
+            return Decision(True, arguments=answer[EDIT])
+        return Decision(False, str(answer.get(DENY, "")))
+    if isinstance(answer, str) and (found := _REASON.fullmatch(answer)):
+        return Decision(False, found[1])
+    return Decision(answer is True or (isinstance(answer, str) and answer != DENY))
+
+
+def _object(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: schema}, "required": [name], "additionalProperties": False}

@@ -1,0 +1,112 @@
+"""Approval: asks whether a tool call may run, the person or the function that decides in their place."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+from agentnb.core.approvals import APPROVE, DENY, EDIT, Decision, approval_schema, decision
+from agentnb.core.events import AnyEvent, QuestionAnswered, QuestionAsked, ToolAdmitted
+from agentnb.core.messages import ToolCall
+from agentnb.core.questions import WaitingOnUser
+from agentnb.detect.run import Run
+from agentnb.errors import Declined, NobodyToAsk, SettingsError
+from agentnb.policies.gates import Ask
+from agentnb.runtime.elicitation import Elicitation, Program
+from agentnb.tools.tool import CallSync
+
+Approve: TypeAlias = Callable[[ToolCall, Run], Any]
+"""Decides about a call: True, False, a reason why not, or other arguments as a dict; None leaves it to the person.
+
+It may be async. A plain function is called where plain tools run: in a notebook, on the main thread.
+"""
+NOT_ALLOWED = "The person did not allow it."
+NOBODY = "It needs the person's permission, and there is nobody to ask: this run goes on without a person who could answer."
+
+
+class Permission(NamedTuple):
+    """The question whether a call may run, and what was decided, if that is known from the log."""
+
+    question: str
+    rule: str
+    schema: dict[str, Any]
+    decision: Decision | None = None
+
+    @classmethod
+    def of(cls, ask: Ask) -> Permission:
+        """Return the question of a gate."""
+        return cls(ask.question, ask.rule or "approval", approval_schema(ask.approvals))
+
+
+class Approval:
+    """Asks for permission to run calls. Without anybody to ask, the answer is no."""
+
+    def __init__(self, run: Run, elicitation: Elicitation, call_sync: CallSync, approve: Approve | None = None) -> None:
+        self._run = run
+        self._elicitation = elicitation
+        self._call_sync = call_sync
+        self._approve = approve
+
+    async def ask(self, call: ToolCall, permission: Permission) -> Decision:
+        """Return the decision about this call; one that was not made is a denial that says why."""
+        return _with_words(permission.decision or await self._ask(call, permission))
+
+    async def _ask(self, call: ToolCall, permission: Permission) -> Decision:
+        program: Program | None = None if self._approve is None else partial(self._decided, self._approve, call)
+        asker = self._elicitation.asker(call.id)
+        try:
+            return decision(await asker.ask_before(permission.question, permission.schema, program))
+        except NobodyToAsk:
+            return Decision(False, NOBODY)
+        except Declined:
+            return Decision(False)
+        finally:
+            asker.close()
+
+    async def _decided(self, approve: Approve, call: ToolCall, _: WaitingOnUser) -> Any:
+        """Return what the function decides, as the answer of a person."""
+        if any(map(inspect.iscoroutinefunction, (approve, type(approve).__call__))):
+            found = await approve(call, self._run)
+        else:
+            found = await self._call_sync(partial(approve, call, self._run), False)
+            found = await found if inspect.isawaitable(found) else found
+        if found is None or isinstance(found, bool):
+            return {None: None, True: APPROVE, False: DENY}[found]
+        if isinstance(found, str | dict):
+            return {DENY: found} if isinstance(found, str) else {EDIT: found}
+        hint = "Return True, False, a reason, other arguments as a dict, or None to leave it to the person"
+        raise SettingsError(f"approve returned {found!r}", hint)
+
+
+def logged_permissions(events: list[AnyEvent]) -> dict[str, Permission | None]:
+    """Return the calls that were judged and had not started, by id, with the question they waited for and its answer.
+
+    ``events``: those of the open round. None stands for a call that waited for no permission. A call whose question had not
+    been asked yet is not among them: it must be judged again.
+    """
+    found: dict[str, Permission | None] = {}
+    rules: dict[str, str] = {}
+    asked: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, ToolAdmitted):
+            rules[event.call.id] = event.reason
+            if not event.reason:
+                found[event.call.id] = None
+        elif isinstance(event, QuestionAsked) and event.question.kind == "approval" and event.question.call_id in rules:
+            one = event.question
+            asked[one.id] = one.call_id
+            found[one.call_id] = Permission(one.message, rules[one.call_id], one.schema)
+        elif isinstance(event, QuestionAnswered) and event.question_id in asked and not event.withdrawn:
+            made = Decision(False) if event.declined else decision(event.answer)
+            permission = found[asked[event.question_id]]
+            found[asked[event.question_id]] = permission and permission._replace(decision=made)
+    return found
+
+
+def _with_words(found: Decision) -> Decision:
+    """Return a denial with the sentence that the model is told."""
+    if found.approved or found.reason == NOBODY:
+        return found
+    return Decision(False, f"{NOT_ALLOWED} They said: {found.reason}" if found.reason else NOT_ALLOWED)

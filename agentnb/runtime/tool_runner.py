@@ -1,0 +1,89 @@
+"""Runs one tool call: its time limit, its errors, and the time it took."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+from agentnb.core.events import Progress
+from agentnb.core.messages import ToolCall
+from agentnb.errors import NotAnswered
+from agentnb.runtime import tool_errors
+from agentnb.runtime.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.progress import CallProgress
+from agentnb.runtime.threads import time_limit
+from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome
+
+
+class Ran(NamedTuple):
+    """What came of a call: its outcome, the seconds that the tool took, and the traceback if it raised."""
+
+    outcome: ToolOutcome
+    seconds: float = 0.0
+    traceback: str = ""
+
+
+class ToolRunner:
+    """Runs the tools of one run."""
+
+    def __init__(self, log: EventLog, work_dir: Path, call_sync: CallSync, elicitation: Elicitation) -> None:
+        self._log = log
+        self._progress: dict[str, CallProgress] = {}
+        """The progress of each call that has no result yet."""
+        self._work_dir = work_dir
+        self._call_sync = call_sync
+        self._elicitation = elicitation
+
+    async def run(self, call: ToolCall, tool: Tool) -> Ran:
+        """Run the tool. Whatever it raises is an outcome, except what ends the run."""
+        asker = self._elicitation.asker(call.id)
+        progress = self._progress[call.id] = CallProgress(self._log, call.id)
+        context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, progress.report)
+        traceback = ""
+        started = perf_counter()
+        try:
+            if tool.timeout is None:
+                outcome = await tool.run(call.arguments, context)
+            else:
+                outcome = await _within(tool.timeout, tool, call, context, asker)
+        except NotAnswered as error:
+            outcome = tool_errors.not_answered(error)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            # SystemExit too: a tool that calls exit() must not take the kernel with it.
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise
+            outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
+        finally:
+            asker.close()
+        self._elicitation.check()
+        return Ran(outcome, perf_counter() - started - asker.waited, traceback)
+
+    def last_progress(self, call_id: str) -> Progress | None:
+        """Return the last that the call reported, and take no more reports of it."""
+        progress = self._progress.pop(call_id, None)
+        return None if progress is None else progress.close()
+
+
+async def _within(seconds: float, tool: Tool, call: ToolCall, context: ToolContext, asker: CallElicitor) -> ToolOutcome:
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            time_limit.set(limit)  # held while a plain tool waits for its thread
+            asker.limit = limit  # and while it waits for the person
+            return await tool.run(call.arguments, context)
+    except TimeoutError:
+        if not limit.expired():
+            raise  # the tool's own
+        return tool_errors.timed_out(call.name, seconds)
+    finally:
+        time_limit.set(None)

@@ -1,0 +1,50 @@
+"""How far a call has come, as its card shows it."""
+
+from __future__ import annotations
+
+import pytest
+from run_builder import RunBuilder, begun
+
+from agentnb.core import events as e
+from agentnb.core.events import Progress, ToolProgress
+from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.rounds import CallRecord
+from agentnb.display import labels
+from agentnb.display.live_card import LiveCard
+from agentnb.display.text import call_line
+from agentnb.display.tool_card import tool_card_html
+
+CALL = ToolCall("read", {}, "c1")
+HALF = Progress(5, 10, "page <5>")
+
+
+def test_a_bar_stands_in_the_card_until_the_call_went_well(subtests: pytest.Subtests) -> None:
+    failed, stopped = ToolResult("c1", "read", (), True, "tool_error"), ToolResult("c1", "read", (), True, "cancelled")
+    for result, shown in [(None, True), (failed, True), (stopped, True), (ToolResult("c1", "read"), False)]:
+        record = CallRecord(CALL, result, progress=HALF)
+        with subtests.test(labels.state(record)):
+            html = tool_card_html(record)
+            assert ('value="5" max="10"' in html and "5 of 10: page &lt;5&gt;" in html) == shown
+            assert ("5 of 10: page <5>" in call_line(record)) == shown
+    assert "<progress" not in tool_card_html(CallRecord(CALL))
+
+
+def test_without_a_known_total_the_bar_has_no_value() -> None:
+    html = tool_card_html(CallRecord(CALL, progress=Progress(1234.5)))
+    assert "<progress" in html and "max=" not in html and "1,234" in html
+    assert labels.progress(Progress(3, 12_000)) == "3 of 12,000"
+
+
+def test_the_live_card_redraws_the_one_call_that_has_come_further() -> None:
+    other = ToolCall("write", {}, "c2")
+    card = LiveCard()
+    made = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (CALL, other)))
+    for event in made.add(e.ToolStarted, call=CALL).add(e.ToolStarted, call=other).events:
+        card.take(event)
+    card.frame()
+    card.take(ToolProgress("c1", HALF))
+    frame = card.frame()
+    assert frame is not None
+    (changed,) = frame["rounds"]
+    assert list(changed["html"]) == ["call:0"] and "5 of 10" in changed["html"]["call:0"]
+    assert card.frame() is None and card.heard == []

@@ -1,0 +1,279 @@
+"""Calls that a gate asks about: the person's decision, or that of a function in their place."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from waiting import PATIENCE, wait_until
+
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
+from agentnb.core import events as e
+from agentnb.core.rounds import DENIED, MAX_TOOL_CALLS
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.policies.gates import Allow, Ask, Deny, Verdict
+from agentnb.runtime.live import LiveRun
+
+
+def asks(call: ToolCall, run: Run) -> Verdict:
+    """Asks about every call, unless the person has said always."""
+    always = any(isinstance(event, e.QuestionAnswered) and event.answer == "always" for event in run.events)
+    return Allow() if always else Ask(f"May {call.name} run?", "careful", ("always",))
+
+
+class Written:
+    """A tool that notes what it was called with."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def tools(self) -> list[Any]:
+        async def write(path: str) -> str:
+            self.paths.append(path)
+            return f"wrote {path}"
+
+        @tool(parallel_safe=True)
+        async def look(path: str) -> str:
+            self.paths.append(f"look {path}")
+            return "seen"
+
+        return [write, look]
+
+
+def write(path: str = "a") -> ToolCall:
+    return ToolCall("write", {"path": path})
+
+
+def agent(written: Written, *calls: ToolCall, gates: Any = (asks,), **settings: Any) -> Agent:
+    return Agent(ScriptedModel([list(calls), "Done."]), tools=written.tools(), todos=False, gates=gates, **settings)
+
+
+def begin(written: Written, *calls: ToolCall, **settings: Any) -> LiveRun:
+    live = agent(written, *calls, **settings).start("go")
+    wait_until(lambda: live.run.waiting or live.done)
+    return live
+
+
+def ended(live: LiveRun) -> Run:
+    run = live.result(PATIENCE)
+    assert_every_call_has_one_result(run)
+    assert_closed(run)
+    assert Run.from_events(run.events) == run
+    return run
+
+
+def of_kind(run: Run, kind: type[Any]) -> list[Any]:
+    return [event for event in run.events if isinstance(event, kind)]
+
+
+def names(run: Run) -> list[str]:
+    """The kinds of events between the reply and the end of its round."""
+    kinds = [type(event).__name__ for event in run.events]
+    return kinds[kinds.index("ModelReplied") + 1 : kinds.index("RoundFinished")]
+
+
+@pytest.mark.req("KX.5")
+def test_a_call_that_is_approved_runs_and_one_that_is_denied_does_not(subtests: pytest.Subtests) -> None:
+    for answer, paths, told in [
+        ("approve", ["a"], "wrote a"),
+        (False, [], "write was not run: The person did not allow it.\n"),
+        ("deny: not now", [], "The person did not allow it. They said: not now\n"),
+    ]:
+        with subtests.test(str(answer)):
+            written = Written()
+            live = begin(written, write())
+            (question,) = live.run.waiting
+            assert (question.kind, question.message) == ("approval", "May write run?")
+            assert question.call_id == live.run.rounds[0].calls[0].id
+            assert written.paths == []
+            live.answer(answer)
+            run = ended(live)
+            assert written.paths == paths and told in results(run)[0].text
+            end = ["ToolStarted", "ToolFinished"] if paths else ["CallBlocked"]
+            assert names(run) == ["ToolAdmitted", "QuestionAsked", "QuestionAnswered", *end]
+            assert codes(run) == [None if paths else DENIED]
+            assert paths or run.rounds[0].records[0].rule == "careful"
+
+
+@pytest.mark.req("KX.5")
+def test_who_declines_to_answer_has_not_approved() -> None:
+    written = Written()
+    live = begin(written, write())
+    live.decline()
+    assert codes(ended(live)) == [DENIED] and written.paths == []
+
+
+@pytest.mark.req("KX.5")
+def test_arguments_that_the_person_changed_are_what_runs_and_the_model_is_told() -> None:
+    written = Written()
+    live = begin(written, write("a"))
+    live.answer({"edit": {"path": "b"}})
+    run = ended(live)
+    assert written.paths == ["b"]
+    (started,) = of_kind(run, e.ToolStarted)
+    assert started.edited and started.call.arguments == {"path": "b"}
+    assert run.rounds[0].records[0].call == started.call
+    assert results(run)[0].text == ('The person changed the arguments before write ran. It ran with: {"path":"b"}\nwrote b')
+
+
+def test_arguments_that_the_person_changed_can_still_be_denied_by_a_gate() -> None:
+    def no_secrets(call: ToolCall, run: Run) -> Verdict:
+        return Deny("It is a secret.", "secrets") if call.arguments["path"] == "secret" else None
+
+    written = Written()
+    live = begin(written, write("a"), gates=(asks, no_secrets))
+    live.answer({"edit": {"path": "secret"}})
+    run = ended(live)
+    assert written.paths == [] and run.rounds[0].records[0].rule == "secrets"
+
+
+def test_always_is_an_answer_that_a_gate_finds_the_next_time() -> None:
+    written = Written()
+    live = begin(written, write("a"), write("b"), ToolCall("look", {"path": "c"}))
+    live.answer("always")
+    run = ended(live)
+    assert written.paths == ["a", "b", "look c"]
+    assert len(of_kind(run, e.QuestionAsked)) == len(of_kind(run, e.ToolAdmitted)) == 1
+
+
+@pytest.mark.req("KX.5", "R0.72")
+def test_a_call_that_asks_holds_up_what_is_not_parallel_safe() -> None:
+    written = Written()
+    questions = (lambda call, run: Ask("May I?") if call.arguments["path"] == "a" else None,)
+    live = begin(written, write("a"), ToolCall("look", {"path": "b"}), write("c"), gates=questions)
+    wait_until(lambda: of_kind(live.run, e.ToolFinished))
+    assert written.paths == ["look b"]
+    live.answer(True)
+    run = ended(live)
+    assert written.paths == ["look b", "a", "c"]
+    assert [result.text for result in results(run)] == ["wrote a", "seen", "wrote c"]
+
+
+def test_a_limit_that_was_reached_while_the_person_was_asked_holds() -> None:
+    written = Written()
+    questions = (lambda call, run: Ask("May I?") if call.name == "write" else None,)
+    live = begin(written, write("a"), ToolCall("look", {"path": "b"}), gates=questions, max_tool_calls=1)
+    wait_until(lambda: of_kind(live.run, e.ToolFinished))
+    live.answer(True)
+    run = ended(live)
+    assert codes(run) == [MAX_TOOL_CALLS, None] and written.paths == ["look b"]
+
+
+@pytest.mark.req("KX.5")
+def test_with_nobody_to_ask_a_question_is_a_denial_that_says_so() -> None:
+    written = Written()
+    run = agent(written, write()).run_sync("go")
+    assert codes(run) == [DENIED] and "there is nobody to ask" in results(run)[0].text and written.paths == []
+    assert not of_kind(run, e.QuestionAsked)
+
+
+@pytest.mark.req("KX.5")
+def test_a_stop_while_the_person_is_asked_answers_the_call_as_cancelled() -> None:
+    written = Written()
+    live = begin(written, write("a"), write("b"))
+    live.stop()
+    run = ended(live)
+    assert codes(run) == ["cancelled"] * 2 and written.paths == [] and not of_kind(run, e.ToolStarted)
+    assert [event.withdrawn for event in of_kind(run, e.QuestionAnswered)] == [True]
+
+
+def test_nobody_is_asked_about_a_call_that_cannot_run() -> None:
+    run = agent(Written(), ToolCall("wrote")).run_sync("go")
+    assert codes(run) == ["unknown_tool"]
+
+
+@pytest.mark.req("KX.5")
+def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> None:
+    async def later(call: ToolCall, run: Run) -> Any:
+        await asyncio.sleep(0)
+        return call.arguments["path"] == "a"
+
+    cases: dict[str, tuple[Any, list[str], str]] = {
+        "yes": (lambda call, run: True, ["a"], "wrote a"),
+        "no": (lambda call, run: False, [], "did not allow it."),
+        "why not": (lambda call, run: "too late", [], "They said: too late"),
+        "other arguments": (lambda call, run: {"path": "b"}, ["b"], "It ran with"),
+        "by the run": (lambda call, run: run.rounds[0].calls == (call,), ["a"], "wrote a"),
+        "async": (later, ["a"], "wrote a"),
+        "nothing to say": (lambda call, run: None, [], "did not allow it."),
+        "what it cannot say": (lambda call, run: 3, [], "did not allow it."),
+        "an error": (lambda call, run: call.nothing, [], "did not allow it."),
+        "an exit": (lambda call, run: exit(), [], "did not allow it."),
+    }
+    for name, (approve, paths, told) in cases.items():
+        with subtests.test(name):
+            written = Written()
+            live = agent(written, write()).start("go", RunOptions(approve=approve, can_ask=False))
+            run = ended(live)
+            assert written.paths == paths and told in results(run)[0].text
+            (answer,) = of_kind(run, e.QuestionAnswered)
+            assert answer.by == "program" and not run.waiting
+            assert bool(run.warnings) == (name in ("an error", "an exit", "what it cannot say"))
+
+
+def test_what_the_function_leaves_open_the_person_decides() -> None:
+    written = Written()
+    live = agent(written, write()).start("go", RunOptions(approve=lambda call, run: None))
+    wait_until(lambda: live.run.waiting or live.done)
+    live.answer(True)
+    run = ended(live)
+    assert written.paths == ["a"] and of_kind(run, e.QuestionAnswered)[0].by == "person"
+
+
+@pytest.mark.req("KX.11", "KX.5")
+def test_a_call_that_waited_when_the_process_died_is_asked_about_again_unless_it_was_decided(
+    subtests: pytest.Subtests,
+) -> None:
+    live = begin(Written(), write("a"))
+    live.answer({"edit": {"path": "b"}})
+    whole = ended(live)
+    cases: dict[type[Any], tuple[list[str], int]] = {
+        e.ModelReplied: (["a"], 1),
+        e.ToolAdmitted: (["a"], 1),
+        e.QuestionAsked: (["a"], 1),
+        e.QuestionAnswered: (["b"], 0),
+    }
+    for kind, (paths, asked) in cases.items():
+        with subtests.test(kind.__name__):
+            seq = of_kind(whole, kind)[0].seq
+            written = Written()
+            run = Run.from_events(whole.events[: seq + 1])
+            questions: list[ToolCall] = []
+
+            def approve(call: ToolCall, run: Run, questions: list[ToolCall] = questions) -> bool:
+                questions.append(call)
+                return True
+
+            chosen = Agent(ScriptedModel(["Done."]), tools=written.tools(), todos=False, gates=[asks])
+            ended(chosen.resume(run, options=RunOptions(approve=approve, can_ask=False)))
+            assert (written.paths, len(questions)) == (paths, asked)
+
+
+def test_a_call_that_only_waited_its_turn_when_the_process_died_is_run_and_not_judged_again() -> None:
+    whole = agent(Written(), write("a"), gates=()).run_sync("go")
+    events = list(whole.events[: of_kind(whole, e.ToolStarted)[0].seq])
+    call = whole.rounds[0].calls[0]
+    events.append(e.ToolAdmitted(seq=len(events), at=whole.started_at, run_id=whole.id, call=call))
+    written = Written()
+    chosen = Agent(ScriptedModel(["Done."]), tools=written.tools(), todos=False, gates=[asks])
+    run = ended(chosen.resume(Run.from_events(events), options=RunOptions(can_ask=False)))
+    assert written.paths == ["a"] and codes(run) == [None]
+
+
+def test_a_run_with_gates_is_not_resumed_without_them(tmp_path: Any) -> None:
+    store = Store(tmp_path)
+    run = agent(Written(), write()).run_sync("go", store=store)
+    assert run.settings["gates"] == ["asks"]
+    path = store.path(run.id)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(True)[:-1]))
+    with pytest.raises(SettingsError, match="asks"):
+        asyncio.run(recover(path, tools=Written().tools(), model=ScriptedModel([])))
+
+
+def test_what_is_no_gate_is_refused() -> None:
+    wrong: Any = ["ask"]
+    with pytest.raises(SettingsError, match="no gate"):
+        Agent(ScriptedModel([]), gates=wrong)
