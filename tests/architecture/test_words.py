@@ -90,9 +90,6 @@ ALLOWED = {
     "models/simulated/faults.py": "in this folder the name says what it is: what the simulated model does wrong",
     "models/simulated/personas.py": "the personas that people type: simulated:PERSONA",
     "models/options.py:stall": "an option that people type: ?stall=30",
-    "core/run.py:findings": "what detectors found, as the field calls it",
-    "core/work_state.py:findings": "as in core/run.py",
-    "detect/run.py:findings": "as in core/run.py",
     "notebook/panel/__init__.py:offers": "as in widgets.py",
     "notebook/panel/widgets.py:offers": "a trait that the panel's script reads",
 }

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from agentnb.agent.agent import Agent
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
+from agentnb.core.request import role_of
 from agentnb.core.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, CallRecord
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
@@ -100,7 +101,7 @@ def test_the_category_is_planning_or_what_a_tool_does_to_the_world(subtests: pyt
     ]
     for name, effects, category in cases:
         with subtests.test(name=name, effects=effects):
-            card = tool_card(CallRecord(ToolCall(name)), effects)
+            card = tool_card(CallRecord(ToolCall(name), role=role_of(name)), effects)
             assert (card.category, card.icon) == (category, ICONS[category]) and len(card.icon) == 1
 
 
