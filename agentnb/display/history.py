@@ -72,9 +72,10 @@ def _indent(one: RunSummary) -> str:
 
 def _row(one: RunSummary, open_run: Callable[[str], Html]) -> Html:
     remarks = joined(*[joined(tag("span", "aside", remark), " ") for remark in _remarks(one)])
-    asked = tag("span", "history-prompt", _indent(one).replace(" ", "\N{NO-BREAK SPACE}"), asked_html(one))
+    indent = tag("span", "", _indent(one).rstrip().replace(" ", "\N{NO-BREAK SPACE}"), " ") if one.depth else NOTHING
+    asked = tag("span", "history-prompt", asked_html(one))
     tags = joined(" ", tag("span", "aside", tags_told(one))) if one.tags else NOTHING
-    first = tag("span", "history-first", status_html(one), " ", remarks, asked, tags)
+    first = tag("span", "history-first", status_html(one), " ", indent, remarks, asked, tags)
     summary = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(one)))
     return tag("details", "history-run", summary, tag("div", "history-open", open_run(one.id)))
 

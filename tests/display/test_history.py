@@ -199,7 +199,7 @@ def test_the_runs_nested_in_one_are_counted_and_those_listed_stand_below_it() ->
         first.endswith("Sum the table  (2 nested)") and second.endswith(" ↳ Child  (1 nested)") and third.endswith("   ↳ Deep")
     )
     told = harmless(history_html(family, "", closed)).text.replace("\N{NO-BREAK SPACE}", " ")
-    assert "2 nested Sum the table" in told and "1 nested ↳ Child" in told and "  ↳ Deep" in told
+    assert "2 nested Sum the table" in told and "↳ 1 nested Child" in told and "  ↳ Deep" in told
 
 
 # What a line opens to
