@@ -10,7 +10,7 @@ from IPython.display import display
 
 from agentnb.display.compact import compact_html
 from agentnb.display.history import history_html, history_text, matches
-from agentnb.display.labels import counted
+from agentnb.display.labels import counted, first_line
 from agentnb.display.markup import Html, words
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.session.session import Session
@@ -19,6 +19,8 @@ from agentnb.traces.summaries import RunSummary
 SHOWN = 20
 MAX_LISTED = 200
 """Runs in one list, even if more are requested."""
+MAX_LEFT_OUT = 200
+"""Characters of the names of files that are no run logs."""
 KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted", "running"]
 """Words that tab completion offers."""
 
@@ -31,9 +33,12 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
         most, wanted = min(int(wanted[0]), MAX_LISTED), wanted[1:]
     if not most:
         raise SettingsError("A list of no runs shows nothing", f"Write a number from 1 to {MAX_LISTED}: %agent history 50")
-    fitting = (one for one in as_known_here(session) if tags <= {*one.tags} and matches(one, wanted))
+    left_out: list[str] = []
+    fitting = (one for one in as_known_here(session, left_out) if tags <= {*one.tags} and matches(one, wanted))
     found = list(islice(fitting, most))
     told = _told(session, found, [*[f"#{one}" for one in sorted(tags)], *wanted], most)
+    if left_out:
+        told += f". Left out, as they are no run logs: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
     text = history_text(found, told)
     if getattr(shell, "kernel", None) is None:
         print(text)
@@ -56,10 +61,13 @@ def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
     return tags, others
 
 
-def as_known_here(session: Session) -> Iterator[RunSummary]:
-    """Yield the store's summary of each run; a run that is live in this kernel is running, whatever its log says so far."""
+def as_known_here(session: Session, left_out: list[str] | None = None) -> Iterator[RunSummary]:
+    """Yield the store's summary of each run; a run that is live in this kernel is running, whatever its log says so far.
+
+    The names of files that are no run logs are appended to ``left_out``.
+    """
     going_on = {live.run_id for live in session.running()}
-    for one in session.store.each_summary():
+    for one in session.store.each_summary(left_out):
         yield one._replace(status="running") if one.id in going_on else one
 
 
