@@ -24,12 +24,12 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKET = re.compile(r"[\[{\]}]")
 
 
-def is_too_deep(value: Any) -> bool:
-    """Return whether objects and lists are nested deeper than `MAX_DEPTH`. Flat data costs one check per item."""
+def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
+    """Return whether objects and lists are nested deeper than ``most``. Flat data costs one check per item."""
     if not isinstance(value, _CONTAINERS):
         return False
     level = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(most):
         inner = [
             item for one in level for item in (one.values() if isinstance(one, dict) else one) if isinstance(item, _CONTAINERS)
         ]

@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from agentnb.core.events import AnyEvent, RoundFinished, RunFinished
 from agentnb.core.wire import decode_lines, encode
+from agentnb.traces.reading import check_file
 
 try:
     import fcntl
@@ -108,6 +109,7 @@ class RunFile:
 
         Raises OSError, such as BlockingIOError if a process is writing it; `TraceError` if it is no log.
         """
+        check_file(Path(path).stat(), path)  # else opening a pipe would wait
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
         try:
             _lock_of_a_dead_process(descriptor)

@@ -13,9 +13,11 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from agentnb.core.events import AnyEvent
+from agentnb.core.well_formed import check_events
 from agentnb.core.wire import TooDeep, decode_lines
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
+from agentnb.traces.reading import opened
 from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, summary
 
@@ -132,14 +134,19 @@ class Store:
         """
         return list(islice(self.each_summary(), most))
 
-    def each_summary(self) -> Iterator[RunSummary]:
-        """Yield the same as `summaries`, reading each file only when it is needed."""
+    def each_summary(self, left_out: list[str] | None = None) -> Iterator[RunSummary]:
+        """Yield the same as `summaries`, reading each file only when it is needed.
+
+        The names of files that are no run logs are appended to ``left_out``.
+        """
         for run_id in self.ids()[::-1]:
             try:
-                with self.path(run_id).open("rb") as file:
+                with opened(self.path(run_id)) as file:
                     without_end = "running" if is_being_written(file) else "interrupted"  # before it is read, as below
                     found = summary(file.read(), without_end)
             except (TraceError, OSError):
+                if left_out is not None:
+                    left_out.append(f"{run_id}.jsonl")
                 continue
             yield found
 
@@ -154,8 +161,9 @@ class Store:
 
 
 def _run_of(events: list[AnyEvent], source: str) -> Run:
-    """Return the run of these events; raises `TraceError` if they were decoded but are nested too deep."""
+    """Return the run of these events; raises `TraceError` if they make none, or are nested too deep."""
     try:
+        check_events(events, source)
         return Run.from_events(events)
     except RecursionError as error:
         raise TooDeep(source) from error
@@ -173,7 +181,7 @@ def _resumable(run: Run) -> Run:
 def load_file(path: Path) -> Run:
     """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is no log."""
     try:
-        with path.open("rb") as lines:
+        with opened(path) as lines:
             going_on = is_being_written(lines)  # checked first: a run that ends meanwhile is read with its end
             run = _run_of(decode_lines(lines, str(path)), str(path))
     except OSError as error:

@@ -10,6 +10,7 @@ from IPython.display import display
 
 from agentnb.display.compact import compact_html
 from agentnb.display.history import history_html, history_text, list_told, matches
+from agentnb.display.labels import first_line
 from agentnb.display.markup import Html, words
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.session.session import Session
@@ -18,6 +19,8 @@ from agentnb.traces.summaries import RunSummary, families
 SHOWN = 20
 MAX_LISTED = 200
 """Runs in one list, even if more are requested."""
+MAX_LEFT_OUT = 200
+"""Characters of the names of files that are no run logs."""
 NESTED = "--nested"
 KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted", "running", NESTED]
 """Words that tab completion offers."""
@@ -36,10 +39,13 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
         most, wanted = min(int(wanted[0]), MAX_LISTED), wanted[1:]
     if not most:
         raise SettingsError("A list of no runs shows nothing", f"Write a number from 1 to {MAX_LISTED}: %agent history 50")
-    lists = (family if with_nested else family[:1] for family in _families(session))
+    left_out: list[str] = []
+    lists = (family if with_nested else family[:1] for family in _families(session, left_out))
     fitting = (some for some in lists if any(tags <= {*one.tags} and matches(one, wanted) for one in some))
     found = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
     told = _told(session, found, [*[f"#{one}" for one in sorted(tags)], *wanted], most)
+    if left_out:
+        told += f". Left out, as they are no run logs: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
     text = history_text(found, told)
     if getattr(shell, "kernel", None) is None:
         print(text)
@@ -67,13 +73,15 @@ def as_known_here(session: Session) -> Iterator[RunSummary]:
     return (family[0] for family in _families(session))
 
 
-def _families(session: Session) -> Iterator[list[RunSummary]]:
+def _families(session: Session, left_out: list[str] | None = None) -> Iterator[list[RunSummary]]:
     """Yield the summaries of each top-level run and of those nested in it.
 
-    A run that is live in this kernel is running, whatever its log says so far.
+    A run that is live in this kernel is running, whatever its log says so far. The names of files that are no run logs are
+    appended to ``left_out``.
     """
     going_on = {live.run_id for live in session.running()}
-    found = (one._replace(status="running") if one.id in going_on else one for one in session.store.each_summary())
+    each = session.store.each_summary(left_out)
+    found = (one._replace(status="running") if one.id in going_on else one for one in each)
     return families(found, set(session.store.ids()))
 
 

@@ -1,0 +1,365 @@
+"""The check of a log that was read: its events must make a run. A live run needs none, as it writes nothing else.
+
+Times may go backwards, as clocks do. What is checked is what the fold, the tables, the cards and the requests rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from agentnb.core import events as e
+from agentnb.core import work_events as w
+from agentnb.core.compaction import Compacted
+from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.nesting import is_too_deep
+from agentnb.core.todos import Todo
+from agentnb.core.usage import Usage
+from agentnb.errors import TraceError
+
+LARGEST = 2**63 - 1
+"""The largest whole number that a table can hold."""
+MAX_DEPTH = 300
+"""Levels of data that can be shown and written again in any place; what agentnb writes now has at most 100."""
+YEARS = range(1900, 9000)
+"""The years in which times can be shown in any place."""
+ENDS = frozenset({"completed", "limited", "stopped", "cancelled", "failed"})
+"""The statuses with which a run can end."""
+
+
+class _Wrong(Exception):
+    """Why an event cannot stand where it stands."""
+
+
+def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
+    """Raise `TraceError` with ``source``, the line and the reason if these events, one per line, do not make a run."""
+    reading = _Reading()
+    for number, event in enumerate(events, 1):
+        try:
+            reading.take(event)
+        except _Wrong as wrong:
+            raise TraceError(
+                f"{source}, line {number}: {wrong}", "The log was changed or is damaged; the lines before it are sound"
+            ) from None
+
+
+class _Reading:
+    """How far a log was read: as much of its run as the next event depends on."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.run_id = ""
+        self.parent_id: str | None = None
+        self.over = False
+        self.rounds = 0
+        self.is_open = self.replied = self.has_calls = self.suspended = False
+        self.messages = self.pending = 0
+        self.calls: set[str] = set()
+        """Ids of all calls of the run's own rounds."""
+        self.unanswered: dict[str, None] = {}
+        self.begun: set[str] = set()
+        """Calls that began in this process, and have no result yet."""
+        self.questions: set[str] = set()
+
+    def take(self, event: e.AnyEvent) -> None:
+        """Check the event against all before it. Raises `_Wrong`."""
+        if event.seq != self.seq:
+            raise _Wrong(f"Event {event.seq} of run {event.run_id} came where {self.seq} was due")
+        if self.over:
+            raise _Wrong(f"{_kind(event)} comes after the end of the run")
+        if self.seq == 0:
+            self.run_id, self.parent_id = event.run_id, event.parent_id
+        elif (event.run_id, event.parent_id) != (self.run_id, self.parent_id):
+            raise _Wrong(f"{_kind(event)} is of another run, {event.run_id!r}")
+        if isinstance(event, e.RunStarted) != (self.seq == 0):
+            raise _Wrong("a log begins with run_started, which stands there once")
+        _check_time(event.at)
+        if check := _CHECKS.get(type(event)):
+            check(self, event)
+        self.seq += 1
+
+    # What several kinds need
+
+    def in_round(self, event: e.Event) -> None:
+        """Check that a round is open."""
+        if not self.is_open:
+            raise _Wrong(f"{_kind(event)} comes while no round is open")
+
+    def before_reply(self, event: e.Event) -> None:
+        """Check that the open round has no reply yet."""
+        self.in_round(event)
+        if self.replied:
+            raise _Wrong(f"{_kind(event)} comes after the reply of its round")
+
+    def call_is_open(self, event: e.Event, call_id: str) -> None:
+        """Check that the open round has a call of this id without a result."""
+        self.in_round(event)
+        if call_id not in self.unanswered:
+            why = "has its result already" if call_id in self.calls else "was never made"
+            raise _Wrong(f"{_kind(event)} is about the call {call_id!r}, which {why}")
+
+    def check_compacted(self, compacted: Compacted) -> None:
+        """Check that a summary stands for messages that there are."""
+        if not 0 <= compacted.first <= compacted.kept <= self.messages or not 0 <= compacted.count <= LARGEST:
+            told = f"{compacted.first} to {compacted.kept} of {self.messages}"
+            raise _Wrong(f"the summary stands for messages that there are not: {told}")
+
+    # The kinds
+
+    def run_started(self, event: e.RunStarted) -> None:
+        """Check what a run begins with."""
+        if not event.run_id:
+            raise _Wrong("the run has no id")
+        if not 1 <= event.schema <= e.SCHEMA:
+            raise _Wrong(f"there is no schema {event.schema}")
+        if event.prompt.role != "user":
+            raise _Wrong(f"the prompt is a message of the {event.prompt.role}, not of the user")
+        for name in ("guidance", "policy", "history"):
+            if not isinstance(event.settings.get(name, {}), dict):
+                raise _Wrong(f"settings.{name} is no object")
+        _check_depth("settings", event.settings)
+        for tool in event.tools:
+            _check_depth(f"the schema of {tool.name}", tool.input_schema)
+        for message in (*event.history, event.prompt):
+            _check_message(message)
+        _check_todos((*event.todos, *event.carried_todos))
+        self.messages = len(event.history) + 1
+        if event.compacted is not None:
+            self.check_compacted(event.compacted)
+        if event.forked_from is not None:
+            _check_number("forked_from.round", event.forked_from.round)
+
+    def round_started(self, event: e.RoundStarted) -> None:
+        """Check that it is the next round."""
+        if self.is_open:
+            raise _Wrong(f"round {event.index} begins before round {self.rounds - 1} has ended")
+        if event.index != self.rounds:
+            raise _Wrong(f"round {event.index} begins where round {self.rounds} was due")
+        if event.before == "running":
+            raise _Wrong("the round before it cannot be running")
+        self.rounds += 1
+        self.is_open, self.replied = True, False
+        self.messages += self.pending + bool(event.continuation)
+        self.pending = 0
+
+    def retry_scheduled(self, event: e.RetryScheduled) -> None:
+        """Check an attempt of the open round."""
+        self.in_round(event)
+        _check_number("attempt", event.attempt)
+        _check_number("status", event.status or 0)
+
+    def guidance_given(self, event: e.GuidanceGiven) -> None:
+        """Check guidance of the open round."""
+        self.before_reply(event)
+        _check_number("guidance.level", event.guidance.level)
+
+    def context_compacted(self, event: e.ContextCompacted) -> None:
+        """Check a compaction before the reply of the open round."""
+        self.before_reply(event)
+        self.check_compacted(event.compacted)
+        _check_usage(event.usage)
+
+    def model_replied(self, event: e.ModelReplied) -> None:
+        """Check the one reply of the open round, and that its calls are new."""
+        self.before_reply(event)
+        if event.message.role != "assistant":
+            raise _Wrong(f"the reply is a message of the {event.message.role}, not of the assistant")
+        _check_message(event.message)
+        _check_depth("metadata", event.metadata)
+        _check_usage(event.usage)
+        for part in event.message.parts:
+            if isinstance(part, ToolResult):
+                raise _Wrong("the reply holds the result of a tool")
+            if isinstance(part, ToolCall):
+                if part.id in self.calls:
+                    raise _Wrong(f"the call {part.id!r} was made before")
+                self.calls.add(part.id)
+                self.unanswered[part.id] = None
+        self.replied, self.has_calls = True, bool(self.unanswered)
+        self.messages += 1
+
+    def tool_admitted(self, event: e.ToolAdmitted) -> None:
+        """Check that the call is open."""
+        self.call_is_open(event, event.call.id)
+        _check_depth("its arguments", event.call.arguments)
+
+    def tool_started(self, event: e.ToolStarted) -> None:
+        """Check that the call is open, and begins once in this process."""
+        self.call_is_open(event, event.call.id)
+        if event.call.id in self.begun:
+            raise _Wrong(f"the call {event.call.id!r} begins twice")
+        _check_depth("its arguments", event.call.arguments)
+        self.begun.add(event.call.id)
+
+    def tool_finished(self, event: e.ToolFinished) -> None:
+        """Check that it is the one result of an open call."""
+        self.call_is_open(event, event.result.call_id)
+        del self.unanswered[event.result.call_id]
+        if (table := event.display) is not None:
+            for name in ("row_count", "column_count", "gap"):
+                _check_number(f"display.{name}", getattr(table, name))
+
+    def call_blocked(self, event: e.CallBlocked) -> None:
+        """Check that it answers an open call that has not begun."""
+        self.call_is_open(event, event.call.id)
+        if event.call.id in self.begun:
+            raise _Wrong(f"the call {event.call.id!r} is blocked although it has begun")
+        if event.result.call_id != event.call.id:
+            raise _Wrong(f"the result of the blocked call {event.call.id!r} is of another call, {event.result.call_id!r}")
+        del self.unanswered[event.call.id]
+
+    def round_finished(self, event: e.RoundFinished) -> None:
+        """Check that the open round ends, with a result for every call."""
+        self.in_round(event)
+        if event.index != self.rounds - 1:
+            raise _Wrong(f"round {event.index} ends while round {self.rounds - 1} is open")
+        if event.status in ("running", ""):
+            raise _Wrong(f"a round cannot end as {event.status!r}")
+        if self.unanswered:
+            raise _Wrong(f"the call {next(iter(self.unanswered))!r} has no result at the end of its round")
+        self.messages += self.has_calls
+        self.is_open = self.has_calls = False
+        self.begun.clear()
+
+    def todos_changed(self, event: e.TodosChanged) -> None:
+        """Check the list."""
+        _check_todos(event.todos)
+
+    def question_asked(self, event: e.QuestionAsked) -> None:
+        """Check that no open question has its id."""
+        if event.question.id in self.questions:
+            raise _Wrong(f"the question {event.question.id!r} is asked twice")
+        _check_depth("the schema of its answer", event.question.schema)
+        self.questions.add(event.question.id)
+
+    def question_answered(self, event: e.QuestionAnswered) -> None:
+        """Check that the question is open."""
+        if event.question_id not in self.questions:
+            raise _Wrong(f"the question {event.question_id!r} is not open")
+        _check_depth("the answer", event.answer)
+        self.questions.remove(event.question_id)
+
+    def rounds_named(self, event: e.LoopDetected | w.FindingMade) -> None:
+        """Check that the rounds are in order."""
+        if not 0 <= event.first <= event.last <= LARGEST:
+            raise _Wrong(f"{_kind(event)} names the rounds {event.first} to {event.last}")
+        _check_depth("evidence", getattr(event, "evidence", None))
+
+    def command_received(self, event: e.CommandReceived) -> None:
+        """Count what the person says."""
+        self.pending += event.command == "say"
+
+    def run_suspended(self, event: e.RunSuspended) -> None:
+        """Note that open questions outlive the process."""
+        self.suspended = True
+
+    def run_recovered(self, event: e.RunRecovered) -> None:
+        """Check the version; nobody waits for questions of a process that died, and its calls may begin anew."""
+        if not 1 <= event.schema <= e.SCHEMA:
+            raise _Wrong(f"there is no schema {event.schema}")
+        if not self.suspended:
+            self.questions.clear()
+        self.suspended = False
+        self.begun.clear()
+
+    def run_finished(self, event: e.RunFinished) -> None:
+        """Check that all rounds have ended, and the run with them."""
+        if self.is_open:
+            raise _Wrong(f"the run ends before round {self.rounds - 1} has ended")
+        if event.status not in ENDS:
+            raise _Wrong(f"a run cannot end as {event.status!r}")
+        if event.last_round == "running":
+            raise _Wrong("the last round cannot be running at the end of the run")
+        self.over = True
+
+    def used(self, event: e.ExtraUsage | w.ModelCalled) -> None:
+        """Check counts of tokens."""
+        _check_usage(event.usage)
+
+    def plain_data(self, event: e.Event) -> None:
+        """Check the depth of data of any shape, and the size of whole numbers."""
+        for name in event.__struct_fields__[_IN_EVERY_EVENT:]:
+            value = getattr(event, name)
+            _check_depth(name, value)
+            if isinstance(value, int):
+                _check_number(name, value)
+
+    def tools_changed(self, event: w.ToolsChanged) -> None:
+        """Check the schemas of the tools."""
+        for tool in event.tools:
+            _check_depth(f"the schema of {tool.name}", tool.input_schema)
+
+
+_IN_EVERY_EVENT = len(e.Event.__struct_fields__)
+
+
+def _kind(event: e.Event) -> str:
+    return str(event.__struct_config__.tag)
+
+
+def _check_time(at: datetime | None) -> None:
+    if at is not None and (at.tzinfo is None or at.year not in YEARS):
+        raise _Wrong(f"the time {at.isoformat()} has no time zone, or cannot be shown")
+
+
+def _check_number(name: str, value: int) -> None:
+    if not 0 <= value <= LARGEST:
+        raise _Wrong(f"{name} cannot be {value if abs(value) <= LARGEST else 'so large'}")
+
+
+def _check_depth(name: str, value: Any) -> None:
+    if is_too_deep(value, MAX_DEPTH):
+        raise _Wrong(f"{name} is nested too deep to be read")
+
+
+def _check_usage(usage: Usage) -> None:
+    for name in ("input", "output", "cache_read", "cache_write", "reasoning"):
+        _check_number(name, getattr(usage, name) or 0)
+
+
+def _check_todos(todos: Iterable[Todo]) -> None:
+    for todo in todos:
+        if abs(todo.id) > LARGEST:
+            raise _Wrong("the id of a todo cannot be so large")
+
+
+def _check_message(message: Message) -> None:
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            _check_depth(f"the arguments of {part.name}", part.arguments)
+        _check_depth("provider_metadata", getattr(part, "provider_metadata", None))
+
+
+_CHECKS: dict[type[e.Event], Callable[[_Reading, Any], None]] = {
+    e.RunStarted: _Reading.run_started,
+    e.RoundStarted: _Reading.round_started,
+    e.GuidanceGiven: _Reading.guidance_given,
+    e.RetryScheduled: _Reading.retry_scheduled,
+    e.CompactionStarted: _Reading.before_reply,
+    e.ContextCompacted: _Reading.context_compacted,
+    e.ExtraUsage: _Reading.used,
+    e.ModelReplied: _Reading.model_replied,
+    e.ToolAdmitted: _Reading.tool_admitted,
+    e.ToolStarted: _Reading.tool_started,
+    e.ToolFinished: _Reading.tool_finished,
+    e.CallBlocked: _Reading.call_blocked,
+    e.TodosChanged: _Reading.todos_changed,
+    e.QuestionAsked: _Reading.question_asked,
+    e.QuestionAnswered: _Reading.question_answered,
+    e.RoundFinished: _Reading.round_finished,
+    e.LoopDetected: _Reading.rounds_named,
+    e.CommandReceived: _Reading.command_received,
+    e.RunSuspended: _Reading.run_suspended,
+    e.RunRecovered: _Reading.run_recovered,
+    e.RunFinished: _Reading.run_finished,
+    w.StepStarted: _Reading.plain_data,
+    w.StepAttempted: _Reading.plain_data,
+    w.StepFinished: _Reading.plain_data,
+    w.PlanProposed: _Reading.plain_data,
+    w.PlanEdited: _Reading.plain_data,
+    w.ModelCalled: _Reading.used,
+    w.ToolsChanged: _Reading.tools_changed,
+    w.FindingMade: _Reading.rounds_named,
+    w.OtherEvent: _Reading.plain_data,
+}

@@ -1,0 +1,46 @@
+"""Opening files that hold traces: regular files of a size that can be read. Anything else is refused, and not waited for."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from agentnb.errors import TraceError
+
+MAX_SIZE = 1_000_000_000
+"""Bytes of the largest file that is read: a run's log is a few megabytes, and is held in memory several times over."""
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+# A pipe would wait for a writer, and Windows would translate line ends.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading. Raises `TraceError` if it is no regular file or too large, OSError if it cannot be opened."""
+    check_file(path.stat(), path)  # to open a device may change it
+    descriptor = os.open(path, _FLAGS)
+    with os.fdopen(descriptor, "rb") as file:
+        check_file(os.fstat(descriptor), path)  # another file may be there by now
+        yield file
+
+
+def check_file(found: os.stat_result, path: str | Path) -> None:
+    """Raise `TraceError` unless this is a regular file of a size that can be read."""
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((name for fits, name in _KINDS if fits(found.st_mode)), "something else")
+        raise TraceError(f"{path} is {kind}, and no file", "Move it elsewhere; the other runs are not touched by it")
+    if found.st_size > MAX_SIZE:
+        raise TraceError(
+            f"{path} has {found.st_size / 1e9:.1f} GB, and files up to {MAX_SIZE / 1e9:.0f} GB are read",
+            "Move it elsewhere; the other runs are not touched by it",
+        )
