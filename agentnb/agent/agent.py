@@ -15,6 +15,8 @@ from agentnb.core.log import RunStore, Watcher, Writer
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
+from agentnb.runtime.approval import AnswerQuestion
+from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions, refuse_former_keywords
@@ -61,14 +63,25 @@ class Agent(AgentSettings):
         watch: Watcher | None = None,
         work_dir: str | Path | None = None,
         parent_id: str | None = None,
+        approve: Approve | None = None,
+        answer: AnswerQuestion | None = None,
     ) -> Run:
         """Work on the prompt until the run ends, on the running event loop; plain tools run in threads.
 
         ``store`` keeps the log (without a store, it is in memory only); ``continue_from`` continues a run's conversation;
-        ``watch`` is called with every event and delta. If the first round fails, `ModelError` is raised; if a later one
-        fails, the run is returned with status ``failed`` and ``run.error``.
+        ``watch`` is called with every event and delta. ``approve(call, run)`` decides about calls that a gate asks about, and
+        ``answer(question)`` answers what tools ask; both may be async (see `RunOptions`). If the first round fails,
+        `ModelError` is raised; if a later one fails, the run is returned with status ``failed`` and ``run.error``.
         """
-        options = RunOptions(store=store, continue_from=continue_from, watch=watch, work_dir=work_dir, parent_id=parent_id)
+        options = RunOptions(
+            store=store,
+            continue_from=continue_from,
+            watch=watch,
+            work_dir=work_dir,
+            parent_id=parent_id,
+            approve=approve,
+            answer=answer,
+        )
         return await PendingRun.of_prompt(self, prompt, options).run_here()
 
     def start(
@@ -117,15 +130,24 @@ class Agent(AgentSettings):
         continue_from: Run | None = None,
         watch: Watcher | None = None,
         work_dir: str | Path | None = None,
+        approve: Approve | None = None,
+        answer: AnswerQuestion | None = None,
     ) -> Run:
         """Like `run`, for scripts and for code that cannot await, even inside a running event loop.
 
         The calling thread waits and meanwhile runs the plain tools. An interrupt ends the run, closes its log
         and raises KeyboardInterrupt.
         """
-        foreground = Foreground()  # questions cannot be answered: the caller gets no handle
+        foreground = Foreground()
         options = RunOptions(
-            store=store, continue_from=continue_from, watch=watch, work_dir=work_dir, foreground=foreground, can_ask=False
+            store=store,
+            continue_from=continue_from,
+            watch=watch,
+            work_dir=work_dir,
+            foreground=foreground,
+            can_ask=False,  # the caller gets no handle
+            approve=approve,
+            answer=answer,
         )
         with foreground.own_interrupts():
             return self.start(prompt, options).wait_in_foreground()

@@ -34,10 +34,11 @@ from agentnb.models.capabilities import capabilities_of
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.runtime import tool_errors
+from agentnb.runtime.approval import answering
 from agentnb.runtime.budget import OWN, Budget, WithinBudget, current_budget
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.dispatch import Dispatch
-from agentnb.runtime.elicitation import Elicitation
+from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
@@ -159,7 +160,14 @@ class PendingRun:
         foreground = options.foreground
         todos = TodoSync(self.board, log)
         clock = Clock(agent.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
-        elicitation = Elicitation(log, can_ask=bool(options.can_ask), clock=clock)
+        elicitation = Elicitation(
+            log,
+            can_ask=bool(options.can_ask),
+            clock=clock,
+            answer=None if options.answer is None else answering(options.answer),
+            approve=options.approve,
+            parent=current_call.get(),
+        )
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
         call_sync = call_in_thread if foreground is None else foreground.call
@@ -180,7 +188,7 @@ class PendingRun:
         )
         first = self._started(folder) if recovered is None else self._resumed(recovered)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
-        dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation, options.approve)
+        dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation)
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
 
     def _own_budget(self) -> Budget:

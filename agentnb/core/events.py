@@ -18,7 +18,7 @@ from agentnb.core.event import RoundStatus as RoundStatus  # noqa: PLC0414  # li
 from agentnb.core.event import Status as Status  # noqa: PLC0414  # likewise
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, ToolCall, ToolResult
-from agentnb.core.questions import WaitingOnUser
+from agentnb.core.questions import Answerer, WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage
@@ -252,8 +252,7 @@ class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"
     answer: Any = None
     declined: bool = False
     withdrawn: bool = False
-    by: Literal["person", "program"] = "person"
-    """Who answered: the person, or a function that was given to answer instead."""
+    by: Answerer = "person"
 
 
 class LoopDetected(Event, frozen=True, kw_only=True, tag="loop_detected", gc=False):

@@ -18,6 +18,8 @@ QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "hum
 """What the person is asked for: a permission, information, a review of a plan, or a step that they do themselves."""
 KINDS: tuple[QuestionKind, ...] = ("approval", "elicitation", "plan_review", "human_step")
 
+Answerer: TypeAlias = Literal["person", "program"]
+"""Who answers: the person, or a function that was given to answer in their place."""
 TEXT: dict[str, Any] = {"type": "string"}
 """The schema of an answer in free text."""
 YES = frozenset({"yes", "y", "true", "ok"})
@@ -76,11 +78,12 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(NamedTuple):
-    """The person's answer to a question. ``declined``: they will not answer it."""
+    """The answer to a question. ``declined``: there will be none; ``by``: who answered."""
 
     question_id: str
     value: Any = None
     declined: bool = False
+    by: Answerer = "person"
 
 
 def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]]:

@@ -14,14 +14,12 @@ from agentnb.core.questions import WaitingOnUser
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask
-from agentnb.runtime.elicitation import Elicitation, Program
+from agentnb.runtime.elicitation import Approve, Elicitation, Program
+from agentnb.runtime.threads import call_in_thread
 from agentnb.tools.tool import CallSync
 
-Approve: TypeAlias = Callable[[ToolCall, Run], Any]
-"""Decides about a call: True, False, a reason why not, or other arguments as a dict; None leaves it to the person.
-
-It may be async. A plain function is called where plain tools run: in a notebook, on the main thread.
-"""
+AnswerQuestion: TypeAlias = Callable[[WaitingOnUser], Any]
+"""Answers a question in the person's place; None declines. It may be async. A plain function is called in a thread."""
 NOT_ALLOWED = "The person did not allow it."
 NOBODY = "It needs the person's permission, and there is nobody to ask: this run goes on without a person who could answer."
 
@@ -40,14 +38,31 @@ class Permission(NamedTuple):
         return cls(ask.question, ask.rule or "approval", approval_schema(ask.approvals))
 
 
+def answering(answer: AnswerQuestion) -> Program:
+    """Return the program for a function that answers questions."""
+
+    async def program(question: WaitingOnUser) -> Any:
+        if any(map(inspect.iscoroutinefunction, (answer, type(answer).__call__))):
+            found = await answer(question)
+        else:
+            # In a thread of its own: the main thread may be in the tool that asks.
+            found = await call_in_thread(partial(answer, question))
+            found = await found if inspect.isawaitable(found) else found
+        if found is None:
+            raise Declined("There is no answer")
+        return found
+
+    return program
+
+
 class Approval:
     """Asks for permission to run calls. Without anybody to ask, the answer is no."""
 
-    def __init__(self, run: Run, elicitation: Elicitation, call_sync: CallSync, approve: Approve | None = None) -> None:
+    def __init__(self, run: Run, elicitation: Elicitation, call_sync: CallSync) -> None:
         self._run = run
         self._elicitation = elicitation
         self._call_sync = call_sync
-        self._approve = approve
+        self._approve = elicitation.approve
 
     async def ask(self, call: ToolCall, permission: Permission) -> Decision:
         """Return the decision about this call; one that was not made is a denial that says why."""

@@ -16,7 +16,7 @@ from agentnb.core.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.policies.gates import Block, Gate, denied, judge
 from agentnb.runtime import tool_errors
-from agentnb.runtime.approval import Approval, Approve, Permission, logged_permissions
+from agentnb.runtime.approval import Approval, Permission, logged_permissions
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.todo_sync import TodoSync
@@ -45,16 +45,15 @@ class Dispatch:
         gates: Sequence[Gate] = (),
         todos: TodoSync | None = None,
         elicitation: Elicitation | None = None,
-        approve: Approve | None = None,
     ) -> None:
-        """``elicitation``: how the person is asked; ``approve``: decides in their place about calls that gates ask about."""
+        """``elicitation``: how the person is asked."""
         self._toolbox = toolbox
         self._log = log
         self._gates = gates
         self._todos = todos or TodoSync(None, log)
         elicitation = elicitation or Elicitation(log, can_ask=False)
         self._runner = ToolRunner(log, work_dir, call_sync, elicitation)
-        self._approval = Approval(log.run, elicitation, call_sync, approve)
+        self._approval = Approval(log.run, elicitation, call_sync)
         self._unanswered: set[str] = set()
         self._edited: set[str] = set()
         """Ids of the calls whose arguments the person changed."""

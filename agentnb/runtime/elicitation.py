@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from time import perf_counter
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from agentnb.core.events import Event, QuestionAnswered, QuestionAsked, Warned
-from agentnb.core.messages import encodable
+from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.questions import KINDS, TEXT, Answer, QuestionKind, WaitingOnUser, checked_answer, checked_schema
+from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError, near
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.threads import TICK, running_loop
 
+T = TypeVar("T")
+GRACE = 1.0
+"""Seconds that a stop has to reach a nested run whose question was withdrawn."""
+Approve: TypeAlias = Callable[[ToolCall, Run], Any]
+"""Decides about a call: True, False, a reason why not, or other arguments as a dict; None leaves it to the person.
+
+It may be async. A plain function is called where plain tools run: in a notebook, on the main thread. It decides for nested
+runs too.
+"""
 Program: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
 """A function that answers in the person's place: with a value, with None to leave the question to the person, or by raising
 `Declined`."""
@@ -25,13 +38,28 @@ Program: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
 class Elicitation:
     """The questions of one run, and the futures of their answers. Used on the run's event loop."""
 
-    def __init__(self, log: EventLog, *, can_ask: bool, clock: Clock | None = None, answer: Program | None = None) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        *,
+        can_ask: bool,
+        clock: Clock | None = None,
+        answer: Program | None = None,
+        approve: Approve | None = None,
+        parent: CallElicitor | None = None,
+    ) -> None:
         """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, held while a
-        question is open; ``answer``: answers in the person's place.
+        question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may
+        run; ``parent``: the call of another run that awaits this run, whose person is asked if this run has none.
         """
+        self.approve = approve or (parent.approve if parent is not None else None)
+        """The function that decides whether a call may run: this run's, or that of a parent run."""
         self._log = log
         self._can_ask = can_ask
         self._answer = answer
+        self._parent = parent if not (can_ask or answer) and parent is not None and parent.has_anybody else None
+        self._prefix = f"{log.id[-8:]}-" if parent is not None else ""
+        """Makes the ids of a nested run's questions unique among those of its parent run."""
         self._programs: set[asyncio.Task[None]] = set()
         self._clock = clock or Clock()
         # A resumed run may have asked before.
@@ -48,9 +76,14 @@ class Elicitation:
         if self._failure is not None:
             raise self._failure
 
+    @property
+    def has_anybody(self) -> bool:
+        """Whether there is a person to answer, or a program in their place."""
+        return self._can_ask or self._answer is not None or self._parent is not None
+
     def check_anybody(self, program: Program | None = None) -> None:
         """Raise `NobodyToAsk` if the run has neither a person to answer, nor a program in their place."""
-        if not (self._can_ask or program or self._answer):
+        if not (self.has_anybody or program):
             what = "There is nobody to ask: this run goes on without a person who could answer"
             raise NobodyToAsk(what, "Decide yourself and say what you assumed, or end and say what you need to know")
 
@@ -59,27 +92,29 @@ class Elicitation:
     ) -> str:
         """Log a new open question and return its id. ``program`` is asked before the person."""
         self._count += 1
-        question = WaitingOnUser(kind, message, schema, f"q{self._count}", call_id)
+        question = WaitingOnUser(kind, message, schema, f"{self._prefix}q{self._count}", call_id)
+        return self.open_question(question, program)
+
+    def open_question(self, question: WaitingOnUser, program: Program | None = None) -> str:
+        """Log the question, have it answered, and return its id."""
         self._emit(QuestionAsked, question=question)
         self._open[question.id] = asyncio.get_running_loop().create_future()
         self._clock.hold()
         program = program or self._answer
-        if program is not None:
-            task = asyncio.ensure_future(self._ask_program(program, question))
+        if program is not None or self._parent is not None:
+            task = asyncio.ensure_future(self._answer_from_elsewhere(program, question))
             self._programs.add(task)
             task.add_done_callback(self._programs.discard)
             self._open[question.id].add_done_callback(lambda _: task.cancel())
         return question.id
 
-    async def answer(self, question_id: str) -> Any:
-        """Wait for the person's answer and return it; raises `Declined` if they decline."""
+    async def answer(self, question_id: str) -> Answer:
+        """Wait for the answer to an open question and return it."""
         answer = await self._open[question_id]
         self.check()
-        if answer.declined:
-            raise Declined("The person gave no answer", "Go on without it and say what you assumed")
-        return answer.value
+        return answer
 
-    def take(self, answer: Answer, by: Literal["person", "program"] = "person") -> None:
+    def take(self, answer: Answer) -> None:
         """Log an answer and resolve its question; no-op if it comes too late or a second time."""
         future = self._open.get(answer.question_id)
         if future is None or future.done():
@@ -87,8 +122,13 @@ class Elicitation:
         del self._open[answer.question_id]
         self._clock.release()
         with suppress(StoreError):  # kept: `answer` raises it to the tool
-            value, declined = answer.value, answer.declined
-            self._emit(QuestionAnswered, question_id=answer.question_id, answer=value, declined=declined, by=by)
+            self._emit(
+                QuestionAnswered,
+                question_id=answer.question_id,
+                answer=answer.value,
+                declined=answer.declined,
+                by=answer.by,
+            )
         future.set_result(answer)
 
     def withdraw(self, question_id: str) -> None:
@@ -99,15 +139,17 @@ class Elicitation:
             self._clock.release()
             self._emit(QuestionAnswered, question_id=question_id, withdrawn=True)
 
-    async def _ask_program(self, program: Program, question: WaitingOnUser) -> None:
-        """Take the program's answer. If it has none, the person is waited for; without a person, that is no answer."""
-        answer = Answer(question.id, declined=True)
+    async def _answer_from_elsewhere(self, program: Program | None, question: WaitingOnUser) -> None:
+        """Take the answer of the program or, if it has none, of the person: this run's, or else the parent run's."""
+        answer = Answer(question.id, declined=True, by="program")
         try:
-            value = await program(question)
-            if value is None and self._can_ask:
-                return
+            value = None if program is None else await program(question)
             if value is not None:
-                answer = Answer(question.id, await asyncio.to_thread(checked_answer, question.schema, value))
+                answer = answer._replace(value=await asyncio.to_thread(checked_answer, question.schema, value), declined=False)
+            elif self._can_ask:
+                return
+            elif self._parent is not None:
+                answer = await self._forwarded(self._parent, question)
         except Declined:
             pass
         except GeneratorExit:
@@ -119,7 +161,18 @@ class Elicitation:
             words = encodable(f"{type(error).__name__}: {error}")
             with suppress(StoreError):  # kept: `answer` raises it
                 self._emit(Warned, message=f"The function that answers for you failed, which counts as no answer ({words})")
-        self.take(answer, "program")
+        self.take(answer)
+
+    async def _forwarded(self, parent: CallElicitor, question: WaitingOnUser) -> Answer:
+        """Return the answer of the parent run's person; raises `Declined` if the call that awaits this run has ended."""
+        try:
+            return await parent.forward(question)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            await asyncio.sleep(GRACE)  # a stop of the parent run comes here too, and should not find this run going on
+            raise Declined("The call that awaited this run has ended") from None
 
     def _emit(self, kind: type[Event], **fields: Any) -> None:
         try:
@@ -152,15 +205,27 @@ class CallElicitor:
 
     async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
         """Ask and await the answer, on any event loop."""
-        if asyncio.get_running_loop() is not self._loop:
-            return await asyncio.wrap_future(self._submit(message, schema, kind))
-        return await self._ask(message, schema, kind)
+        return await self._on_loop(self._ask(message, schema, kind))
+
+    async def forward(self, question: WaitingOnUser) -> Answer:
+        """Ask the person this question of a run that the call awaits, on any event loop."""
+        return await self._on_loop(self._forward(question))
+
+    @property
+    def has_anybody(self) -> bool:
+        """Whether there is a person to answer, or a program in their place."""
+        return self._elicitation.has_anybody
+
+    @property
+    def approve(self) -> Approve | None:
+        """The function that decides whether a call may run, if there is one."""
+        return self._elicitation.approve
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
         """Ask and block this thread until the answer, an interrupt or the end of the call."""
         if running_loop() is self._loop:
             raise SettingsError("ask_sync would hold up the event loop that brings the answer", "Write: await context.ask(...)")
-        asked = self._submit(message, schema, kind)
+        asked = self._submit(self._ask(message, schema, kind))
         try:
             while not (asked.done() or self._over):
                 concurrent.futures.wait([asked], timeout=TICK)
@@ -176,8 +241,13 @@ class CallElicitor:
         for question_id in self._open:
             self._elicitation.withdraw(question_id)
 
-    def _submit(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> concurrent.futures.Future[Any]:
-        question = self._ask(message, schema, kind)
+    async def _on_loop(self, question: Coroutine[Any, Any, T]) -> T:
+        """Await the question on the event loop of the run."""
+        if asyncio.get_running_loop() is self._loop:
+            return await question
+        return await asyncio.wrap_future(self._submit(question))
+
+    def _submit(self, question: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         try:
             return asyncio.run_coroutine_threadsafe(question, self._loop)
         except RuntimeError:  # the loop was closed: the run is over
@@ -199,15 +269,29 @@ class CallElicitor:
         with self._clock_stopped():
             # Off the loop: its library is slow to load.
             plain = TEXT if schema is None else await asyncio.to_thread(checked_schema, schema)
-            if self._over:
-                raise asyncio.CancelledError("The call has ended")
-            question_id = self._elicitation.open(kind, encodable(message), plain, self._call_id, program)
-            self._open = (*self._open, question_id)
-            try:
-                return await self._elicitation.answer(question_id)
-            finally:
-                self._open = tuple(one for one in self._open if one != question_id)
-                self._elicitation.withdraw(question_id)
+            text = encodable(message)
+            answer = await self._answer(lambda: self._elicitation.open(kind, text, plain, self._call_id, program))
+        if answer.declined:
+            raise Declined("The person gave no answer", "Go on without it and say what you assumed")
+        return answer.value
+
+    async def _forward(self, question: WaitingOnUser) -> Answer:
+        self._elicitation.check_anybody()
+        with self._clock_stopped():
+            here = replace(question, call_id=self._call_id)
+            return await self._answer(lambda: self._elicitation.open_question(here))
+
+    async def _answer(self, open_question: Callable[[], str]) -> Answer:
+        """Open a question and wait for its answer. The question is withdrawn if that is cancelled."""
+        if self._over:
+            raise asyncio.CancelledError("The call has ended")
+        question_id = open_question()
+        self._open = (*self._open, question_id)
+        try:
+            return await self._elicitation.answer(question_id)
+        finally:
+            self._open = tuple(one for one in self._open if one != question_id)
+            self._elicitation.withdraw(question_id)
 
     @contextmanager
     def _clock_stopped(self) -> Iterator[None]:
@@ -236,3 +320,7 @@ class CallElicitor:
         if self.limit is not None:
             with suppress(RuntimeError):  # it has expired, or the call has just ended
                 self.limit.reschedule(when)
+
+
+current_call: ContextVar[CallElicitor | None] = ContextVar("current_call", default=None)
+"""The tool call that is running: runs that it starts and awaits ask through it."""

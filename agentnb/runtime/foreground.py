@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from agentnb.runtime.budget import Budget, current_budget
+from agentnb.runtime.elicitation import CallElicitor, current_call
 from agentnb.runtime.threads import TICK, PendingOutcome, attempt, call_in_thread, time_limit
 
 T = TypeVar("T")
@@ -74,12 +75,15 @@ class Foreground:
             return await call_in_thread(function)
         answer = PendingOutcome()
         start_clock = _stopped_clock(time_limit.get())
-        budget = current_budget.get()  # not the whole context: what a tool sets in the kernel's context stays, as in a cell
+        budget, asker = (
+            current_budget.get(),
+            current_call.get(),
+        )  # not the whole context: what a tool sets in the kernel's context stays, as in a cell
 
         def job() -> None:
             if not answer.future.done():
                 start_clock()
-                with _paid_from(budget):
+                with _within_run(budget, asker):
                     outcome = attempt(partial(self._in_tool, function))
                 if isinstance(outcome.error, KeyboardInterrupt) and not self._stopped:
                     self._interrupted = True  # perhaps noted only by a run nested in the tool
@@ -228,13 +232,14 @@ class Foreground:
 
 
 @contextmanager
-def _paid_from(budget: Budget | None) -> Iterator[None]:
-    """Let runs that start in this block spend from ``budget``."""
-    before = current_budget.set(budget)
+def _within_run(budget: Budget | None, asker: CallElicitor | None) -> Iterator[None]:
+    """Let runs that start in this block spend from ``budget``, and ask through ``asker``."""
+    budget_before, asker_before = current_budget.set(budget), current_call.set(asker)
     try:
         yield
     finally:
-        current_budget.reset(before)
+        current_budget.reset(budget_before)
+        current_call.reset(asker_before)
 
 
 def _stopped_clock(limit: asyncio.Timeout | None) -> Callable[[], None]:

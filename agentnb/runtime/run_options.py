@@ -10,8 +10,9 @@ from typing import Any
 from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.runtime.approval import Approve
+from agentnb.runtime.approval import AnswerQuestion
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.threads import LoopThread
 from agentnb.tools.todos.board import Board
@@ -40,9 +41,12 @@ class RunOptions:
     board: Board | None = None
     """The todo list to continue; by default the conversation's."""
     can_ask: bool | None = None
-    """Whether the run has a person to answer what its tools ask; by default whether the caller gets a handle."""
+    """Whether the run has a person to answer what its tools ask; by default whether the caller gets a handle. A nested run
+    without one asks the person of its parent run."""
     approve: Approve | None = None
     """Decides about calls that a gate asks about, before the person: a function of the call and the run."""
+    answer: AnswerQuestion | None = None
+    """Answers the questions of the run and of its nested runs, instead of the person."""
     budget: Budget | None = None
     """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None

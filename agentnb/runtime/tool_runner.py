@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from agentnb.core.events import Progress
 from agentnb.core.messages import ToolCall
 from agentnb.errors import NotAnswered
 from agentnb.runtime import tool_errors
-from agentnb.runtime.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.elicitation import CallElicitor, Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.progress import CallProgress
 from agentnb.runtime.threads import time_limit
@@ -44,6 +45,7 @@ class ToolRunner:
         progress = self._progress[call.id] = CallProgress(self._log, call.id)
         context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, progress.report)
         traceback = ""
+        outer = current_call.set(asker)
         started = perf_counter()
         try:
             if tool.timeout is None:
@@ -65,6 +67,8 @@ class ToolRunner:
                 raise
             outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
         finally:
+            with suppress(ValueError):  # a run that was not awaited is closed from another context
+                current_call.reset(outer)
             asker.close()
         self._elicitation.check()
         return Ran(outcome, perf_counter() - started - asker.waited, traceback)

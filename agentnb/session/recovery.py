@@ -13,6 +13,8 @@ from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models.model import Model
+from agentnb.runtime.approval import AnswerQuestion
+from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.places import default_store
 from agentnb.traces.store import Store
@@ -27,12 +29,15 @@ async def recover(
     store: Store | None = None,
     watch: Watcher | None = None,
     work_dir: str | Path | None = None,
+    approve: Approve | None = None,
+    answer: AnswerQuestion | None = None,
 ) -> Run:
     """Resume an interrupted run where it was cut off, append to its log, and return the whole run when it has ended.
 
     ``run``: a loaded run, its id, or the path of its log. ``tools``: the functions it had; ``model``: its model, if that
     cannot be made from its name. Or ``agent``: the agent to resume it with, whatever its log says. ``store``: where its log is,
-    by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. Tool calls that have ended
+    by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. ``approve`` and ``answer``
+    decide and answer in your place, as for `Agent.run`. Tool calls that have ended
     are not made again; a call that was cut off is reported to the model as interrupted, unless its tool is ``repeatable``.
     Raises `StoreError` if the log is missing or still being written, `SettingsError` if the run has ended, or if a tool or
     the model is missing.
@@ -45,7 +50,8 @@ async def recover(
     writer, found = place.reopen(run_id)
     try:
         chosen = agent or agent_of(found, tools=tools, model=model)
-        live = chosen.resume(found, writer, RunOptions(watch=watch, work_dir=work_dir, can_ask=False))
+        options = RunOptions(watch=watch, work_dir=work_dir, can_ask=False, approve=approve, answer=answer)
+        live = chosen.resume(found, writer, options)
     except BaseException:
         writer.close()
         raise
