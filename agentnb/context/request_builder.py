@@ -21,6 +21,7 @@ from agentnb.context.truncation import truncated
 from agentnb.core.compaction import Compacted
 from agentnb.core.events import RoundStarted, RunStarted
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.output import logged_schema
 from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.rounds import CONTEXT_TOKENS
 from agentnb.core.run import Run
@@ -80,8 +81,8 @@ class RequestBuilder:
         tools = started.tools
         if history.result_characters is not None and tools:
             tools = (*tools, READ_SPEC)
-        output = started.settings.get("output")
-        settings = {} if output is None else {"output_schema": output["schema"]}
+        schema = logged_schema(started.settings)
+        settings = {} if schema is None else {"output_schema": schema}
         return cls(started.system, tools, settings, history=history, drops_text=drops_text)
 
     @classmethod
