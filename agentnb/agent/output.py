@@ -10,7 +10,7 @@ import msgspec
 from agentnb.agent.output_schema import pydantic_adapter, schema_of
 from agentnb.core.json_schema import checked_schema, cut, missing_references
 from agentnb.core.messages import encodable
-from agentnb.core.output import MAX_PROBLEMS
+from agentnb.core.output import MAX_PROBLEMS, logged_schema
 from agentnb.errors import SettingsError
 from agentnb.guidance.prompts import prompt
 from agentnb.policies.answer_shape import AnswerShape
@@ -55,8 +55,8 @@ class Output:
     @staticmethod
     def logged(run_settings: dict[str, Any]) -> Output | None:
         """Return the output from the settings of a logged run; its type is the schema."""
-        logged = run_settings.get("output")
-        return None if logged is None else Output(logged["schema"], logged["retries"])
+        schema = logged_schema(run_settings)
+        return None if schema is None else Output(schema, run_settings["output"].get("retries", 2))
 
     @property
     def as_logged(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class AgentSettings:
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
-    answers: Output | None = field(init=False, repr=False, compare=False)
+    output_form: Output | None = field(init=False, repr=False, compare=False)
     """The form of its answers, according to `output`; None for free text."""
     bundle: PolicyBundle = field(init=False, repr=False, compare=False)
     """Policies, guides and gates."""
@@ -82,11 +82,11 @@ class AgentSettings:
         self._check_names()
         words, policy = find_set(self.guidance), find_policy(self.policy)
         repeatable = [tool.spec.name for tool in self.toolbox if getattr(tool, "repeatable", False)]
-        self._set("answers", Output.of(self.output))
+        self._set("output_form", Output.of(self.output))
         bundle = limits.guard(policy.rules(words, *limits.policies(), repeatable=repeatable))
         bundle = bundle._replace(gates=(*bundle.gates, *self.gates))
-        if self.answers is not None:
-            bundle = self.answers.held(bundle, in_workflow_mode=getattr(policy, "workflow_mode", False))
+        if self.output_form is not None:
+            bundle = self.output_form.held(bundle, in_workflow_mode=getattr(policy, "workflow_mode", False))
         self._set("bundle", bundle)
         logged = {
             "guidance": {"set": words.name, "version": words.version},
@@ -94,7 +94,7 @@ class AgentSettings:
             "todos": self.keeps_todos,
             "history": as_logged(self.sends),
             **limits.as_logged(),
-            **({} if self.answers is None else {"output": self.answers.as_logged}),
+            **({} if self.output_form is None else {"output": self.output_form.as_logged}),
         }
         if self.gates:
             logged["gates"] = [name_of_gate(gate) for gate in self.gates]

@@ -83,7 +83,7 @@ class PendingRun:
             self.log.run.detect_with(self.agent.bundle.detectors)
         if self.recovered is None and self.options.store is not None:
             self.open_log = partial(self.options.store.open, self.log.id, nested=self.parent_id is not None)
-        self.log.run.read_output_as(None if self.agent.answers is None else self.agent.answers.read)
+        self.log.run.read_output_as(None if self.agent.output_form is None else self.agent.output_form.read)
         toolbox = self.agent.toolbox
         self.toolbox = toolbox if self.board is None else toolbox.having(TodoTool(self.board))
         self.budget = self._own_budget()
@@ -330,7 +330,7 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
         prompt_file("system") if agent.system is None else agent.system.strip(),
         repo_instructions(folder).section if agent.instructions else "",
         "" if len(toolbox) else prompt_file("no_tools"),
-        "" if agent.answers is None else agent.answers.prompt,
+        "" if agent.output_form is None else agent.output_form.prompt,
     )
     return encodable("\n\n".join(part for part in parts if part))
 

@@ -24,6 +24,7 @@ from agentnb.context.truncation import truncated
 from agentnb.core.compaction import Compacted
 from agentnb.core.events import RoundStarted, RunStarted
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.output import logged_schema
 from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.rounds import CONTEXT_TOKENS
 from agentnb.core.todos import has_open, headed
@@ -83,8 +84,8 @@ class RequestBuilder:
         """Return a builder for a run that starts; ``history``: its settings, if they need not be read from the log."""
         drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
         history = as_sent_then(started.settings.get("history")) if history is None else history
-        output = started.settings.get("output")
-        settings = {} if output is None else {"output_schema": output["schema"]}
+        schema = logged_schema(started.settings)
+        settings = {} if schema is None else {"output_schema": schema}
         builder = cls(started.system, _and_read(started.tools, history), settings, history=history, drops_text=drops_text)
         builder._tools_of_run = started.tools
         return builder

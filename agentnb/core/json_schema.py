@@ -88,6 +88,8 @@ def schema_problems(schema: dict[str, Any], value: Any, *, formats: bool = False
         yield f"its schema refers to {missing.ref}, which is not in it"
     except RecursionError:
         yield "its schema never comes to an end"
+    except Exception as error:  # a log from elsewhere may hold anything as its schema
+        yield cut(f"its schema cannot be used ({type(error).__name__}: {error})")
 
 
 def plain_data(value: Any) -> Any:

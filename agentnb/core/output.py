@@ -15,6 +15,8 @@ from agentnb.core.rounds import WorkflowRound
 
 MAX_PROBLEMS = 10
 """Problems of an answer that are listed."""
+_BEGINNINGS = '{["'
+"""First characters of JSON that is more than a number or a name."""
 _FENCE = re.compile(r"[ \t]{0,3}```(?P<language>[\w-]{0,20})[ \t]*")
 
 
@@ -33,14 +35,15 @@ def read_output(text: str, schema: dict[str, Any]) -> Output:
     try:
         value = msgspec.json.decode(_json_of(text))
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        return Output(problems=(f"it is not JSON alone: {encodable(str(error))}",))
+        why = f": {encodable(str(error))}" if text[0] in _BEGINNINGS or "```" in text else ", and begins with words"
+        return Output(problems=(f"it is not JSON alone{why}",))
     if is_too_deep(value):
         return Output(problems=(f"it is nested deeper than {MAX_DEPTH} levels",))
     return Output(value, tuple(map(encodable, islice(schema_problems(schema, value, formats=True), MAX_PROBLEMS))))
 
 
 def _json_of(text: str) -> str:
-    if text[0] in '{["' or "```" not in text:
+    if text[0] in _BEGINNINGS or "```" not in text:
         return text
     blocks: list[list[str]] = []
     is_open = False
@@ -55,6 +58,13 @@ def _json_of(text: str) -> str:
     if len(blocks) != 1 or is_open:
         raise ValueError("it holds several code blocks" if not is_open and blocks else "its code block does not end")
     return "\n".join(blocks[0])
+
+
+def logged_schema(run_settings: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the JSON Schema of the answers from the settings of a run; None if they are free text."""
+    logged = run_settings.get("output")
+    schema = logged.get("schema") if isinstance(logged, dict) else None
+    return schema if isinstance(schema, dict) else None
 
 
 def answer_of(last: WorkflowRound, text: str) -> str:

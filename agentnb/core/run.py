@@ -19,7 +19,7 @@ from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
 from agentnb.core.fold import HANDLERS
 from agentnb.core.messages import Message, ToolResult
-from agentnb.core.output import answer_of, read_output
+from agentnb.core.output import answer_of, logged_schema, read_output
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.rounds import WorkflowRound
@@ -311,8 +311,7 @@ class RunFacts(RunState):
     @property
     def output_schema(self) -> dict[str, Any] | None:
         """The JSON Schema that the answer is held to; None if it is free text."""
-        found: dict[str, Any] | None = self._settings.get("output", {}).get("schema")
-        return found
+        return logged_schema(self._settings)
 
     @property
     def output(self) -> Any:

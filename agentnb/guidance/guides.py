@@ -24,6 +24,8 @@ IGNORED_A_LEVEL = 2
 
 HALF_SAID = frozenset({"reply_cut", "pause_turn"})
 """Reasons of a round in which the model continues a reply that was cut off: nothing should come between."""
+WITHOUT_CELL = HALF_SAID | {"invalid_output"}
+"""Also of one in which it sends a refused answer again: words alone are right, and the same words better put are no repeat."""
 
 
 def cell_of(run: RunSoFar) -> str:
@@ -45,9 +47,9 @@ class FourCells:
     words: GuidanceSet
 
     def __call__(self, run: RunSoFar) -> Guidance | None:
-        """Return the text of the cell at its current level; None if the model is to continue a reply that was cut off."""
+        """Return the text of the cell at its current level; None if the model is to finish or mend its last reply."""
         current = run.last_round
-        if not current.index or not run.tools or current.reason in HALF_SAID:
+        if not current.index or not run.tools or current.reason in WITHOUT_CELL:
             return None
         cell = cell_of(run)
         text = self.words.parts[cell]

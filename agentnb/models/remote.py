@@ -116,8 +116,8 @@ class RemoteModel:
     def body(self, request: Request) -> bytes:
         """Return the request as JSON, as it would be sent."""
         options, schema = self._sent_options, request.settings.get("output_schema")
-        at_home = self._endpoint.url is None
-        if schema is not None and options.output_schema is None and at_home and self._provider.takes_schema(schema):
+        own_server = self._endpoint.url is None
+        if schema is not None and options.output_schema is None and own_server and self._provider.takes_schema(schema):
             options = with_changes(options, output_schema=schema)
         return self._provider.body(self.model, request, options)
 

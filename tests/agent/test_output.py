@@ -162,6 +162,12 @@ def test_an_answer_that_does_not_fit_is_sent_back_with_what_is_wrong(subtests: p
                 assert says in run.messages[2].text
 
 
+def test_no_cell_of_guidance_speaks_against_sending_the_answer_again() -> None:
+    model = ScriptedModel(["Twelve.", [ADD], FITS])
+    run = Agent(model, tools=[add], todos=False, output=SCHEMA).run_sync("go")
+    assert [[guidance.cell for guidance in one.guidance] for one in run.rounds] == [[], [], ["tools"]]
+
+
 def test_an_answer_that_never_fits_fails_the_run_with_the_last_problems(subtests: pytest.Subtests) -> None:
     for output, count in ((SCHEMA, 3), (Output(SCHEMA, retries=0), 1), (Output(SCHEMA, retries=4), 5)):
         with subtests.test(count):

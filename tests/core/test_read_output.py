@@ -40,7 +40,8 @@ def test_an_answer_is_json_alone_or_one_code_block_of_it(subtests: pytest.Subtes
 def test_of_another_text_is_said_what_is_wrong(subtests: pytest.Subtests) -> None:
     for text, says in {
         "": "holds no text",
-        "Twelve.": "not JSON alone",
+        "Twelve.": "not JSON alone, and begins with words",
+        '{"birds": 12,': "not JSON alone: Input data was truncated",
         f"There are {FITS} birds": "not JSON alone",
         f"{FITS} as I said": "not JSON alone",
         f"{FITS}\n{FITS}": "not JSON alone",
@@ -91,6 +92,7 @@ def test_dates_and_times_are_checked_whatever_else_is_installed(subtests: pytest
 
 def test_a_schema_that_never_ends_and_one_that_refers_elsewhere_are_problems() -> None:
     assert read_output("1", {"$ref": "#"}).problems == ("its schema never comes to an end",)
+    assert "cannot be used" in read_output("1", {"type": 5}).problems[0]
     elsewhere = {"$ref": "https://example.org/schema.json"}
     assert "not in it" in read_output("1", elsewhere).problems[0]
     assert list(missing_references(elsewhere)) == ["https://example.org/schema.json"]
@@ -123,3 +125,5 @@ def test_a_run_has_an_output_when_it_has_ended_with_an_answer_that_fits() -> Non
     assert Story(settings=settings).said("Well.").over().run.output is None
     assert Story(settings=settings).said(FITS).over("failed", "error").run.output is None
     assert Story().said(FITS).over().run.output is None
+    for odd in ("free", {"schema": 5}, {}):
+        assert Story(settings={"output": odd}).said(FITS).over().run.output is None

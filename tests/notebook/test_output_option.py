@@ -41,7 +41,7 @@ def test_a_variable_with_a_type_or_a_schema_is_the_output_of_the_agent(subtests:
         with subtests.test(name):
             chosen = AgentOptions("model", output=name)
             agent, _ = make_agent(chosen, Session(), {**VARIABLES, "model": ScriptedModel([])})
-            assert agent.output is VARIABLES[name] and agent.answers is not None
+            assert agent.output is VARIABLES[name] and agent.output_form is not None
 
 
 def test_anything_else_is_refused_with_what_could_be_named(subtests: pytest.Subtests) -> None:

@@ -53,6 +53,7 @@ async def once(n: int = 0) -> str:
 
 
 TOOLS = [work, breaks, once]
+SHAPE = {"type": "object", "required": ["n"]}
 
 
 def do(n: int, name: str = "work") -> ToolCall:
@@ -316,6 +317,8 @@ SCENES = (
         [*[do(n, "breaks") for n in range(5)], do(1), "Done."],
         {"history": History(failed_rounds_above=2)},
     ),
+    Scene("an answer sent back", [do(1), "Well.", do(2), '{"n": 1}'], {"output": SHAPE}),
+    Scene("no answer of the shape", [do(1), *["Well."] * 3], {"output": SHAPE}, ends=("failed", "invalid_output")),
     Scene("spoken to", [do(1), do(2), "Done.", "Done, really."], said={4: "Mind the list.", 9: "And hurry."}),
     Scene(
         "words dropped",
