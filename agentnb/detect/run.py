@@ -39,6 +39,7 @@ OF_POLICIES = frozenset(
         "max_rounds",
         "open_round",
         "pending",
+        "read_output_as",
         "result_of",
         "round_number",
         "carried_todos",

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from agentnb.core.request import ToolSpec
+from agentnb.core.request import ROLES, ToolRole, ToolSpec
 from agentnb.errors import InvalidTool
 from agentnb.tools.rendering import success
 from agentnb.tools.signature import ArgumentsRefused, no_object, problems, read_signature
@@ -42,6 +42,7 @@ class FunctionTool:
         blocking: bool = False,
         timeout: float | None = None,
         repeatable: bool = False,
+        role: ToolRole | None = None,
     ) -> None:
         self.function = function
         name = name or _name_of(function)
@@ -53,6 +54,8 @@ class FunctionTool:
         self.effects: frozenset[Effect] | None = None if effects is None else frozenset(effects)
         if unknown := (self.effects or frozenset()) - set(EFFECTS):
             raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
+        if role is not None and role not in ROLES:
+            raise InvalidTool(f"role={role!r} of {name} is none", f"Roles are {', '.join(ROLES)}")
         if timeout is not None and not timeout > 0:
             raise InvalidTool(f"timeout={timeout} of {name} is no time", "Give seconds above 0, or None for no limit")
         self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
@@ -66,10 +69,12 @@ class FunctionTool:
             "blocking": blocking,
             "timeout": timeout,
             "repeatable": repeatable,
+            "role": role,
         }
         """The arguments it was made with, to make it again around a bound method."""
         self.signature = read_signature(function, name)
-        self.spec = ToolSpec(name, self.signature.description, self.signature.schema, tuple(sorted(self.effects or ())))
+        effects_in_order = tuple(sorted(self.effects or ()))
+        self.spec = ToolSpec(name, self.signature.description, self.signature.schema, effects_in_order, role)
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
@@ -129,6 +134,7 @@ def tool(
     blocking: bool = False,
     timeout: float | None = None,
     repeatable: bool = False,
+    role: ToolRole | None = None,
 ) -> Callable[[F], F]: ...
 def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     """Mark a function as a tool, with settings if it has any; the function stays an ordinary function.
@@ -136,8 +142,9 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     ``name``: what the model calls it. ``effects``: what it does to the world (read, write, execute, network).
     ``parallel_safe``: may run beside other calls; by default only tools that just read. ``blocking``: waits for the person;
     later calls that are not parallel-safe wait with it, as for any call. ``timeout``: seconds after which a call is abandoned.
-    ``repeatable``: the same call may return something new, as when it polls; the duplicate-call guard lets it pass. Raises
-    `InvalidTool` at once if a model could not call it.
+    ``repeatable``: the same call may return something new, as when it polls; the duplicate-call guard lets it pass.
+    ``role``: ``planning`` or ``list`` for a tool that only prepares work, so that calling it does not count as work.
+    Raises `InvalidTool` at once if a model could not call it.
     """
 
     def mark(function: F) -> F:

@@ -39,7 +39,7 @@ def todo_spec() -> ToolSpec:
         "newTodos": _items(words, "newTodos", ("title",), without="id"),
     }
     schema = {"type": "object", "properties": properties, "required": ["operation"], "additionalProperties": False}
-    return ToolSpec(TODO_TOOL, words[""], schema)
+    return ToolSpec(TODO_TOOL, words[""], schema, role="list")
 
 
 def _items(words: dict[str, str], parameter: str, required: tuple[str, ...], without: str = "") -> dict[str, Any]:

@@ -1,0 +1,32 @@
+"""What a person finds on a run, and what policies, guides and gates read of it."""
+
+from __future__ import annotations
+
+from run_builder import RunBuilder
+
+from agentnb import Run
+from agentnb.detect.run import OF_POLICIES
+from agentnb.detect.so_far import RunSoFar
+
+OF_A_PERSON = {
+    *("id", "kind", "agent", "model", "system", "prompt", "tools", "settings", "guidance", "tags", "origin", "drawn"),
+    *("parent_id", "continued_from", "conversation", "forked_from", "context_type", "entity"),
+    *("messages", "rounds", "todos", "steps", "plans", "questions", "questions_of", "waiting", "events"),
+    *("text", "output", "output_schema", "error", "status", "stop_reason", "limit", "warnings"),
+    *("usage", "cost", "spent", "model_calls", "calls_made", "findings", "loops"),
+    *("started_at", "ended_at", "seconds", "times_recovered", "from_events"),
+}
+
+
+def test_completion_offers_what_a_person_needs_and_nothing_else() -> None:
+    run = RunBuilder("Go").run
+    offered = {name for name in dir(run) if not name.startswith("_")}
+    assert offered == OF_A_PERSON
+    assert all(hasattr(run, name) for name in offered | OF_POLICIES)
+    assert not offered & OF_POLICIES
+
+
+def test_policies_read_one_object_that_every_run_is() -> None:
+    members = {name for name in vars(RunSoFar) if not name.startswith("_")}
+    assert members <= {name for kind in Run.__mro__ for name in vars(kind)}
+    assert all((getattr(RunSoFar, name).__doc__ or "").strip() for name in members)
