@@ -28,9 +28,13 @@ MATRIX_CELLS = "cells"
 """The name under which `Judgements.ignored` counts the four cells: they are one voice."""
 
 
+GOES_ON = "tool_results"
+"""The reason of a round that just goes on with the results of its tools; not counted, as it is no decision."""
+
+
 @dataclasses.dataclass(slots=True)
 class ReasonCounts:
-    """How often rounds began for each reason, which a policy or the loop gave."""
+    """How often rounds began for each reason that a policy gave."""
 
     in_run: dict[str, int] = dataclasses.field(default_factory=dict)
     since_progress: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -42,6 +46,13 @@ class ReasonCounts:
         """Count a round."""
         for counts in (self.in_run, self.since_progress, self.since_call):
             counts[reason] = counts.get(reason, 0) + 1
+
+    def progressed(self) -> None:
+        """Begin the counts anew that progress ends: a work tool ran, or the person spoke."""
+        if self.since_progress:
+            self.since_progress.clear()
+        if self.since_call:
+            self.since_call.clear()
 
 
 @dataclasses.dataclass(slots=True)
@@ -89,12 +100,6 @@ class Judgements:
         counts = self.reasons.since_call
         return sum([counts.get(reason, 0) for reason in reasons]) if counts else 0
 
-    def take(self, event: e.AnyEvent, run: RunFacts) -> None:
-        """Take in an event that the run has just applied."""
-        handler = _HANDLERS.get(type(event))
-        if handler is not None:
-            handler(self, event, run)
-
     def _failures_of(self, one: WorkflowRound) -> dict[str, bool]:
         failures = self.failures
         if not failures.tools:
@@ -121,9 +126,10 @@ class Judgements:
             self.planning_since = one.index
         if self.all_blocked <= 1:
             self.blocked_since = one.index
-        self.reasons.since_call.clear()
         if worked:
-            self.reasons.since_progress.clear()
+            self.reasons.progressed()
+        elif self.reasons.since_call:
+            self.reasons.since_call.clear()
 
     def _count_batch(self, one: WorkflowRound) -> None:
         # The call window handles a single call.
@@ -139,8 +145,10 @@ def _run_started(self: Judgements, event: e.RunStarted, run: RunFacts) -> None:
 
 
 def _round_started(self: Judgements, event: e.RoundStarted, run: RunFacts) -> None:
-    self.reasons.begun(event.reason)
-    self._todos_before.clear()
+    if event.reason != GOES_ON:
+        self.reasons.begun(event.reason)
+    if self._todos_before:
+        self._todos_before.clear()
 
 
 def _tool_finished(self: Judgements, event: e.ToolFinished, run: RunFacts) -> None:
@@ -200,15 +208,15 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
         self.reasons.since_progress.clear()
     if said_before is not None:
         self.repeated += 1
-    self._count_batch(one)
+    if len(one.records) > 1 or self._batch or self.same_batch:
+        self._count_batch(one)
 
 
 def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts) -> None:
     """Reset what is counted in a row when the person has said something new."""
     if event.command != "say":
         return
-    self.reasons.since_progress.clear()
-    self.reasons.since_call.clear()
+    self.reasons.progressed()
     self.ignored.clear()
     self.planning_only = self.repeated = self.all_blocked = self.same_batch = 0
     self.failures.person_spoke()
@@ -233,7 +241,7 @@ def _facts(one: WorkflowRound, repeats: bool, failures: dict[str, bool]) -> Roun
     )
 
 
-_HANDLERS: dict[type[e.Event], Callable[[Judgements, Any, RunFacts], None]] = {
+JUDGES: dict[type[e.Event], Callable[[Judgements, Any, RunFacts], None]] = {
     e.RunStarted: _run_started,
     e.RoundStarted: _round_started,
     e.ToolFinished: _tool_finished,
@@ -241,3 +249,4 @@ _HANDLERS: dict[type[e.Event], Callable[[Judgements, Any, RunFacts], None]] = {
     e.RoundFinished: _round_finished,
     e.CommandReceived: _command_received,
 }
+"""How each kind of event changes what is judged, after the run has applied it."""

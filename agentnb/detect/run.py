@@ -13,7 +13,7 @@ from agentnb.core.run import RunFacts
 from agentnb.core.run_state import RunState
 from agentnb.core.view import View
 from agentnb.detect.detector import Detector, DetectorMaker, Finding
-from agentnb.detect.judgements import Judgements
+from agentnb.detect.judgements import JUDGES, Judgements
 
 FORMER_NAMES = {"tallies": "counters", "resting_todos": "carried_todos"}
 OF_POLICIES = frozenset(
@@ -82,8 +82,10 @@ class Run(RunFacts):
 
     def apply(self, event: e.AnyEvent) -> None:
         """Take in the next event, and judge it. Only the log does this."""
-        super().apply(event)
-        self._judged.take(event, self)
+        RunFacts.apply(self, event)
+        judge = JUDGES.get(type(event))  # looked up here, not in a method of its own: this runs many times per round
+        if judge is not None:
+            judge(self._judged, event, self)
         for detector in self._detectors:
             found = [*detector.take(event, self)]
             self._detected += found
