@@ -407,9 +407,13 @@ class RunFacts(RunState):
     def apply(self, event: e.AnyEvent) -> None:
         """Take in the next event. Only the log does this."""
         if event.seq != len(self._events):
-            raise TraceError(f"Event {event.seq} of run {event.run_id} came where {len(self._events)} was due")
+            raise self.out_of_order(event)
         HANDLERS[type(event)](self, event)
         self._events.append(event)
+
+    def out_of_order(self, event: e.AnyEvent) -> TraceError:
+        """Return the error for an event that is not the next."""
+        return TraceError(f"Event {event.seq} of run {event.run_id} came where {len(self._events)} was due")
 
     def read_output_as(self, output_type: Callable[[Any], Any] | None) -> None:
         """Have `output` make an instance of a type from the plain data."""

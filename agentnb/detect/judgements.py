@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from agentnb.core import events as e
 from agentnb.core.call_window import call_key
-from agentnb.core.guidance import Followed, Guidance
+from agentnb.core.guidance import Guidance
 from agentnb.core.rounds import TodoViolation, WorkflowRound, is_blocked
 from agentnb.core.run import RunFacts
 from agentnb.core.todos import Todo, has_one_in_progress, has_open, newly_completed
@@ -100,18 +100,6 @@ class Judgements:
         counts = self.reasons.since_call
         return sum([counts.get(reason, 0) for reason in reasons]) if counts else 0
 
-    def _failures_of(self, one: WorkflowRound) -> dict[str, bool]:
-        failures = self.failures
-        if not failures.tools:
-            return {}  # the usual case
-        return {"made_again": failures.made_again(one), "failed_again": failures.failed_again(one)}
-
-    def _verdict(self, guidance: Guidance, facts: RoundFacts, one: WorkflowRound) -> Followed:
-        if guidance.about and one.records:
-            again = all(record.call.name in guidance.about and not record.success for record in one.records)
-            facts = replace(facts, failed_again=again)
-        return judged(guidance, facts)
-
     def _count_calls(self, one: WorkflowRound) -> None:
         is_work = worked = False
         blocked = True
@@ -188,28 +176,40 @@ def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> No
 
 def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> None:
     one = run.last_round
-    said_before = None
-    if not one.records and one.reply is not None:
+    records, said_before = one.records, None
+    if not records and one.reply is not None:
         said_before = self._answers.add(one.index, one.text)
     if one.guidance:
-        facts = _facts(one, said_before is not None, self._failures_of(one))
-        followed = tuple([self._verdict(guidance, facts, one) for guidance in one.guidance])
-        run.annotate(followed=followed, said_before=said_before)
-        for guidance, verdict in zip(one.guidance, followed, strict=True):
-            if verdict.followed is not None:
-                cell = MATRIX_CELLS if guidance.cell in CELLS else guidance.cell
-                self.ignored[cell] = 0 if verdict.followed else self.ignored.get(cell, 0) + 1
+        _judge_guidance(self, run, one, said_before)
     elif said_before is not None:
         run.annotate(said_before=said_before)
     self.failures.ended(one)
-    if one.records:
+    if records:
         self._count_calls(one)
     if one.completed:
         self.reasons.since_progress.clear()
     if said_before is not None:
         self.repeated += 1
-    if len(one.records) > 1 or self._batch or self.same_batch:
+    if len(records) > 1 or self._batch or self.same_batch:
         self._count_batch(one)
+
+
+def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, said_before: int | None) -> None:
+    facts = _facts(one, said_before is not None, self.failures)
+    followed = tuple([judged(guidance, _facts_about(guidance, facts, one)) for guidance in one.guidance])
+    run.annotate(followed=followed, said_before=said_before)
+    for guidance, verdict in zip(one.guidance, followed, strict=True):
+        if verdict.followed is not None:
+            cell = MATRIX_CELLS if guidance.cell in CELLS else guidance.cell
+            self.ignored[cell] = 0 if verdict.followed else self.ignored.get(cell, 0) + 1
+
+
+def _facts_about(guidance: Guidance, facts: RoundFacts, one: WorkflowRound) -> RoundFacts:
+    """Return the facts as they concern the tools that the guidance is about."""
+    if not guidance.about or not one.records:
+        return facts
+    again = all(record.call.name in guidance.about and not record.success for record in one.records)
+    return replace(facts, failed_again=again)
 
 
 def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts) -> None:
@@ -224,20 +224,22 @@ def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts)
     self._answers.clear()
 
 
-def _facts(one: WorkflowRound, repeats: bool, failures: dict[str, bool]) -> RoundFacts:
-    """Return the facts of a round that is over."""
-    called = bool(one.records)
+def _facts(one: WorkflowRound, repeats: bool, failures: ToolFailures) -> RoundFacts:
+    """Return the facts of a round that is over. ``failures``: those of the rounds before."""
+    called, failed = bool(one.records), bool(failures.tools)
+    violations = one.todo_violations
     return RoundFacts(
-        replied=one.reply is not None and one.stop_reason != "broken_off",
-        called=called,
-        answered=not called and bool(one.text.strip()),
-        worked=called and one.worked,
-        completed=bool(one.completed),
-        blocked=bool(one.blocked),
-        complete="complete" in one.signals,
-        repeats=repeats,
-        undisciplined=bool(one.todo_violations) and any(violation.rule == UNTRACKED_WORK for violation in one.todo_violations),
-        **failures,
+        one.reply is not None and one.stop_reason != "broken_off",
+        called,
+        not called and bool(one.text.strip()),
+        called and one.worked,
+        bool(one.completed),
+        bool(one.blocked),
+        bool(violations) and any(violation.rule == UNTRACKED_WORK for violation in violations),
+        "complete" in one.signals,
+        repeats,
+        failed and failures.made_again(one),
+        failed and failures.failed_again(one),
     )
 
 

@@ -72,17 +72,17 @@ NO_CALL = "no tool was called"
 
 
 class Rule(NamedTuple):
-    """What guidance asks for: it is followed if none of ``forbids`` is a fact and one of ``asks`` is."""
+    """What guidance asks for: it is followed if none of ``forbids`` is a fact and one of ``asks`` is. Each has its sentence."""
 
-    asks: Mapping[str, str]
-    forbids: Mapping[str, str] = {}
+    asks: tuple[tuple[str, str], ...]
+    forbids: tuple[tuple[str, str], ...] = ()
     otherwise: str = NO_CALL
 
 
 def rule_of_names(asks: tuple[str, ...], forbids: tuple[str, ...] = (), otherwise: str = NO_CALL, **words: str) -> Rule:
     """Return the rule that these names of facts make. ``words``: sentences other than the usual."""
     told = {**SENTENCES, **words}
-    return Rule({name: told.get(name, name) for name in asks}, {name: told.get(name, name) for name in forbids}, otherwise)
+    return Rule(tuple([(name, told[name]) for name in asks]), tuple([(name, told[name]) for name in forbids]), otherwise)
 
 
 HAS_CALL = rule_of_names(("called",))
@@ -109,10 +109,10 @@ def judged(guidance: Guidance, facts: RoundFacts) -> Followed:
     if own and (unknown := [name for name in (*guidance.asks, *guidance.forbids) if name not in SENTENCES]):
         return Followed(None, f"it is about {', '.join(unknown)}, which this version cannot judge")
     rule = _own_rule(guidance) if own else RULES.get(guidance.cell, HAS_CALL)
-    for name, why in rule.forbids.items():
+    for name, why in rule.forbids:
         if getattr(facts, name):
             return Followed(False, why)
-    for name, why in rule.asks.items():
+    for name, why in rule.asks:
         if getattr(facts, name):
             return Followed(True, why)
     return Followed(False, rule.otherwise) if rule.asks else Followed(True, "what it forbids was not done")

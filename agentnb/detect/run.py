@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
 from agentnb.core import events as e
+from agentnb.core.fold import HANDLERS
 from agentnb.core.run import RunFacts
 from agentnb.core.run_state import RunState
 from agentnb.core.view import View
@@ -38,6 +39,7 @@ OF_POLICIES = frozenset(
         "mark_interrupted",
         "max_rounds",
         "open_round",
+        "out_of_order",
         "pending",
         "read_output_as",
         "result_of",
@@ -48,6 +50,9 @@ OF_POLICIES = frozenset(
     }
 )
 """What policies and the loop read of a run, and a person hardly ever does: left out of `dir`. See `RunSoFar`."""
+
+
+_STEPS = {kind: (fold, JUDGES.get(kind)) for kind, fold in HANDLERS.items()}
 
 
 class Run(RunFacts):
@@ -82,8 +87,11 @@ class Run(RunFacts):
 
     def apply(self, event: e.AnyEvent) -> None:
         """Take in the next event, and judge it. Only the log does this."""
-        RunFacts.apply(self, event)
-        judge = JUDGES.get(type(event))  # looked up here, not in a method of its own: this runs many times per round
+        if event.seq != len(self._events):
+            raise self.out_of_order(event)
+        fold, judge = _STEPS[type(event)]  # both at once, without calls in between: this runs many times per round
+        fold(self, event)
+        self._events.append(event)
         if judge is not None:
             judge(self._judged, event, self)
         for detector in self._detectors:
