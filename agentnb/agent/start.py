@@ -182,8 +182,15 @@ class PendingRun:
         )
         first = self._started(folder) if recovered is None else self._resumed(recovered)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
-        dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation)
+        dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation, self._start_nested)
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
+
+    async def _start_nested(self, agent: AgentSettings, prompt: str | Message) -> Run:
+        """Begin a run for a tool of this one, and wait for its end."""
+        if not isinstance(agent, AgentSettings):
+            raise SettingsError(f"{agent!r} is no Agent", "Write: await context.start_run(Agent(...), PROMPT)")
+        options = RunOptions(store=self.options.store, parent_id=self.log.id)
+        return await PendingRun.of_prompt(agent, prompt, options).run_here()
 
     def _own_budget(self) -> Budget:
         """Return the agent's budget, within that of the parent run or of the options (the session's)."""

@@ -56,6 +56,8 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     """The rule of the gate that blocked the call, if one did."""
     progress: Progress | None = None
     """The last that the tool said about how far it had come."""
+    inner: tuple[CallRecord, ...] = ()
+    """The calls that the tool itself made, of which the model knows nothing."""
 
     @property
     def success(self) -> bool | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agentnb.core.inner_calls import with_inner
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.core.run import Run
 from agentnb.display import labels
@@ -14,6 +15,8 @@ ROUNDS_WHILE_RUNNING = 12
 """Rounds shown of a run in progress; a finished run shows all."""
 LINE = 110
 """Characters of a line that shows a result."""
+MAX_INNER = 20
+"""Lines for the calls that one tool made itself."""
 MAX_READ = 10_000
 """Characters of a text that are searched for its first words."""
 
@@ -54,6 +57,17 @@ def round_lines(one: WorkflowRound, settings: Mapping[str, Any] | None = None, *
     for record in one.records:
         yield number + call_line(record)
         number = "     "
+        if record.inner:
+            yield from inner_lines(record)
+
+
+def inner_lines(record: CallRecord) -> Iterator[str]:
+    """Yield a line for each call that the tool made itself; of many, for the last ones."""
+    found = [one for _, one in with_inner(record.inner)]
+    if len(found) > MAX_INNER:
+        yield f"       ↳ {len(found) - MAX_INNER:,} earlier calls"
+    for one in found[-MAX_INNER:]:
+        yield f"       ↳ {call_line(one)}"
 
 
 def call_line(record: CallRecord) -> str:

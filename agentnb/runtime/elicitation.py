@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
@@ -69,7 +69,8 @@ class Elicitation:
 
     def asker(self, call_id: str) -> CallElicitor:
         """Return the elicitor of this tool call."""
-        return CallElicitor(self, call_id)
+        outer = current_call.get()
+        return CallElicitor(self, call_id, outer if outer is not None and outer.is_of(self) else None)
 
     def check(self) -> None:
         """Raise the `StoreError` of a question that could not be logged: the tool that asked may have caught it."""
@@ -187,6 +188,8 @@ class CallElicitor:
 
     # Defaults on the class, as an instance is made for each call and nearly all ask nothing.
     _open: tuple[str, ...] = ()
+    _inner: tuple[CallElicitor, ...] = ()
+    """Those of the calls that its tool made itself."""
     _asks = 0
     """Questions being asked, including the open ones."""
     _over = False
@@ -198,8 +201,12 @@ class CallElicitor:
     waited = 0.0
     """Seconds spent waiting for the person."""
 
-    def __init__(self, elicitation: Elicitation, call_id: str) -> None:
+    def __init__(self, elicitation: Elicitation, call_id: str, outer: CallElicitor | None = None) -> None:
+        """``outer``: the call whose tool makes this one; its time stands still too while this one asks."""
         self._elicitation = elicitation
+        self._outer = outer
+        if outer is not None:
+            outer._inner = (*outer._inner, self)
         self._call_id = call_id
         self._loop = asyncio.get_running_loop()
 
@@ -215,6 +222,10 @@ class CallElicitor:
     def has_anybody(self) -> bool:
         """Whether there is a person to answer, or a program in their place."""
         return self._elicitation.has_anybody
+
+    def is_of(self, elicitation: Elicitation) -> bool:
+        """Return whether it asks for the same run."""
+        return self._elicitation is elicitation
 
     @property
     def approve(self) -> Approve | None:
@@ -238,6 +249,8 @@ class CallElicitor:
     def close(self) -> None:
         """Withdraw open questions and refuse new ones: the call has ended, even if its tool still runs."""
         self._over = True
+        for inner in self._inner:
+            inner.close()
         for question_id in self._open:
             self._elicitation.withdraw(question_id)
 
@@ -299,7 +312,8 @@ class CallElicitor:
         if self._asks == 1:
             self._stop_clock()
         try:
-            yield
+            with self._outer._clock_stopped() if self._outer is not None else nullcontext():
+                yield
         finally:
             self._asks -= 1
             if not self._asks:

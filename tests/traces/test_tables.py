@@ -98,6 +98,7 @@ COLUMNS = {
         "rule": "str",
         "result": "str",
         "seconds": "float64",
+        "parent_call": "str",
     },
     "guidance": {
         "run_id": "str",
