@@ -82,6 +82,8 @@ class Dispatch:
         self._start_run = start_run
         self._turns: dict[str, _Turn] = {}
         """By the id of a call: the turns of the calls that its tool makes."""
+        self._services: dict[str, InsideCall] = {}
+        """By the id of a call that is running."""
         self._inner: dict[str, _InnerCall] = {}
         """The calls that tools make themselves and that have no result, by id."""
 
@@ -256,7 +258,7 @@ class Dispatch:
         if tool is None:  # it was there when the call was begun, in the process that died
             self._finish(call, Ran(self._toolbox.not_found(call.name)))
             return
-        inside = InsideCall(call.id, self._call_inside, self._start_run)
+        inside = self._services[call.id] = InsideCall(self._log, call.id, self._call_inside, self._start_run)
         ran = await self._runner.run(call, tool, inside)
         if call.name == TODO_TOOL:
             self._todos.called(ran.outcome, call.id)
@@ -265,23 +267,25 @@ class Dispatch:
     def _finish(self, call: ToolCall, ran: Ran) -> None:
         if call.id not in self._unanswered:
             return  # too late: the tool had ignored its cancellation
-        for inner in [one for one in self._inner.values() if one.parent == call.id]:  # its tool did not wait for them
-            self._finish(inner.call, Ran(tool_errors.cancelled()))
+        if self._inner:
+            for inner in [one for one in self._inner.values() if one.parent == call.id]:  # its tool did not wait for them
+                self._finish(inner.call, Ran(tool_errors.cancelled()))
         self._unanswered.discard(call.id)
         outcome = tool_errors.edited(ran.outcome, call) if call.id in self._edited else ran.outcome
         result = outcome.as_result(call.id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
-        progress = self._runner.last_progress(call.id)
+        inside = self._services.pop(call.id, None)
         self._log.emit(
             ToolFinished,
             result=result,
             seconds=ran.seconds,
             traceback=ran.traceback,
             display=display,
-            progress=progress,
-            parent_call=self._ended_inside(call, outcome),
+            progress=None if inside is None else inside.close(),
+            parent_call=self._ended_inside(call, outcome) if self._inner else "",
         )
-        self._turns.pop(call.id, None)
+        if self._turns:
+            self._turns.pop(call.id, None)
 
     def _parent_of(self, call: ToolCall) -> str:
         """Return the id of the call whose tool made this one; empty if the model made it."""

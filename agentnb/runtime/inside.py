@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from agentnb.core.events import Progress
+from agentnb.core.log import EventLog
 from agentnb.core.messages import encodable, encodable_data
 from agentnb.core.nesting import is_too_deep
 from agentnb.errors import SettingsError, ToolFailed
+from agentnb.runtime.progress import CallProgress
 from agentnb.tools.tool import ToolOutcome
 
 T = TypeVar("T")
@@ -20,19 +24,42 @@ CallInside: TypeAlias = Callable[[str, str, Any], Coroutine[Any, Any, ToolOutcom
 """Runs a call: the id of the call that makes it, the name of the tool and the arguments."""
 
 
+_one_at_a_time = threading.Lock()
+"""Held while the progress of a call is made, as threads of a tool may report at once."""
+
+
 async def cannot_start(agent: Any, prompt: Any) -> Any:
     """Refuse to begin a nested run."""
     raise SettingsError("This run cannot begin others", "Write: await agent.run(...)")
 
 
 class InsideCall:
-    """The calls and runs of one tool call, on the event loop of its run."""
+    """The services of a run for one call: its progress, and the calls and runs of its tool, on the event loop of the run."""
 
-    def __init__(self, call_id: str, call: CallInside, start_run: StartRun) -> None:
+    __slots__ = ("_call", "_call_id", "_log", "_loop", "_over", "_progress", "_start_run")
+
+    def __init__(self, log: EventLog, call_id: str, call: CallInside, start_run: StartRun) -> None:
+        self._log = log
         self._call_id = call_id
         self._call = call
         self._start_run = start_run
         self._loop = asyncio.get_running_loop()
+        self._progress: CallProgress | None = None  # nearly all calls report nothing
+        self._over = False
+
+    def report(self, done: float, total: float | None, text: str) -> None:
+        """Take how far the call has come, from any thread."""
+        with _one_at_a_time:
+            if self._over:
+                return
+            progress = self._progress = self._progress or CallProgress(self._log, self._call_id, self._loop)
+        progress.report(done, total, text)
+
+    def close(self) -> Progress | None:
+        """Take no more reports, and return the last."""
+        with _one_at_a_time:
+            self._over = True
+        return None if self._progress is None else self._progress.close()
 
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""

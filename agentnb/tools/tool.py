@@ -21,14 +21,6 @@ CallSync: TypeAlias = Callable[[Callable[[], Any], bool], Awaitable[Any]]
 """Runs a blocking function in the right thread: the person's own or, if the second argument is true, one of a pool."""
 
 
-Report: TypeAlias = Callable[[float, float | None, str], None]
-"""Takes how far a call has come."""
-
-
-def _report_to_nobody(done: float, total: float | None, text: str) -> None:
-    pass
-
-
 class Asker(Protocol):
     """Brings the questions of a call to the person, and the answers back."""
 
@@ -40,7 +32,10 @@ class Asker(Protocol):
 
 
 class Inside(Protocol):
-    """Does for a tool what the loop does for the model."""
+    """The services of a run for a call that is running."""
+
+    def report(self, done: float, total: float | None, text: str) -> None:
+        """Take how far the call has come, from any thread."""
 
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run."""
@@ -57,7 +52,6 @@ class ToolContext(msgspec.Struct, frozen=True):
     work_dir: Path
     call_sync: CallSync
     asker: Asker | None = None
-    report: Report = _report_to_nobody
     inside: Inside | None = None
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
@@ -65,7 +59,8 @@ class ToolContext(msgspec.Struct, frozen=True):
 
         It is shown in the card while the tool runs, a few times a second at most; the last is kept in the log.
         """
-        self.report(done, total, text)
+        if self.inside is not None:
+            self.inside.report(done, total, text)
 
     async def call(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
         """Call another tool of the run and return its outcome: ``value`` is what it returned, ``text`` what a model would read.
