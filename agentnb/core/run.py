@@ -266,6 +266,11 @@ class Run(RunState):
         return self._waiting
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether it waits for an answer without a process: `recover` resumes it."""
+        return self._suspended
+
+    @property
     def stop_reason(self) -> str | None:
         """Why the run ended: natural, max_rounds, cancelled, error and so on; None while it runs."""
         return self._stop_reason
@@ -371,8 +376,8 @@ class Run(RunState):
         self._events.append(event)
 
     def mark_interrupted(self) -> None:
-        """Mark a run as interrupted: its log has no end, because its process died."""
-        if self.should_continue:
+        """Mark a run as interrupted: its log has no end, because its process died. A suspended run is left waiting."""
+        if self.should_continue and not self._suspended:
             self._status = "interrupted"
             self._stop_reason = "interrupted"
 

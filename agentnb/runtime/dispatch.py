@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from agentnb.runtime import tool_errors
 from agentnb.runtime.approval import Approval, Permission, logged_permissions
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.inside import InsideCall, StartRun, cannot_start
+from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.todo_sync import TodoSync
 from agentnb.runtime.tool_runner import Ran, ToolRunner
 from agentnb.tools.tool import CallSync, Tool, ToolOutcome
@@ -67,8 +69,11 @@ class Dispatch:
         todos: TodoSync | None = None,
         elicitation: Elicitation | None = None,
         start_run: StartRun = cannot_start,
+        suspends: bool = False,
     ) -> None:
-        """``elicitation``: how the person is asked; ``start_run``: begins the nested runs of tools."""
+        """``elicitation``: how the person is asked; ``start_run``: begins the nested runs of tools; ``suspends``: where a gate
+        asks and nobody can answer, `Suspended` is raised when the calls that run have ended.
+        """
         self._toolbox = toolbox
         self._log = log
         self._gates = gates
@@ -77,6 +82,8 @@ class Dispatch:
         self._runner = ToolRunner(log, work_dir, call_sync, elicitation)
         self._approval = Approval(log.run, elicitation, call_sync)
         self._unanswered: set[str] = set()
+        self._suspends = suspends
+        self._is_suspending = False
         self._edited: set[str] = set()
         """Ids of the calls whose arguments the person changed."""
         self._start_run = start_run
@@ -92,7 +99,7 @@ class Dispatch:
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
-        await self._run_in_order(calls, check_stop, {}, frozenset())
+        await self._run_in_order(calls, partial(self._check, check_stop), {}, frozenset())
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer the calls of the open round that were left open when another process died.
@@ -121,7 +128,13 @@ class Dispatch:
                 again.add(call.id)
             else:
                 self._finish(call, Ran(tool_errors.interrupted(call.name)))
-        await self._run_in_order(left, check_stop, logged_permissions(events), again)
+        await self._run_in_order(left, partial(self._check, check_stop), logged_permissions(events), again)
+
+    def _check(self, check_stop: Callable[[], None]) -> None:
+        """Raise if the run was stopped, or is to be suspended."""
+        check_stop()
+        if self._is_suspending:
+            raise Suspended
 
     def answer_open_calls(self) -> None:
         """Answer every call of the open round that has no result as cancelled."""
@@ -233,7 +246,11 @@ class Dispatch:
         return None
 
     async def _run_if_approved(self, call: ToolCall, tool: Tool | None, permission: Permission) -> None:
-        decision = await self._approval.ask(call, permission)
+        suspends = self._suspends and call.id not in self._inner  # a question from inside a tool cannot wait so long
+        decision = await self._approval.ask(call, permission, suspends=suspends)
+        if decision is None:
+            self._is_suspending = True
+            return
         if not decision.approved:
             self._block(call, denied(call, permission.rule, decision.reason))
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from time import perf_counter
@@ -60,6 +60,8 @@ class Elicitation:
         self._parent = parent if not (can_ask or answer) and parent is not None and parent.has_anybody else None
         self._prefix = f"{log.id[-8:]}-" if parent is not None else ""
         """Makes the ids of a nested run's questions unique among those of its parent run."""
+        self._given: dict[str, Answer] = {}
+        """Answers to questions that a suspended run asked, by id."""
         self._programs: set[asyncio.Task[None]] = set()
         self._clock = clock or Clock()
         # A resumed run may have asked before.
@@ -99,15 +101,38 @@ class Elicitation:
     def open_question(self, question: WaitingOnUser, program: Program | None = None) -> str:
         """Log the question, have it answered, and return its id."""
         self._emit(QuestionAsked, question=question)
+        self._wait_for(question, program)
+        return question.id
+
+    def _wait_for(self, question: WaitingOnUser, program: Program | None, *, is_answered: bool = False) -> None:
         self._open[question.id] = asyncio.get_running_loop().create_future()
         self._clock.hold()
         program = program or self._answer
-        if program is not None or self._parent is not None:
+        if (program is not None or self._parent is not None) and not is_answered:
             task = asyncio.ensure_future(self._answer_from_elsewhere(program, question))
             self._programs.add(task)
             task.add_done_callback(self._programs.discard)
             self._open[question.id].add_done_callback(lambda _: task.cancel())
+
+    def give(self, answers: Mapping[str, Any]) -> None:
+        """Take the answers to questions that the run asked before it was suspended."""
+        self._given = {question_id: Answer(question_id, value) for question_id, value in answers.items()}
+
+    def reopen(self, question: WaitingOnUser, program: Program | None = None) -> str:
+        """Open a question again that is logged as open, and return its id."""
+        given = self._given.pop(question.id, None)
+        self._wait_for(question, program, is_answered=given is not None)
+        if given is not None:
+            asyncio.get_running_loop().call_soon(self.take, given)
         return question.id
+
+    def has_answer(self, question_id: str) -> bool:
+        """Return whether the answer was given when the run was resumed."""
+        return question_id in self._given
+
+    def is_open(self, question_id: str) -> bool:
+        """Return whether the log has this question as open."""
+        return any(question.id == question_id for question in self._log.run.waiting)
 
     async def answer(self, question_id: str) -> Answer:
         """Wait for the answer to an open question and return it."""
@@ -118,6 +143,8 @@ class Elicitation:
     def take(self, answer: Answer) -> None:
         """Log an answer and resolve its question; no-op if it comes too late or a second time."""
         future = self._open.get(answer.question_id)
+        if future is None and self.is_open(answer.question_id):
+            self._given[answer.question_id] = answer  # the run was resumed, and has not come to this question yet
         if future is None or future.done():
             return
         del self._open[answer.question_id]
@@ -267,9 +294,24 @@ class CallElicitor:
             question.close()
             raise asyncio.CancelledError("The run has ended") from None
 
-    async def ask_before(self, message: str, schema: dict[str, Any], program: Program | None) -> Any:
-        """Ask whether the call may run, and await the answer. ``program`` is asked before the person."""
-        return await self._ask(message, schema, "approval", program)
+    async def ask_before(self, message: str, schema: dict[str, Any], program: Program | None, asked_as: str = "") -> Any:
+        """Ask whether the call may run, and await the answer. ``program`` is asked before the person.
+
+        ``asked_as``: the id of the question if it was logged before the run was suspended.
+        """
+        if not (asked_as and self._elicitation.is_open(asked_as)):
+            return await self._ask(message, schema, "approval", program)
+        if not self._elicitation.has_answer(asked_as):
+            self._elicitation.check_anybody(program)
+        question = WaitingOnUser("approval", message, schema, asked_as, self._call_id)
+        with self._clock_stopped():
+            answer = await self._answer(lambda: self._elicitation.reopen(question, program))
+        return _value(answer)
+
+    def leave_open(self, message: str, schema: dict[str, Any], asked_as: str = "") -> None:
+        """Log the question whether the call may run, for an answer after the run was suspended."""
+        if not (asked_as and self._elicitation.is_open(asked_as)):
+            self._elicitation.open("approval", encodable(message), schema, self._call_id)
 
     async def _ask(
         self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, program: Program | None = None
@@ -284,9 +326,7 @@ class CallElicitor:
             plain = TEXT if schema is None else await asyncio.to_thread(checked_schema, schema)
             text = encodable(message)
             answer = await self._answer(lambda: self._elicitation.open(kind, text, plain, self._call_id, program))
-        if answer.declined:
-            raise Declined("The person gave no answer", "Go on without it and say what you assumed")
-        return answer.value
+        return _value(answer)
 
     async def _forward(self, question: WaitingOnUser) -> Answer:
         self._elicitation.check_anybody()
@@ -334,6 +374,12 @@ class CallElicitor:
         if self.limit is not None:
             with suppress(RuntimeError):  # it has expired, or the call has just ended
                 self.limit.reschedule(when)
+
+
+def _value(answer: Answer) -> Any:
+    if answer.declined:
+        raise Declined("The person gave no answer", "Go on without it and say what you assumed")
+    return answer.value
 
 
 current_call: ContextVar[CallElicitor | None] = ContextVar("current_call", default=None)

@@ -46,17 +46,25 @@ class _Summary(msgspec.Struct, gc=False):
 
 _replies = msgspec.json.Decoder(_Reply)
 _summaries = msgspec.json.Decoder(_Summary)
+_SUSPENDED = b'{"kind":"run_suspended"'
+"""Prefix of the last line of a run that waits for an answer without a process."""
 _REPLY, _COMPACTED = b'{"kind":"model_replied"', b'{"kind":"context_compacted"'
 """Prefixes of the lines that hold the usage of a model call."""
 
 
 def summary(data: bytes, without_end: str) -> RunSummary:
-    """Return the summary of a whole log; ``without_end``: status if it has no end. Raises `TraceError` if it is no run log."""
+    """Return the summary of a whole log; ``without_end``: status if it has no end and the run is not suspended.
+
+    Raises `TraceError` if it is no run log.
+    """
     first, _, rest = data.partition(b"\n")
     started = decode(first)
     if not isinstance(started, RunStarted):
         raise TraceError("no run_started event")
-    finished = _end(rest)
+    last = rest[rest.rstrip(b"\n").rfind(b"\n") + 1 :]
+    finished = _end(last)
+    if last.startswith(_SUSPENDED) and last.endswith(b"\n"):
+        without_end = "waiting_on_user"
     used = _usage(rest)
     return RunSummary(
         started.run_id,
@@ -73,8 +81,7 @@ def summary(data: bytes, without_end: str) -> RunSummary:
     )
 
 
-def _end(rest: bytes) -> RunFinished | None:
-    last = rest[rest.rstrip(b"\n").rfind(b"\n") + 1 :]
+def _end(last: bytes) -> RunFinished | None:
     if not last.startswith(b'{"kind":"run_finished"'):
         return None
     try:
