@@ -142,6 +142,12 @@ class NobodyToAsk(NotAnswered):
     """There is no person to ask."""
 
 
+class ToolFailed(AgentnbError, RuntimeError):
+    """A tool that another tool called failed, or was not allowed to run. ``error_code`` says which."""
+
+    error_code: str | None = None
+
+
 class StoreError(AgentnbError, OSError):
     """A run log cannot be written or found."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ from agentnb.core.inbox import Inbox
 from agentnb.core.log import Watcher, Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.nesting import bounded
+from agentnb.core.questions import checked_answer
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
 from agentnb.core.todos import Todo
@@ -66,6 +68,8 @@ class PendingRun:
     parent_id: str | None = None
     recovered: Run | None = None
     """The interrupted run to resume; its log is appended to."""
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    """Answers to the questions that the run asked before it was suspended, by id."""
     open_log: Callable[[], Awaitable[Writer]] | None = None
     log: EventLog = field(init=False)
     inbox: Inbox = field(default_factory=Inbox)
@@ -111,6 +115,7 @@ class PendingRun:
                 raise SettingsError(
                     f"{name} has no meaning for a run that is resumed", "Leave it out: the run's own log goes on"
                 )
+        answers = _checked_answers(run, options)
         given = board_of(agent, run) or TodoBoard(run.conversation_todos)
         return cls(
             agent=agent,
@@ -120,6 +125,7 @@ class PendingRun:
             board=given if agent.keeps_todos else None,
             carried_board=None if agent.keeps_todos else given,
             recovered=run,
+            answers=answers,
             open_log=None if writer is None else partial(_opened, writer),
         )
 
@@ -168,6 +174,7 @@ class PendingRun:
             approve=options.approve,
             parent=current_call.get(),
         )
+        elicitation.give(self.answers)
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
         call_sync = call_in_thread if foreground is None else foreground.call
@@ -188,8 +195,21 @@ class PendingRun:
         )
         first = self._started(folder) if recovered is None else self._resumed(recovered)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
-        dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation)
+        dispatch = Dispatch(
+            toolbox, log, folder, call_sync, bundle.gates, todos, elicitation, self._start_nested, self._suspends()
+        )
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
+
+    def _suspends(self) -> bool:
+        """Return whether the run may be suspended: only if its log is kept."""
+        return self.options.suspend and self.open_log is not None
+
+    async def _start_nested(self, agent: AgentSettings, prompt: str | Message) -> Run:
+        """Begin a run for a tool of this one, and wait for its end."""
+        if not isinstance(agent, AgentSettings):
+            raise SettingsError(f"{agent!r} is no Agent", "Write: await context.start_run(Agent(...), PROMPT)")
+        options = RunOptions(store=self.options.store, parent_id=self.log.id)
+        return await PendingRun.of_prompt(agent, prompt, options).run_here()
 
     def _own_budget(self) -> Budget:
         """Return the agent's budget, within that of the parent run or of the options (the session's)."""
@@ -275,6 +295,24 @@ def new_run_id() -> str:
 
 async def _opened(writer: Writer) -> Writer:
     return writer
+
+
+def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
+    """Return the answers for a run that is resumed; raises `SettingsError` if they are not what it waits for."""
+    waiting = {question.id: question for question in run.waiting} if run.is_suspended else {}
+    given = options.answers or {}
+    open_ids = ", ".join(waiting) or "none"
+    for question_id in given:
+        if question_id not in waiting:
+            raise SettingsError(f"Run {run.id} waits for no answer to {question_id!r}", f"Open: {open_ids}")
+    answers = {question_id: checked_answer(waiting[question_id].schema, value) for question_id, value in given.items()}
+    has_anybody = options.can_ask or options.answer or options.approve or options.suspend
+    missing = [question for question_id, question in waiting.items() if question_id not in answers]
+    if missing and not has_anybody:
+        asked = missing[0]
+        hint = f"Answer it: await recover({run.id!r}, answers={{{asked.id!r}: ...}})"
+        raise SettingsError(f"Run {run.id} waits for your answer to: {asked.message}", hint)
+    return answers
 
 
 def _started_in() -> str | None:

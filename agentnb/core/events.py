@@ -189,6 +189,8 @@ class ToolAdmitted(Event, frozen=True, kw_only=True, tag="tool_admitted", gc=Fal
 
     call: ToolCall
     reason: str = ""
+    parent_call: str = ""
+    """Id of the call whose tool made this one; empty if the model made it."""
 
 
 class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False):
@@ -196,6 +198,7 @@ class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False
 
     call: ToolCall
     edited: bool = False
+    parent_call: str = ""
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -218,6 +221,7 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=Fal
     traceback: str = ""
     display: Table | None = None
     progress: Progress | None = None
+    parent_call: str = ""
 
 
 class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False):
@@ -226,6 +230,7 @@ class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False
     call: ToolCall
     result: ToolResult
     rule: str
+    parent_call: str = ""
 
 
 class TodosChanged(Event, frozen=True, kw_only=True, tag="todos_changed", gc=False):

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core import events as e
-from agentnb.core import work_fold
+from agentnb.core import inner_calls, work_fold
 from agentnb.core.compaction import Compaction
 from agentnb.core.messages import Message, ToolCall, ToolResult, user
 from agentnb.core.questions import AskedQuestion, Outcome
@@ -125,14 +125,18 @@ def _put_record(run: RunState, call_id: str, **changes: Any) -> None:
 
 
 def _tool_admitted(run: RunState, event: e.ToolAdmitted) -> None:
-    _put_started(run, event.call)
+    if not event.parent_call:
+        _put_started(run, event.call)
 
 
 def _tool_started(run: RunState, event: e.ToolStarted) -> None:
     records = run._rounds[-1].records
-    if len(records) != 1 or records[0].call is not event.call:  # usually the model's own; a gate may have changed it
-        _put_started(run, event.call)
-    run._calls.started(event.call)
+    if event.parent_call:
+        inner_calls.started(run, event)
+    else:
+        if len(records) != 1 or records[0].call is not event.call:  # usually the model's own; a person may have changed it
+            _put_started(run, event.call)
+        run._calls.started(event.call)
     run._counters.calls += 1
     run._counters.calls_this_turn += 1
 
@@ -143,13 +147,15 @@ def _put_started(run: RunState, call: ToolCall) -> None:
 
 
 def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
+    if event.parent_call:
+        inner_calls.finished(run, event)
+        return
     result, current = event.result, run._rounds[-1]
     records = current.records
     for place, one in enumerate(records):
         if one.call.id == result.call_id:
-            done = CallRecord(
-                one.call, result, event.seconds, event.traceback, event.display, one.rule, event.progress, one.role
-            )
+            how = event.seconds, event.traceback, event.display, one.rule, event.progress, one.role
+            done = CallRecord(one.call, result, *how, one.inner)
             run._rounds[-1] = replace(current, records=(*records[:place], done, *records[place + 1 :]))
             break
     run._results[result.call_id] = result
@@ -157,6 +163,9 @@ def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
 
 
 def _call_blocked(run: RunState, event: e.CallBlocked) -> None:
+    if event.parent_call:
+        inner_calls.blocked(run, event)
+        return
     _put_record(run, event.call.id, result=event.result, rule=event.rule)
     run._results[event.call.id] = event.result
     run._calls.blocked(event.call)

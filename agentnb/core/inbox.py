@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
@@ -24,12 +25,19 @@ class Inbox:
 
     def __init__(self) -> None:
         self._commands: deque[Command] = deque()
-        self._wake: Callable[[Command], None] = lambda command: None
+        self._wake: Callable[[Command], None] | None = None
+        self._early: list[Command] = []
+        """Answers put before anybody listened: a run that is resumed may still wait for the person."""
+        self._lock = threading.Lock()
         self.stop_requested = False
 
     def on_put(self, wake: Callable[[Command], None]) -> None:
         """Call ``wake``, in the thread that puts, for each command put from now on."""
-        self._wake = wake
+        with self._lock:
+            self._wake = wake
+            early, self._early = self._early, []
+        for command in early:
+            wake(command)
 
     def put(self, name: CommandName, text: str = "", answer: Answer | None = None) -> None:
         """Put a command; a stop counts at once, even before the loop reads it.
@@ -41,7 +49,12 @@ class Inbox:
             self.stop_requested = True
         if answer is None:
             self._commands.append(command)
-        self._wake(command)
+        with self._lock:
+            wake = self._wake
+            if wake is None and answer is not None:
+                self._early.append(command)
+        if wake is not None:
+            wake(command)
 
     @property
     def has_news(self) -> bool:

@@ -58,6 +58,8 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     """The last that the tool said about how far it had come."""
     role: ToolRole = "work"
     """What its tool is for."""
+    inner: tuple[CallRecord, ...] = ()
+    """The calls that the tool itself made, of which the model knows nothing."""
 
     @property
     def success(self) -> bool | None:

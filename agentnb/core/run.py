@@ -284,6 +284,11 @@ class RunFacts(RunState):
         return [one for one in later if one.round == index][::-1]
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether it waits for an answer without a process: `recover` resumes it."""
+        return self._suspended
+
+    @property
     def stop_reason(self) -> str | None:
         """Why the run ended: natural, max_rounds, cancelled, error and so on; None while it runs."""
         return self._stop_reason
@@ -420,8 +425,8 @@ class RunFacts(RunState):
         self._output_type = output_type
 
     def mark_interrupted(self) -> None:
-        """Mark a run as interrupted: its log has no end, because its process died."""
-        if self.should_continue:
+        """Mark a run as interrupted: its log has no end, because its process died. A suspended run is left waiting."""
+        if self.should_continue and not self._suspended:
             self._status = "interrupted"
             self._stop_reason = "interrupted"
 

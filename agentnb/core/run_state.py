@@ -13,7 +13,7 @@ from agentnb.core.compaction import Compacted
 from agentnb.core.counters import Counters
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
-from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.core.request import ToolRole, ToolSpec, role_of
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
@@ -128,6 +128,10 @@ class RunState:
         """Add the usage of a model call."""
         self._usage = usage if self._usage is None else self._usage + usage
         self._counters.spent += usage.cost or 0.0
+
+    def role_of(self, name: str) -> ToolRole:
+        """Return what the tool of this name is for."""
+        return self._roles.get(name) or role_of(name)
 
     def annotate(self, **changes: Any) -> None:
         """Note what is judged about the last round; its facts only the fold changes."""

@@ -60,6 +60,8 @@ class _Reading:
         self.unanswered: dict[str, None] = {}
         self.begun: set[str] = set()
         """Calls that began in this process, and have no result yet."""
+        self.inner: set[str] = set()
+        """Calls that tools made, and that have no result yet."""
         self.questions: set[str] = set()
 
     def take(self, event: e.AnyEvent) -> None:
@@ -186,6 +188,10 @@ class _Reading:
 
     def tool_started(self, event: e.ToolStarted) -> None:
         """Check that the call is open, and begins once in this process."""
+        if event.parent_call:
+            self.inner_begins(event.parent_call)
+            self.inner.add(event.call.id)
+            return
         self.call_is_open(event, event.call.id)
         if event.call.id in self.begun:
             raise _Wrong(f"the call {event.call.id!r} begins twice")
@@ -194,6 +200,11 @@ class _Reading:
 
     def tool_finished(self, event: e.ToolFinished) -> None:
         """Check that it is the one result of an open call."""
+        if event.parent_call:
+            if event.result.call_id not in self.inner:
+                raise _Wrong(f"the result of the inner call {event.result.call_id!r} has no call")
+            self.inner.discard(event.result.call_id)
+            return
         self.call_is_open(event, event.result.call_id)
         del self.unanswered[event.result.call_id]
         if (table := event.display) is not None:
@@ -202,12 +213,20 @@ class _Reading:
 
     def call_blocked(self, event: e.CallBlocked) -> None:
         """Check that it answers an open call that has not begun."""
+        if event.parent_call:
+            self.inner_begins(event.parent_call)
+            return
         self.call_is_open(event, event.call.id)
         if event.call.id in self.begun:
             raise _Wrong(f"the call {event.call.id!r} is blocked although it has begun")
         if event.result.call_id != event.call.id:
             raise _Wrong(f"the result of the blocked call {event.call.id!r} is of another call, {event.result.call_id!r}")
         del self.unanswered[event.call.id]
+
+    def inner_begins(self, parent: str) -> None:
+        """Check that the call whose tool makes another is running."""
+        if parent not in self.begun and parent not in self.inner:
+            raise _Wrong(f"a call was made by the tool of {parent!r}, which is not running")
 
     def round_finished(self, event: e.RoundFinished) -> None:
         """Check that the open round ends, with a result for every call."""
@@ -221,6 +240,7 @@ class _Reading:
         self.messages += self.has_calls
         self.is_open = self.has_calls = False
         self.begun.clear()
+        self.inner.clear()
 
     def todos_changed(self, event: e.TodosChanged) -> None:
         """Check the list."""
@@ -262,6 +282,7 @@ class _Reading:
             self.questions.clear()
         self.suspended = False
         self.begun.clear()
+        self.inner.clear()
 
     def run_finished(self, event: e.RunFinished) -> None:
         """Check that all rounds have ended, and the run with them."""

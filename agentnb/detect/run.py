@@ -43,6 +43,7 @@ OF_POLICIES = frozenset(
         "pending",
         "read_output_as",
         "result_of",
+        "role_of",
         "round_number",
         "carried_todos",
         "should_continue",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from agentnb.core.inner_calls import with_inner
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
@@ -19,6 +20,8 @@ ROUNDS_WHILE_RUNNING = 12
 MARGIN = "     "
 LINE = 110
 """Characters of a line that shows a result."""
+MAX_INNER = 20
+"""Lines for the calls that one tool made itself."""
 MAX_READ = 10_000
 """Characters of a text that are searched for its first words."""
 
@@ -74,11 +77,22 @@ def round_lines(
     for record in one.records:
         yield number + call_line(record)
         number = MARGIN
+        if record.inner:
+            yield from inner_lines(record)
         yield from _question_lines(asked.pop(record.call.id, ()))
     yield from _question_lines(chain.from_iterable(asked.values()))
     for happened in also:
         yield f"{number}[{happened}]"
         number = MARGIN
+
+
+def inner_lines(record: CallRecord) -> Iterator[str]:
+    """Yield a line for each call that the tool made itself; of many, for the last ones."""
+    found = [one for _, one in with_inner(record.inner)]
+    if len(found) > MAX_INNER:
+        yield f"       ↳ {len(found) - MAX_INNER:,} earlier calls"
+    for one in found[-MAX_INNER:]:
+        yield f"       ↳ {call_line(one)}"
 
 
 def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:

@@ -16,6 +16,8 @@ from agentnb.display.results import arguments_html, as_json, given, is_pictured,
 LONGEST_TITLE = 80
 MAX_IN_LINE = 200
 """Characters of the arguments in the head of a card; what does not fit is cut by its width."""
+MAX_INNER = 20
+"""Calls shown of those that a tool made itself."""
 FITS = 60
 """Characters of arguments that can be read in the head of even a narrow card."""
 ICONS = {"planning": "☰", "execute": "$", "network": "⇄", "write": "✎", "read": "◇", "work": "◆"}
@@ -110,10 +112,23 @@ def tool_body_html(
     With ``whole`` it is the answer to the button of a live card that requests everything, and replaces the body.
     """
     result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
+    inner = _inner_cards(record, key=key, live=live, pictures=pictures, whole=whole)
     if _fits(record):
-        return result
+        return joined(inner, result)
     label = tag("div", "tool-label", "result") if result else NOTHING
-    return joined(arguments_html(record, whole=whole, live=live, where=where), label, result)
+    return joined(arguments_html(record, whole=whole, live=live, where=where), inner, label, result)
+
+
+def _inner_cards(record: CallRecord, *, key: str, live: bool, pictures: bool, whole: bool) -> Html:
+    """Return the cards of the calls that the tool made itself; of many, the last ones."""
+    left_out = max(len(record.inner) - MAX_INNER, 0)
+    cards = [
+        tool_card_html(one, key=f"{key}:{place}" if key else "", is_open=False, live=live, pictures=pictures, whole=whole)
+        for place, one in enumerate(record.inner)
+        if whole or place >= left_out
+    ]
+    more = tag("div", "aside", f"{left_out:,} earlier calls") if left_out and not whole else NOTHING
+    return tag("div", "tool-inner", more, *cards) if cards else NOTHING
 
 
 def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:

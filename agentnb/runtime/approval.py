@@ -30,6 +30,8 @@ class Permission(NamedTuple):
     question: str
     rule: str
     schema: dict[str, Any]
+    asked_as: str = ""
+    """Id of the question, if it was logged before the run was resumed."""
     decision: Decision | None = None
 
     @classmethod
@@ -64,17 +66,24 @@ class Approval:
         self._call_sync = call_sync
         self._approve = elicitation.approve
 
-    async def ask(self, call: ToolCall, permission: Permission) -> Decision:
-        """Return the decision about this call; one that was not made is a denial that says why."""
-        return _with_words(permission.decision or await self._ask(call, permission))
+    async def ask(self, call: ToolCall, permission: Permission, *, suspends: bool = False) -> Decision | None:
+        """Return the decision about this call; one that nobody makes is a denial that says why.
 
-    async def _ask(self, call: ToolCall, permission: Permission) -> Decision:
+        With ``suspends`` it is None if there is nobody to make it, and the question stays open.
+        """
+        found = permission.decision or await self._ask(call, permission, suspends=suspends)
+        return None if found is None else _with_words(found)
+
+    async def _ask(self, call: ToolCall, permission: Permission, *, suspends: bool) -> Decision | None:
         program: Program | None = None if self._approve is None else partial(self._decided, self._approve, call)
         asker = self._elicitation.asker(call.id)
         try:
-            return decision(await asker.ask_before(permission.question, permission.schema, program))
+            return decision(await asker.ask_before(permission.question, permission.schema, program, permission.asked_as))
         except NobodyToAsk:
-            return Decision(False, NOBODY)
+            if not suspends:
+                return Decision(False, NOBODY)
+            asker.leave_open(permission.question, permission.schema, permission.asked_as)
+            return None
         except Declined:
             return Decision(False)
         finally:
@@ -112,7 +121,7 @@ def logged_permissions(events: list[AnyEvent]) -> dict[str, Permission | None]:
         elif isinstance(event, QuestionAsked) and event.question.kind == "approval" and event.question.call_id in rules:
             one = event.question
             asked[one.id] = one.call_id
-            found[one.call_id] = Permission(one.message, rules[one.call_id], one.schema)
+            found[one.call_id] = Permission(one.message, rules[one.call_id], one.schema, one.id)
         elif isinstance(event, QuestionAnswered) and event.question_id in asked and not event.withdrawn:
             made = Decision(False) if event.declined else decision(event.answer)
             permission = found[asked[event.question_id]]

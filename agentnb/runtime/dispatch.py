@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from msgspec.structs import replace
 
 from agentnb.core.display_data import Table
 from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolAdmitted, ToolFinished, ToolStarted
+from agentnb.core.inner_calls import with_inner
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL, headed_or_none
@@ -19,6 +23,8 @@ from agentnb.runtime import tool_errors
 from agentnb.runtime.approval import Approval, Permission, logged_permissions
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.inside import InsideCall, StartRun, cannot_start
+from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.todo_sync import TodoSync
 from agentnb.runtime.tool_runner import Ran, ToolRunner
 from agentnb.tools.tool import CallSync, Tool, ToolOutcome
@@ -26,6 +32,23 @@ from agentnb.tools.toolbox import Toolbox
 
 PATIENCE = 0.15
 """Seconds that a cancelled tool gets to clean up before the run continues without it."""
+
+
+@dataclass(slots=True)
+class _InnerCall:
+    """A call that a tool makes itself: the id of that tool's call, and the outcome once there is one."""
+
+    call: ToolCall
+    parent: str
+    outcome: ToolOutcome | None = None
+
+
+class _Turn:
+    """The turns of the calls that one tool makes: those that are not parallel-safe run one by one."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.lock = asyncio.Lock()
 
 
 class Dispatch:
@@ -45,8 +68,12 @@ class Dispatch:
         gates: Sequence[Gate] = (),
         todos: TodoSync | None = None,
         elicitation: Elicitation | None = None,
+        start_run: StartRun = cannot_start,
+        suspends: bool = False,
     ) -> None:
-        """``elicitation``: how the person is asked."""
+        """``elicitation``: how the person is asked; ``start_run``: begins the nested runs of tools; ``suspends``: where a gate
+        asks and nobody can answer, `Suspended` is raised when the calls that run have ended.
+        """
         self._toolbox = toolbox
         self._log = log
         self._gates = gates
@@ -55,15 +82,24 @@ class Dispatch:
         self._runner = ToolRunner(log, work_dir, call_sync, elicitation)
         self._approval = Approval(log.run, elicitation, call_sync)
         self._unanswered: set[str] = set()
+        self._suspends = suspends
+        self._is_suspending = False
         self._edited: set[str] = set()
         """Ids of the calls whose arguments the person changed."""
+        self._start_run = start_run
+        self._turns: dict[str, _Turn] = {}
+        """By the id of a call: the turns of the calls that its tool makes."""
+        self._services: dict[str, InsideCall] = {}
+        """By the id of a call that is running."""
+        self._inner: dict[str, _InnerCall] = {}
+        """The calls that tools make themselves and that have no result, by id."""
 
     async def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Judge and run the calls.
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
-        await self._run_in_order(calls, check_stop, {}, frozenset())
+        await self._run_in_order(calls, partial(self._check, check_stop), {}, frozenset())
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer the calls of the open round that were left open when another process died.
@@ -76,6 +112,7 @@ class Dispatch:
         started = {event.call.id: event for event in events if isinstance(event, ToolStarted)}
         changed = {event.call_id for event in events if isinstance(event, TodosChanged)}
         self._edited.update(call_id for call_id, event in started.items() if event.edited)
+        self._answer_inner(tool_errors.interrupted)
         left, again = [], set()
         for call in calls:
             # The todo list is restored from the log: a call without a logged change has had no effect.
@@ -91,15 +128,52 @@ class Dispatch:
                 again.add(call.id)
             else:
                 self._finish(call, Ran(tool_errors.interrupted(call.name)))
-        await self._run_in_order(left, check_stop, logged_permissions(events), again)
+        await self._run_in_order(left, partial(self._check, check_stop), logged_permissions(events), again)
+
+    def _check(self, check_stop: Callable[[], None]) -> None:
+        """Raise if the run was stopped, or is to be suspended."""
+        check_stop()
+        if self._is_suspending:
+            raise Suspended
 
     def answer_open_calls(self) -> None:
         """Answer every call of the open round that has no result as cancelled."""
         current = self._log.run.open_round
+        self._answer_inner(lambda name: tool_errors.cancelled())
         for record in current.records if current else ():
             if record.result is None:
                 self._unanswered.add(record.call.id)
                 self._finish(record.call, Ran(tool_errors.cancelled()))
+
+    def _answer_inner(self, outcome: Callable[[str], ToolOutcome]) -> None:
+        """Answer every open call that a tool made itself."""
+        current = self._log.run.open_round
+        for parent, record in [*with_inner(current.records)][::-1] if current else ():
+            if parent and record.result is None:
+                self._unanswered.add(record.call.id)
+                self._inner.setdefault(record.call.id, _InnerCall(record.call, parent))
+                self._finish(record.call, Ran(outcome(record.call.name)))
+
+    async def _call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
+        """Run a call that a tool makes itself."""
+        if parent not in self._unanswered:
+            raise asyncio.CancelledError("The call has ended")
+        tool, turn = self._toolbox.get(name), self._turns.setdefault(parent, _Turn(self._count_inner(parent)))
+        async with nullcontext() if _runs_beside_others(tool) else turn.lock:
+            turn.count += 1
+            call = ToolCall(encodable(name), arguments, f"{parent}.{turn.count}")
+            inner = self._inner[call.id] = _InnerCall(call, parent)
+            work, _ = self._begin(call, tool, {}, False)
+            if work is not None:
+                await work
+        if inner.outcome is None:  # the run was stopped
+            raise asyncio.CancelledError("The call has ended")
+        return inner.outcome
+
+    def _count_inner(self, parent: str) -> int:
+        """Return how many calls this call has made so far, also in a process that died."""
+        current = self._log.run.open_round
+        return sum(above == parent for above, _ in with_inner(current.records)) if current else 0
 
     async def _run_in_order(
         self,
@@ -147,11 +221,12 @@ class Dispatch:
                 return None, False
             permission = None if verdict is None or self._refusal(call, tool) else Permission.of(verdict)
             if permission is not None:
-                self._log.emit(ToolAdmitted, call=call, reason=permission.rule)
+                self._log.emit(ToolAdmitted, call=call, reason=permission.rule, parent_call=self._parent_of(call))
         self._unanswered.add(call.id)
         if permission is not None:
             return self._run_if_approved(call, tool, permission), True
-        self._log.emit(ToolStarted, call=call)
+        # A tool gets the arguments as logged, redacted.
+        call = self._log.emit(ToolStarted, call=call, parent_call=self._parent_of(call)).call
         if (refusal := self._refusal(call, tool)) is not None:
             self._finish(call, Ran(refusal))
             return None, False
@@ -171,7 +246,11 @@ class Dispatch:
         return None
 
     async def _run_if_approved(self, call: ToolCall, tool: Tool | None, permission: Permission) -> None:
-        decision = await self._approval.ask(call, permission)
+        suspends = self._suspends and call.id not in self._inner  # a question from inside a tool cannot wait so long
+        decision = await self._approval.ask(call, permission, suspends=suspends)
+        if decision is None:
+            self._is_suspending = True
+            return
         if not decision.approved:
             self._block(call, denied(call, permission.rule, decision.reason))
             return
@@ -183,18 +262,21 @@ class Dispatch:
             return
         if edited:
             self._edited.add(call.id)
-        # A tool gets the arguments as logged, redacted.
-        await self._run_one(self._log.emit(ToolStarted, call=allowed, edited=edited).call, tool)
+        started = self._log.emit(ToolStarted, call=allowed, edited=edited, parent_call=self._parent_of(call))
+        await self._run_one(started.call, tool)
 
     def _block(self, call: ToolCall, block: Block) -> None:
         self._unanswered.discard(call.id)
-        self._log.emit(CallBlocked, call=call, result=block.result, rule=block.rule)
+        told = block.result
+        parent = self._ended_inside(call, ToolOutcome(False, told.parts, error_code=told.error_code))
+        self._log.emit(CallBlocked, call=call, result=told, rule=block.rule, parent_call=parent)
 
     async def _run_one(self, call: ToolCall, tool: Tool | None) -> None:
         if tool is None:  # it was there when the call was begun, in the process that died
             self._finish(call, Ran(self._toolbox.not_found(call.name)))
             return
-        ran = await self._runner.run(call, tool)
+        inside = self._services[call.id] = InsideCall(self._log, call.id, self._call_inside, self._start_run)
+        ran = await self._runner.run(call, tool, inside)
         if call.name == TODO_TOOL:
             self._todos.called(ran.outcome, call.id)
         self._finish(call, ran)
@@ -202,19 +284,38 @@ class Dispatch:
     def _finish(self, call: ToolCall, ran: Ran) -> None:
         if call.id not in self._unanswered:
             return  # too late: the tool had ignored its cancellation
+        if self._inner:
+            for inner in [one for one in self._inner.values() if one.parent == call.id]:  # its tool did not wait for them
+                self._finish(inner.call, Ran(tool_errors.cancelled()))
         self._unanswered.discard(call.id)
         outcome = tool_errors.edited(ran.outcome, call) if call.id in self._edited else ran.outcome
         result = outcome.as_result(call.id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
-        progress = self._runner.last_progress(call.id)
+        inside = self._services.pop(call.id, None)
         self._log.emit(
             ToolFinished,
             result=result,
             seconds=ran.seconds,
             traceback=ran.traceback,
             display=display,
-            progress=progress,
+            progress=None if inside is None else inside.close(),
+            parent_call=self._ended_inside(call, outcome) if self._inner else "",
         )
+        if self._turns:
+            self._turns.pop(call.id, None)
+
+    def _parent_of(self, call: ToolCall) -> str:
+        """Return the id of the call whose tool made this one; empty if the model made it."""
+        inner = self._inner.get(call.id)
+        return "" if inner is None else inner.parent
+
+    def _ended_inside(self, call: ToolCall, outcome: ToolOutcome) -> str:
+        """Hand the outcome of a call to the tool that made it, if one did. Return the id of that tool's call."""
+        inner = self._inner.pop(call.id, None)
+        if inner is None:
+            return ""
+        inner.outcome = outcome
+        return inner.parent
 
     def _events_of_round(self) -> list[Any]:
         """Return the events of the open round."""

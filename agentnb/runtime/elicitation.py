@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
@@ -60,6 +60,8 @@ class Elicitation:
         self._parent = parent if not (can_ask or answer) and parent is not None and parent.has_anybody else None
         self._prefix = f"{log.id[-8:]}-" if parent is not None else ""
         """Makes the ids of a nested run's questions unique among those of its parent run."""
+        self._given: dict[str, Answer] = {}
+        """Answers to questions that a suspended run asked, by id."""
         self._programs: set[asyncio.Task[None]] = set()
         self._clock = clock or Clock()
         # A resumed run may have asked before.
@@ -69,7 +71,8 @@ class Elicitation:
 
     def asker(self, call_id: str) -> CallElicitor:
         """Return the elicitor of this tool call."""
-        return CallElicitor(self, call_id)
+        outer = current_call.get()
+        return CallElicitor(self, call_id, outer if outer is not None and outer.is_of(self) else None)
 
     def check(self) -> None:
         """Raise the `StoreError` of a question that could not be logged: the tool that asked may have caught it."""
@@ -98,15 +101,38 @@ class Elicitation:
     def open_question(self, question: WaitingOnUser, program: Program | None = None) -> str:
         """Log the question, have it answered, and return its id."""
         self._emit(QuestionAsked, question=question)
+        self._wait_for(question, program)
+        return question.id
+
+    def _wait_for(self, question: WaitingOnUser, program: Program | None, *, is_answered: bool = False) -> None:
         self._open[question.id] = asyncio.get_running_loop().create_future()
         self._clock.hold()
         program = program or self._answer
-        if program is not None or self._parent is not None:
+        if (program is not None or self._parent is not None) and not is_answered:
             task = asyncio.ensure_future(self._answer_from_elsewhere(program, question))
             self._programs.add(task)
             task.add_done_callback(self._programs.discard)
             self._open[question.id].add_done_callback(lambda _: task.cancel())
+
+    def give(self, answers: Mapping[str, Any]) -> None:
+        """Take the answers to questions that the run asked before it was suspended."""
+        self._given = {question_id: Answer(question_id, value) for question_id, value in answers.items()}
+
+    def reopen(self, question: WaitingOnUser, program: Program | None = None) -> str:
+        """Open a question again that is logged as open, and return its id."""
+        given = self._given.pop(question.id, None)
+        self._wait_for(question, program, is_answered=given is not None)
+        if given is not None:
+            asyncio.get_running_loop().call_soon(self.take, given)
         return question.id
+
+    def has_answer(self, question_id: str) -> bool:
+        """Return whether the answer was given when the run was resumed."""
+        return question_id in self._given
+
+    def is_open(self, question_id: str) -> bool:
+        """Return whether the log has this question as open."""
+        return any(question.id == question_id for question in self._log.run.waiting)
 
     async def answer(self, question_id: str) -> Answer:
         """Wait for the answer to an open question and return it."""
@@ -117,6 +143,8 @@ class Elicitation:
     def take(self, answer: Answer) -> None:
         """Log an answer and resolve its question; no-op if it comes too late or a second time."""
         future = self._open.get(answer.question_id)
+        if future is None and self.is_open(answer.question_id):
+            self._given[answer.question_id] = answer  # the run was resumed, and has not come to this question yet
         if future is None or future.done():
             return
         del self._open[answer.question_id]
@@ -187,6 +215,8 @@ class CallElicitor:
 
     # Defaults on the class, as an instance is made for each call and nearly all ask nothing.
     _open: tuple[str, ...] = ()
+    _inner: tuple[CallElicitor, ...] = ()
+    """Those of the calls that its tool made itself."""
     _asks = 0
     """Questions being asked, including the open ones."""
     _over = False
@@ -198,8 +228,12 @@ class CallElicitor:
     waited = 0.0
     """Seconds spent waiting for the person."""
 
-    def __init__(self, elicitation: Elicitation, call_id: str) -> None:
+    def __init__(self, elicitation: Elicitation, call_id: str, outer: CallElicitor | None = None) -> None:
+        """``outer``: the call whose tool makes this one; its time stands still too while this one asks."""
         self._elicitation = elicitation
+        self._outer = outer
+        if outer is not None:
+            outer._inner = (*outer._inner, self)
         self._call_id = call_id
         self._loop = asyncio.get_running_loop()
 
@@ -215,6 +249,10 @@ class CallElicitor:
     def has_anybody(self) -> bool:
         """Whether there is a person to answer, or a program in their place."""
         return self._elicitation.has_anybody
+
+    def is_of(self, elicitation: Elicitation) -> bool:
+        """Return whether it asks for the same run."""
+        return self._elicitation is elicitation
 
     @property
     def approve(self) -> Approve | None:
@@ -238,6 +276,8 @@ class CallElicitor:
     def close(self) -> None:
         """Withdraw open questions and refuse new ones: the call has ended, even if its tool still runs."""
         self._over = True
+        for inner in self._inner:
+            inner.close()
         for question_id in self._open:
             self._elicitation.withdraw(question_id)
 
@@ -254,9 +294,24 @@ class CallElicitor:
             question.close()
             raise asyncio.CancelledError("The run has ended") from None
 
-    async def ask_before(self, message: str, schema: dict[str, Any], program: Program | None) -> Any:
-        """Ask whether the call may run, and await the answer. ``program`` is asked before the person."""
-        return await self._ask(message, schema, "approval", program)
+    async def ask_before(self, message: str, schema: dict[str, Any], program: Program | None, asked_as: str = "") -> Any:
+        """Ask whether the call may run, and await the answer. ``program`` is asked before the person.
+
+        ``asked_as``: the id of the question if it was logged before the run was suspended.
+        """
+        if not (asked_as and self._elicitation.is_open(asked_as)):
+            return await self._ask(message, schema, "approval", program)
+        if not self._elicitation.has_answer(asked_as):
+            self._elicitation.check_anybody(program)
+        question = WaitingOnUser("approval", message, schema, asked_as, self._call_id)
+        with self._clock_stopped():
+            answer = await self._answer(lambda: self._elicitation.reopen(question, program))
+        return _value(answer)
+
+    def leave_open(self, message: str, schema: dict[str, Any], asked_as: str = "") -> None:
+        """Log the question whether the call may run, for an answer after the run was suspended."""
+        if not (asked_as and self._elicitation.is_open(asked_as)):
+            self._elicitation.open("approval", encodable(message), schema, self._call_id)
 
     async def _ask(
         self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, program: Program | None = None
@@ -271,9 +326,7 @@ class CallElicitor:
             plain = TEXT if schema is None else await asyncio.to_thread(checked_schema, schema)
             text = encodable(message)
             answer = await self._answer(lambda: self._elicitation.open(kind, text, plain, self._call_id, program))
-        if answer.declined:
-            raise Declined("The person gave no answer", "Go on without it and say what you assumed")
-        return answer.value
+        return _value(answer)
 
     async def _forward(self, question: WaitingOnUser) -> Answer:
         self._elicitation.check_anybody()
@@ -299,7 +352,8 @@ class CallElicitor:
         if self._asks == 1:
             self._stop_clock()
         try:
-            yield
+            with self._outer._clock_stopped() if self._outer is not None else nullcontext():
+                yield
         finally:
             self._asks -= 1
             if not self._asks:
@@ -320,6 +374,12 @@ class CallElicitor:
         if self.limit is not None:
             with suppress(RuntimeError):  # it has expired, or the call has just ended
                 self.limit.reschedule(when)
+
+
+def _value(answer: Answer) -> Any:
+    if answer.declined:
+        raise Declined("The person gave no answer", "Go on without it and say what you assumed")
+    return answer.value
 
 
 current_call: ContextVar[CallElicitor | None] = ContextVar("current_call", default=None)

@@ -23,7 +23,7 @@ from agentnb.runtime.budget import Budget, current_budget
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.dispatch import PATIENCE
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.run_end import check_within_limits, log_stop, run_error
+from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
 from agentnb.runtime.threads import running_loop
 
 
@@ -139,6 +139,9 @@ class Lifecycle:
                 self.log.keep_in(await open_log())  # it may have to wait for other runs to end
             self.log.append(first)
             await self._conclude(orchestrator, await self._verdict(orchestrator))
+        except Suspended:
+            self.budget.settle(self.log.run.spent)
+            self.log.emit(e.RunSuspended, why="nobody_here")
         except (asyncio.CancelledError, KeyboardInterrupt) as error:
             if not self.log.run.events:
                 self.log.append(first)

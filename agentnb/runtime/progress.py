@@ -23,11 +23,12 @@ MAX_TEXT = 200
 class CallProgress:
     """The progress of one call. Reports may come from any thread, and after the call has ended, when they do nothing."""
 
-    def __init__(self, log: EventLog, call_id: str) -> None:
+    def __init__(self, log: EventLog, call_id: str, loop: asyncio.AbstractEventLoop) -> None:
+        """``loop``: that of the run, on which the watchers are told."""
         self.last: Progress | None = None
         self._log = log
         self._call_id = call_id
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._lock = threading.Lock()
         self._is_due = False
         """The last state is on its way to the watchers."""

@@ -16,6 +16,10 @@ OF_THE_REPLY = "reply"
 """``where`` of an error that is a verdict on the reply: a resumed run reaches it again from the same rounds."""
 
 
+class Suspended(Exception):
+    """Nobody is there to answer a question, and the run waits for the answer without a process."""
+
+
 def log_stop(log: EventLog, verdict: Stop) -> None:
     """Log why the run stops, skipping what a process that died has already logged."""
     run, loop = log.run, verdict.loop

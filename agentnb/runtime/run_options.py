@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,11 @@ class RunOptions:
     """Decides about calls that a gate asks about, before the person: a function of the call and the run."""
     answer: AnswerQuestion | None = None
     """Answers the questions of the run and of its nested runs, instead of the person."""
+    suspend: bool = False
+    """Where a gate asks and nobody is there to answer, suspend the run instead of denying the call, if a store keeps its log:
+    it ends as ``waiting_on_user``, and is resumed with the answer (`recover`)."""
+    answers: Mapping[str, Any] | None = None
+    """For a suspended run that is resumed: answers to its open questions, by their ids."""
     budget: Budget | None = None
     """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None

@@ -14,7 +14,7 @@ import msgspec
 
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import MAX_DEPTH
-from agentnb.errors import Declined, NotAnswered
+from agentnb.errors import Declined, NotAnswered, ToolFailed
 from agentnb.tools.tool import ToolOutcome, failure
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -68,6 +68,11 @@ def interrupted(tool: str) -> ToolOutcome:
         f"The process died while {tool} was running, and it was not run again. It may have taken effect, wholly, in part or "
         "not at all: look at what there is before you call it again.",
     )
+
+
+def inner_failed(tool: str, error: ToolFailed) -> ToolOutcome:
+    """Return the result for a tool that made a call which failed, and did not catch it."""
+    return failure("tool_error", encodable(f"{tool} called another tool, which failed. {error}"))
 
 
 def edited(outcome: ToolOutcome, call: ToolCall) -> ToolOutcome:

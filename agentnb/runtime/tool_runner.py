@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-from agentnb.core.events import Progress
 from agentnb.core.messages import ToolCall
-from agentnb.errors import NotAnswered
+from agentnb.errors import NotAnswered, ToolFailed
 from agentnb.runtime import tool_errors
 from agentnb.runtime.elicitation import CallElicitor, Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.progress import CallProgress
 from agentnb.runtime.threads import time_limit
-from agentnb.tools.tool import CallSync, Tool, ToolContext, ToolOutcome
+from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome
 
 
 class Ran(NamedTuple):
@@ -33,17 +30,14 @@ class ToolRunner:
 
     def __init__(self, log: EventLog, work_dir: Path, call_sync: CallSync, elicitation: Elicitation) -> None:
         self._log = log
-        self._progress: dict[str, CallProgress] = {}
-        """The progress of each call that has no result yet."""
         self._work_dir = work_dir
         self._call_sync = call_sync
         self._elicitation = elicitation
 
-    async def run(self, call: ToolCall, tool: Tool) -> Ran:
+    async def run(self, call: ToolCall, tool: Tool, inside: Inside) -> Ran:
         """Run the tool. Whatever it raises is an outcome, except what ends the run."""
         asker = self._elicitation.asker(call.id)
-        progress = self._progress[call.id] = CallProgress(self._log, call.id)
-        context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, progress.report)
+        context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, inside)
         traceback = ""
         outer = current_call.set(asker)
         started = perf_counter()
@@ -54,6 +48,8 @@ class ToolRunner:
                 outcome = await _within(tool.timeout, tool, call, context, asker)
         except NotAnswered as error:
             outcome = tool_errors.not_answered(error)
+        except ToolFailed as error:
+            outcome = tool_errors.inner_failed(call.name, error)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -67,19 +63,17 @@ class ToolRunner:
                 raise
             outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
         finally:
-            with suppress(ValueError):  # a run that was not awaited is closed from another context
+            try:  # noqa: SIM105  # in every call: `suppress` would take longer
                 current_call.reset(outer)
+            except ValueError:  # a run that was not awaited is closed from another context
+                pass
             asker.close()
         self._elicitation.check()
         return Ran(outcome, perf_counter() - started - asker.waited, traceback)
 
-    def last_progress(self, call_id: str) -> Progress | None:
-        """Return the last that the call reported, and take no more reports of it."""
-        progress = self._progress.pop(call_id, None)
-        return None if progress is None else progress.close()
-
 
 async def _within(seconds: float, tool: Tool, call: ToolCall, context: ToolContext, asker: CallElicitor) -> ToolOutcome:
+    outer = time_limit.get()  # of the call whose tool makes this one
     try:
         async with asyncio.timeout(seconds) as limit:
             time_limit.set(limit)  # held while a plain tool waits for its thread
@@ -90,4 +84,4 @@ async def _within(seconds: float, tool: Tool, call: ToolCall, context: ToolConte
             raise  # the tool's own
         return tool_errors.timed_out(call.name, seconds)
     finally:
-        time_limit.set(None)
+        time_limit.set(outer)

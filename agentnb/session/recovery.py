@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,16 @@ async def recover(
     work_dir: str | Path | None = None,
     approve: Approve | None = None,
     answer: AnswerQuestion | None = None,
+    answers: Mapping[str, Any] | None = None,
+    suspend: bool = False,
 ) -> Run:
-    """Resume an interrupted run where it was cut off, append to its log, and return the whole run when it has ended.
+    """Resume an interrupted or suspended run where it stands, append to its log, and return the whole run when it has ended.
 
     ``run``: a loaded run, its id, or the path of its log. ``tools``: the functions it had; ``model``: its model, if that
     cannot be made from its name. Or ``agent``: the agent to resume it with, whatever its log says. ``store``: where its log is,
     by default `.agentnb/runs`; ``work_dir``: where its tools work, by default the current folder. ``approve`` and ``answer``
-    decide and answer in your place, as for `Agent.run`. Tool calls that have ended
+    decide and answer in your place, as for `Agent.run`; ``answers``: those to the questions that a suspended run waits with,
+    by their ids in ``run.waiting``; ``suspend``: suspend it again where a gate asks. Tool calls that have ended
     are not made again; a call that was cut off is reported to the model as interrupted, unless its tool is ``repeatable``.
     Raises `StoreError` if the log is missing or still being written, `SettingsError` if the run has ended, or if a tool or
     the model is missing.
@@ -50,7 +53,9 @@ async def recover(
     writer, found = place.reopen(run_id)
     try:
         chosen = agent or agent_of(found, tools=tools, model=model)
-        options = RunOptions(watch=watch, work_dir=work_dir, can_ask=False, approve=approve, answer=answer)
+        options = RunOptions(
+            watch=watch, work_dir=work_dir, can_ask=False, approve=approve, answer=answer, answers=answers, suspend=suspend
+        )
         live = chosen.resume(found, writer, options)
     except BaseException:
         writer.close()

@@ -12,21 +12,13 @@ from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolResult, encodable
 from agentnb.core.questions import QuestionKind
 from agentnb.core.request import ToolSpec
-from agentnb.errors import NobodyToAsk
+from agentnb.errors import NobodyToAsk, SettingsError
 
 Effect: TypeAlias = Literal["read", "write", "execute", "network"]
 """What a tool does to the world."""
 
 CallSync: TypeAlias = Callable[[Callable[[], Any], bool], Awaitable[Any]]
 """Runs a blocking function in the right thread: the person's own or, if the second argument is true, one of a pool."""
-
-
-Report: TypeAlias = Callable[[float, float | None, str], None]
-"""Takes how far a call has come."""
-
-
-def _report_to_nobody(done: float, total: float | None, text: str) -> None:
-    pass
 
 
 class Asker(Protocol):
@@ -39,6 +31,19 @@ class Asker(Protocol):
         """Ask and block the calling thread until there is an answer."""
 
 
+class Inside(Protocol):
+    """The services of a run for a call that is running."""
+
+    def report(self, done: float, total: float | None, text: str) -> None:
+        """Take how far the call has come, from any thread."""
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+        """Call a tool of the run."""
+
+    async def start_run(self, agent: Any, prompt: Any) -> Any:
+        """Begin a nested run and wait for its end."""
+
+
 class ToolContext(msgspec.Struct, frozen=True):
     """The context of a tool call. A function tool with a parameter of this type receives it."""
 
@@ -47,14 +52,37 @@ class ToolContext(msgspec.Struct, frozen=True):
     work_dir: Path
     call_sync: CallSync
     asker: Asker | None = None
-    report: Report = _report_to_nobody
+    inside: Inside | None = None
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
         """Say how far the call has come: ``done`` of ``total`` steps (None: unknown), and what it is doing. From any thread.
 
         It is shown in the card while the tool runs, a few times a second at most; the last is kept in the log.
         """
-        self.report(done, total, text)
+        if self.inside is not None:
+            self.inside.report(done, total, text)
+
+    async def call(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
+        """Call another tool of the run and return its outcome: ``value`` is what it returned, ``text`` what a model would read.
+
+        The call passes the same gates, limits and questions as the model's, and is logged; the model sees nothing of it.
+        Raises `ToolFailed` if it fails or is not allowed; the model is told of that if the tool does not catch it. Calls of
+        tools that are not parallel-safe run one by one.
+        """
+        return await self._inside().call(name, {} if arguments is None else arguments)
+
+    async def start_run(self, agent: Any, prompt: Any) -> Any:
+        """Begin a nested run of this agent, wait for its end and return it.
+
+        Its log is kept where that of this run is. It spends from the budget of this run, asks this run's person, and is
+        stopped with this run. For async tools; plain ones write ``agent.run_sync(...)``.
+        """
+        return await self._inside().start_run(agent, prompt)
+
+    def _inside(self) -> Inside:
+        if self.inside is None:
+            raise SettingsError("This tool runs without a run", "Call the function itself")
+        return self.inside
 
     async def ask(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
         """Ask the person and wait for the answer; the time limit of the call is paused meanwhile.

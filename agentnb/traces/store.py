@@ -130,7 +130,8 @@ class Store:
     def summaries(self, most: int | None = None) -> list[RunSummary]:
         """Return summaries of the newest runs, newest first, without folding their logs. Skips files that are no run logs.
 
-        The status of a log without an end is ``running`` while a run writes it, else ``interrupted``.
+        The status of a log without an end is ``running`` while a run writes it, ``waiting_on_user`` if the run is suspended,
+        else ``interrupted``.
         """
         return list(islice(self.each_summary(), most))
 

@@ -79,15 +79,23 @@ SECONDS = len("20260504-120000")
 """Characters of an id that tell the second in which the run began."""
 NEVER = datetime.min.replace(tzinfo=UTC)
 """Stands for a time that is unknown, in an order."""
+_SUSPENDED = b'{"kind":"run_suspended"'
+"""Prefix of the last line of a run that waits for an answer without a process."""
 
 
 def summary(data: bytes, without_end: str) -> RunSummary:
-    """Return the summary of a whole log; ``without_end``: status if it has no end. Raises `TraceError` if it is no run log."""
+    """Return the summary of a whole log; ``without_end``: status if it has no end and the run is not suspended.
+
+    Raises `TraceError` if it is no run log.
+    """
     first, _, rest = data.partition(b"\n")
     started = decode(first)
     if not isinstance(started, RunStarted):
         raise TraceError("no run_started event")
-    finished = _end(rest)
+    last = rest[rest.rstrip(b"\n").rfind(b"\n") + 1 :]
+    finished = _end(last)
+    if last.startswith(_SUSPENDED) and last.endswith(b"\n"):
+        without_end = "waiting_on_user"
     used = _usage(rest)
     return RunSummary(
         started.run_id,
@@ -126,8 +134,7 @@ def _family(one: RunSummary, nested: dict[str, list[RunSummary]], depth: int = 0
     return [one._replace(nested=len(within), depth=depth), *within]
 
 
-def _end(rest: bytes) -> RunFinished | None:
-    last = rest[rest.rstrip(b"\n").rfind(b"\n") + 1 :]
+def _end(last: bytes) -> RunFinished | None:
     if not last.startswith(b'{"kind":"run_finished"'):
         return None
     try:

@@ -110,6 +110,7 @@ COLUMNS = {
         "rule": "str",
         "result": "str",
         "seconds": "float64",
+        "parent_call": "str",
     },
     "guidance": {
         "run_id": "str",

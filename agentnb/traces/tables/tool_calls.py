@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from agentnb.core.inner_calls import with_inner
 from agentnb.core.rounds import CallRecord
 from agentnb.traces.files import RunSource, load_traces
 from agentnb.traces.tables.columns import Column, table
@@ -21,6 +22,8 @@ class Row(NamedTuple):
     round: int
     position: int
     record: CallRecord
+    parent: str = ""
+    """Id of the call whose tool made it, if one did."""
 
 
 COLUMNS: list[Column[Row]] = [
@@ -35,20 +38,23 @@ COLUMNS: list[Column[Row]] = [
     Column("rule", "str", lambda row: row.record.rule or None),
     Column("result", "str", lambda row: row.record.result.text if row.record.result else None),
     Column("seconds", "float64", lambda row: row.record.seconds),
+    Column("parent_call", "str", lambda row: row.parent or None),
 ]
 
 
 def tool_calls(source: RunSource) -> pd.DataFrame:
     """Return one row per tool call: ``arguments`` as JSON, ``success`` as the tool reported (missing while it is open).
 
-    ``rule``: the rule that blocked the call, if one did: ``max_tool_calls``, or one against repetition.
+    ``rule``: the rule that blocked the call, if one did: ``max_tool_calls``, or one against repetition. ``parent_call``: the
+    call whose tool made this one, if it was not the model; it has that call's position.
     """
     return table(
         (
-            Row(run.id, one.index, position, record)
+            Row(run.id, one.index, position, record, parent)
             for run in load_traces(source)
             for one in run.rounds
-            for position, record in enumerate(one.records)
+            for position, of_the_model in enumerate(one.records)
+            for parent, record in with_inner((of_the_model,))
         ),
         COLUMNS,
     )

@@ -1,0 +1,65 @@
+"""The fold over inner calls, which a tool made itself: they stand in the record of its call and nowhere else.
+
+They count as calls of the run, but are no part of the conversation, and repeat nothing that the model asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from agentnb.core import events as e
+from agentnb.core.rounds import CallRecord
+from agentnb.core.run_state import RunState
+
+Records = tuple[CallRecord, ...]
+
+
+def started(run: RunState, event: e.ToolStarted) -> None:
+    """Add the call to those of its parent call."""
+    _change(run, event.parent_call, lambda inner: (*inner, CallRecord(event.call, role=run.role_of(event.call.name))))
+
+
+def finished(run: RunState, event: e.ToolFinished) -> None:
+    """Record the result of the call."""
+
+    def ended(inner: Records) -> Records:
+        return tuple([_ended(one, event) if one.call.id == event.result.call_id else one for one in inner])
+
+    _change(run, event.parent_call, ended)
+
+
+def blocked(run: RunState, event: e.CallBlocked) -> None:
+    """Add the call, which was not run, to those of its parent call."""
+    record = CallRecord(event.call, event.result, rule=event.rule, role=run.role_of(event.call.name))
+    _change(run, event.parent_call, lambda inner: (*inner, record))
+
+
+def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRecord]]:
+    """Yield all calls with the ids of their parent calls, each before those that its tool made."""
+    for one in records:
+        yield parent, one
+        if one.inner:
+            yield from with_inner(one.inner, one.call.id)
+
+
+def _ended(one: CallRecord, event: e.ToolFinished) -> CallRecord:
+    how = event.seconds, event.traceback, event.display, one.rule, event.progress, one.role
+    return CallRecord(one.call, event.result, *how, one.inner)
+
+
+def _change(run: RunState, parent: str, change: Callable[[Records], Records]) -> None:
+    current = run._rounds[-1]
+    run._rounds[-1] = replace(current, records=_changed(current.records, parent, change))
+
+
+def _changed(records: Records, parent: str, change: Callable[[Records], Records]) -> Records:
+    found = []
+    for one in records:
+        if one.call.id == parent:
+            one = replace(one, inner=change(one.inner))  # noqa: PLW2901
+        elif one.inner:
+            one = replace(one, inner=_changed(one.inner, parent, change))  # noqa: PLW2901
+        found.append(one)
+    return tuple(found)

@@ -1,0 +1,293 @@
+"""Tools that call other tools of their run, and begin nested runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from virtual_time import SkippedClock
+from waiting import PATIENCE, wait_until
+
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, tool
+from agentnb.core import events as e
+from agentnb.core.inner_calls import with_inner
+from agentnb.core.messages import ToolResult
+from agentnb.core.rounds import DENIED, INTERRUPTED, MAX_TOOL_CALLS, CallRecord
+from agentnb.core.wire import decode, encode
+from agentnb.errors import SettingsError, ToolFailed
+from agentnb.models import ScriptedModel
+from agentnb.policies.gates import Ask, Deny, Verdict
+from agentnb.tools.tool import ToolContext
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+async def fails(a: int = 0) -> None:
+    raise ValueError("no such row")
+
+
+async def total(context: ToolContext, numbers: tuple[int, ...]) -> int:
+    """Adds up, with another tool."""
+    found = 0
+    for number in numbers:
+        found = (await context.call("add", {"a": found, "b": number})).value
+    return found
+
+
+def call(*numbers: int) -> ToolCall:
+    return ToolCall("total", {"numbers": list(numbers)})
+
+
+def agent(*calls: ToolCall, tools: Any = (add, fails, total), **settings: Any) -> Agent:
+    return Agent(ScriptedModel([list(calls), "Done."]), tools=tools, todos=False, **settings)
+
+
+def checked(run: Run) -> Run:
+    """Every call, whoever made it, was answered once, and the log makes the same run."""
+    assert_closed(run)
+    assert Run.from_events(run.events) == run
+    assert Run.from_events([decode(encode(event)) for event in run.events]) == run
+    for one in run.rounds:
+        assert [result.call_id for result in one.results] == [asked.id for asked in one.calls]
+    answered = [event.result.call_id for event in run.events if isinstance(event, e.ToolFinished | e.CallBlocked)]
+    assert max(Counter(answered).values(), default=0) <= 1
+    started = {event.call.id for event in run.events if isinstance(event, e.ToolStarted)}
+    assert started <= set(answered)
+    own = {asked.id for one in run.rounds for asked in one.calls}
+    told = [part.call_id for message in run.messages for part in message.parts if isinstance(part, ToolResult)]
+    assert set(told) == own
+    return run
+
+
+def inner(run: Run) -> tuple[CallRecord, ...]:
+    return run.rounds[0].records[0].inner
+
+
+@pytest.mark.req("R0.74")
+def test_a_tool_calls_another_which_is_logged_and_never_sent() -> None:
+    model = ScriptedModel([call(1, 2, 3), "Done."])
+    run = checked(Agent(model, tools=[add, total], todos=False).run_sync("go"))
+    assert results(run)[0].text == "6"
+    first = run.rounds[0].calls[0].id
+    assert [(one.call.id, one.call.arguments, one.success) for one in inner(run)] == [
+        (f"{first}.1", {"a": 0, "b": 1}, True),
+        (f"{first}.2", {"a": 1, "b": 2}, True),
+        (f"{first}.3", {"a": 3, "b": 3}, True),
+    ]
+    assert [event.parent_call for event in run.events if isinstance(event, e.ToolStarted)] == ["", first, first, first]
+    assert run.calls_made == 4
+    sent = [part.call_id for part in model.requests[1].messages[-1].parts if isinstance(part, ToolResult)]
+    assert sent == [first] and not run.has_call_id(f"{first}.1")
+
+
+def test_it_gets_the_value_and_the_text_of_the_other() -> None:
+    async def asks(context: ToolContext) -> str:
+        outcome = await context.call("add", {"a": 1, "b": 2})
+        return f"{outcome.value!r} {outcome.text!r}"
+
+    assert results(agent(ToolCall("asks"), tools=[add, asks]).run_sync("go"))[0].text == "3 '3'"
+
+
+@pytest.mark.req("R0.74")
+def test_what_fails_is_raised_in_the_tool_and_told_to_the_model_unless_it_is_caught(subtests: pytest.Subtests) -> None:
+    async def lets(context: ToolContext, name: str) -> str:
+        return (await context.call(name)).text
+
+    async def catches(context: ToolContext, name: str) -> str:
+        try:
+            return (await context.call(name)).text
+        except ToolFailed as error:
+            return f"{error.error_code}: {error}"
+
+    for name, code, told in [
+        ("fails", "tool_error", "no such row"),
+        ("add", "invalid_arguments", "do not fit add"),
+        ("nothing", "unknown_tool", "nothing"),
+    ]:
+        with subtests.test(name):
+            names = ToolCall("lets", {"name": name}), ToolCall("catches", {"name": name})
+            run = checked(agent(*names, tools=[add, fails, lets, catches]).run_sync("go"))
+            assert codes(run) == ["tool_error", None]
+            assert "lets called another tool, which failed" in results(run)[0].text and told in results(run)[0].text
+            assert results(run)[1].text.startswith(f"{code}: ") and told in results(run)[1].text
+            assert inner(run)[0].result is not None and inner(run)[0].result.error_code == code
+
+
+@pytest.mark.req("KX.2")
+def test_gates_and_limits_hold_for_it() -> None:
+    run = checked(agent(call(1, 2, 3), max_tool_calls=3).run_sync("go"))
+    assert codes(run) == ["tool_error"] and MAX_TOOL_CALLS in results(run)[0].text
+    assert [one.success for one in inner(run)] == [True, True, False]
+
+    def no_threes(asked: ToolCall, run: Run) -> Verdict:
+        return Deny("No threes.", "odd") if asked.name == "add" and asked.arguments["b"] == 3 else None
+
+    run = checked(agent(call(1, 3), gates=[no_threes]).run_sync("go"))
+    assert inner(run)[1].rule == "odd" and "No threes." in results(run)[0].text
+    assert inner(run)[1].result is not None and inner(run)[1].result.error_code == DENIED
+
+
+@pytest.mark.req("KX.5")
+def test_a_gate_may_ask_about_it_and_the_arguments_may_be_changed() -> None:
+    def careful(asked: ToolCall, run: Run) -> Verdict:
+        return Ask("May I add?") if asked.name == "add" else None
+
+    live = agent(call(1), gates=[careful]).start("go")
+    wait_until(lambda: live.run.waiting or live.done)
+    assert live.run.waiting[0].call_id == f"{live.run.rounds[0].calls[0].id}.1"
+    live.answer({"edit": {"a": 40, "b": 2}})
+    run = checked(live.result(PATIENCE))
+    assert results(run)[0].text == "42" and inner(run)[0].call.arguments == {"a": 40, "b": 2}
+
+
+@pytest.mark.req("KX.5", "R0.72")
+def test_while_it_asks_the_time_of_the_call_that_made_it_stands_still(skipped: SkippedClock) -> None:
+    async def sure(context: ToolContext) -> str:
+        return str(await context.ask("Sure?"))
+
+    @tool(timeout=60)
+    async def waits(context: ToolContext) -> str:
+        return (await context.call("sure")).text
+
+    live = agent(ToolCall("waits"), tools=[sure, waits]).start("go")
+    wait_until(lambda: live.run.waiting or live.done)
+    skipped.skip(120)
+    live.answer("yes")
+    run = checked(live.result(PATIENCE))
+    assert results(run)[0].text == "yes"
+
+
+def test_tools_that_are_not_parallel_safe_run_one_by_one_and_others_side_by_side() -> None:
+    running: list[int] = []
+    most: list[int] = []
+    both = threading.Barrier(2)
+
+    async def step(n: int) -> None:
+        running.append(n)
+        most.append(len(running))
+        await asyncio.sleep(0)
+        running.remove(n)
+
+    @tool(parallel_safe=True)
+    def meet(n: int) -> None:
+        both.wait(PATIENCE)
+
+    async def many(context: ToolContext) -> None:
+        await asyncio.gather(*[context.call("step", {"n": n}) for n in range(4)])
+        await asyncio.gather(*[context.call("meet", {"n": n}) for n in range(2)])
+
+    run = checked(agent(ToolCall("many"), tools=[step, meet, many]).run_sync("go"))
+    assert most == [1] * 4 and codes(run) == [None] and len(inner(run)) == 6
+
+
+def test_calls_may_be_made_by_tools_that_were_called_themselves() -> None:
+    async def twice(context: ToolContext) -> str:
+        return (await context.call("total", {"numbers": [1, 2]})).text
+
+    run = checked(agent(ToolCall("twice"), tools=[add, total, twice]).run_sync("go"))
+    first = run.rounds[0].calls[0].id
+    found = [(above, one.call.id) for above, one in with_inner(run.rounds[0].records)]
+    assert found == [("", first), (first, f"{first}.1"), (f"{first}.1", f"{first}.1.1"), (f"{first}.1", f"{first}.1.2")]
+
+
+def test_arguments_that_json_cannot_hold_are_refused() -> None:
+    async def wrong(context: ToolContext) -> None:
+        await context.call("add", {"a": object()})
+
+    run = checked(agent(ToolCall("wrong"), tools=[add, wrong]).run_sync("go"))
+    assert codes(run) == ["tool_error"] and "cannot be written as JSON" in results(run)[0].text and inner(run) == ()
+
+
+@pytest.mark.req("R0.13")
+def test_a_stop_answers_the_call_and_those_that_its_tool_made() -> None:
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    async def outer(context: ToolContext) -> None:
+        await asyncio.gather(context.call("hangs"), context.call("asks"))
+
+    @tool(parallel_safe=True)
+    async def asks(context: ToolContext) -> None:
+        await context.ask("Sure?")
+
+    live = agent(ToolCall("outer"), tools=[hangs, asks, outer]).start("go")
+    wait_until(lambda: live.run.waiting or live.done)
+    live.stop()
+    run = checked(live.result(PATIENCE))
+    assert codes(run) == ["cancelled"]
+    assert [one.result and one.result.error_code for one in inner(run)] == ["cancelled"] * 2
+
+
+def test_a_call_that_its_tool_did_not_wait_for_is_cancelled_with_it() -> None:
+    kept: list[Any] = []
+    begun = threading.Event()
+
+    @tool(parallel_safe=True)
+    async def asks(context: ToolContext) -> None:
+        await context.ask("Sure?")
+
+    async def leaves(context: ToolContext) -> str:
+        kept.append(asyncio.ensure_future(context.call("asks")))
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        while not live.run.waiting:
+            await asyncio.sleep(0.001)
+        return "left"
+
+    live = agent(ToolCall("leaves"), tools=[asks, leaves]).start("go")
+    begun.set()
+    run = checked(live.result(PATIENCE))
+    assert codes(run) == [None] and not run.waiting
+    assert inner(run)[0].result is not None and inner(run)[0].result.error_code == "cancelled"
+
+
+@pytest.mark.req("KX.11")
+def test_after_a_death_its_open_calls_are_answered_and_ids_go_on() -> None:
+    whole = agent(call(1, 2)).run_sync("go")
+    second = [event for event in whole.events if isinstance(event, e.ToolStarted)][2]
+    died = Run.from_events(whole.events[: second.seq + 1])
+    again = Agent(ScriptedModel(["Done."]), tools=[add, tool(repeatable=True)(total)], todos=False)
+    run = checked(again.resume(died, options=RunOptions(can_ask=False)).result(PATIENCE))
+    found = [(one.call.id.rpartition(".")[2], one.result and one.result.error_code) for one in inner(run)]
+    assert found == [("1", None), ("2", INTERRUPTED), ("3", None), ("4", None)]
+    assert results(run)[0].text == "3"
+
+
+# Nested runs
+
+
+@pytest.mark.req("KX.2")
+def test_a_tool_begins_a_nested_run_which_is_kept_and_paid_with_its_own(tmp_path: Path) -> None:
+    found: list[Run] = []
+
+    async def delegate(context: ToolContext) -> str:
+        found.append(await context.start_run(agent(call(1, 2)), "inner"))
+        return str(found[0].rounds[0].results[0].text)
+
+    store = Store(tmp_path)
+    run = checked(agent(ToolCall("delegate"), tools=[delegate]).run_sync("go", store=store))
+    assert results(run)[0].text == "3" and found[0].parent_id == run.id
+    assert store.load(found[0].id) == found[0]
+    assert_every_call_has_one_result(run)
+
+
+def test_what_is_no_agent_begins_no_run() -> None:
+    async def delegate(context: ToolContext) -> None:
+        await context.start_run("helper", "inner")
+
+    run = agent(ToolCall("delegate"), tools=[delegate]).run_sync("go")
+    assert codes(run) == ["tool_error"] and "is no Agent" in results(run)[0].text
+
+
+def test_a_context_without_a_run_says_so() -> None:
+    async def nothing(work: Any, safe: bool) -> None: ...
+
+    context = ToolContext("r", "c", Path(), nothing)
+    with pytest.raises(SettingsError, match="without a run"):
+        asyncio.run(context.call("add"))

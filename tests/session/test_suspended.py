@@ -1,0 +1,150 @@
+"""Runs that wait for the person without a process: suspended where a gate asks, resumed with the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover, tool
+from agentnb.core import events as e
+from agentnb.core.rounds import DENIED
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.policies.gates import Ask, Verdict
+
+LONG = 30
+
+
+def careful(call: ToolCall, run: Run) -> Verdict:
+    return Ask(f"May {call.name} run?") if call.name == "write" else None
+
+
+class Desk:
+    """A store with runs of one agent, and what its tools did."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(folder)
+        self.done: list[str] = []
+
+    def tools(self) -> list[Any]:
+        async def write(path: str) -> str:
+            self.done.append(f"write {path}")
+            return f"wrote {path}"
+
+        @tool(parallel_safe=True)
+        async def look(path: str) -> str:
+            await asyncio.sleep(0)
+            self.done.append(f"look {path}")
+            return "seen"
+
+        return [write, look]
+
+    def agent(self, *replies: Any, **settings: Any) -> Agent:
+        return Agent(ScriptedModel(replies), tools=self.tools(), todos=False, gates=[careful], **settings)
+
+    def suspended(self, *calls: ToolCall, **settings: Any) -> Run:
+        options = RunOptions(store=self.store, suspend=True, can_ask=False)
+        return self.agent(list(calls), **settings).start("go", options).result(LONG)
+
+    def recovered(self, run: Run, **how: Any) -> Run:
+        return asyncio.run(recover(run.id, store=self.store, agent=self.agent("Done."), **how))
+
+
+def write(path: str = "a") -> ToolCall:
+    return ToolCall("write", {"path": path})
+
+
+def look(path: str) -> ToolCall:
+    return ToolCall("look", {"path": path})
+
+
+@pytest.mark.req("KX.5")
+def test_where_nobody_can_answer_the_run_waits_without_a_process(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    run = desk.suspended(write("a"), look("b"), write("c"))
+    assert (run.status, run.is_suspended, run.stop_reason) == ("waiting_on_user", True, None)
+    assert [question.message for question in run.waiting] == ["May write run?"]
+    assert type(run.events[-1]) is e.RunSuspended
+    assert desk.done == ["look b"]  # what does not wait for the answer has ended
+    loaded = load_trace(desk.store.path(run.id))
+    assert loaded == run and loaded.status == "waiting_on_user"
+    (line,) = desk.store.summaries()
+    assert (line.status, line.stop_reason, line.rounds) == ("waiting_on_user", "waiting_on_user", 1)
+    writer, _ = desk.store.reopen(run.id)  # nothing holds its log
+    writer.close()
+
+
+@pytest.mark.req("KX.5", "KX.11")
+def test_the_answer_resumes_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, list[str], str | None]] = [
+        ("approve", ["write a"], None),
+        ("deny: not now", [], DENIED),
+        ({"edit": {"path": "b"}}, ["write b"], None),
+    ]
+    for answer, done, code in cases:
+        with subtests.test(str(answer)):
+            desk = Desk(tmp_path / str(len(done)) / str(code) / str(type(answer).__name__))
+            before = desk.suspended(write("a"))
+            run = desk.recovered(before, answers={before.waiting[0].id: answer})
+            assert (run.status, run.text, run.waiting) == ("completed", "Done.", ())
+            assert desk.done == done and codes(run) == [code]
+            assert run.events[: len(before.events)] == before.events
+            assert_closed(run)
+            assert_every_call_has_one_result(run)
+            assert load_trace(desk.store.path(run.id)) == run
+            asked = [event.question.id for event in run.events if isinstance(event, e.QuestionAsked)]
+            assert asked == [event.question_id for event in run.events if isinstance(event, e.QuestionAnswered)] == ["q1"]
+
+
+def test_it_is_suspended_again_at_the_next_question(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    run = desk.suspended(write("a"), write("b"))
+    run = desk.recovered(run, answers={"q1": True}, suspend=True)
+    assert run.is_suspended and desk.done == ["write a"] and [question.id for question in run.waiting] == ["q2"]
+    run = desk.recovered(run, suspend=True)  # without an answer nothing has changed
+    assert run.is_suspended and [question.id for question in run.waiting] == ["q2"]
+    run = desk.recovered(run, answers={"q2": "approve"})
+    assert run.status == "completed" and [result.text for result in results(run)] == ["wrote a", "wrote b"]
+
+
+def test_whoever_can_answer_then_is_asked(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, how in {
+        "approve": {"approve": lambda call, run: True},
+        "answer": {"answer": lambda question: "approve"},
+    }.items():
+        with subtests.test(name):
+            desk = Desk(tmp_path / name)
+            run = desk.recovered(desk.suspended(write("a")), **how)
+            assert run.status == "completed" and desk.done == ["write a"]
+    with subtests.test("a person with a handle"):
+        desk = Desk(tmp_path / "handle")
+        writer, found = desk.store.reopen(desk.suspended(write("a")).id)
+        live = desk.agent("Done.").resume(found, writer)
+        live.answer("approve", "q1")
+        assert live.result(LONG).status == "completed" and desk.done == ["write a"]
+
+
+def test_without_the_answer_or_with_a_wrong_one_it_is_left_as_it_is(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    desk = Desk(tmp_path)
+    run = desk.suspended(write("a"))
+    for answers, words in [(None, "May write run"), ({"q9": True}, "q9"), ({"q1": "perhaps"}, "no answer")]:
+        with subtests.test(str(answers)), pytest.raises(SettingsError, match=words):
+            desk.recovered(run, answers=answers)
+    assert load_trace(desk.store.path(run.id)) == run
+
+
+def test_without_a_store_the_call_is_denied_as_ever(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    run = desk.agent([write()], "Done.").start("go", RunOptions(suspend=True, can_ask=False)).result(LONG)
+    assert run.status == "completed" and codes(run) == [DENIED]
+
+
+def test_who_is_there_is_asked_and_nothing_is_suspended(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    options = RunOptions(store=desk.store, suspend=True, can_ask=False, approve=lambda call, run: True)
+    run = desk.agent([write()], "Done.").start("go", options).result(LONG)
+    assert run.status == "completed" and desk.done == ["write a"]
