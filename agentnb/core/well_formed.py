@@ -12,7 +12,7 @@ from typing import Any
 from agentnb.core import events as e
 from agentnb.core import work_events as w
 from agentnb.core.compaction import Compacted
-from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.nesting import is_too_deep
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
@@ -117,6 +117,8 @@ class _Reading:
             raise _Wrong(f"there is no schema {event.schema}")
         if event.prompt.role != "user":
             raise _Wrong(f"the prompt is a message of the {event.prompt.role}, not of the user")
+        if not any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in event.prompt.parts):
+            raise _Wrong("the prompt is blank")
         for name in ("guidance", "policy", "history"):
             if not isinstance(event.settings.get(name, {}), dict):
                 raise _Wrong(f"settings.{name} is no object")

@@ -8,6 +8,9 @@ from datetime import datetime, timedelta
 from agentnb.core.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunStarted
 from agentnb.core.wait_state import WaitState
 
+MAX_SHOWN = 1e8
+"""Seconds before a recovery that are counted at most: three years."""
+
 
 class Elapsed:
     """Counts the elapsed time of a run. Pass it each event.
@@ -32,7 +35,7 @@ class Elapsed:
             self._since = event.at
             self._holds = "max_seconds" in event.settings
         elif isinstance(event, RunRecovered):
-            self._since, self._held_at = event.at and event.at - timedelta(seconds=self._rounds), None
+            self._since, self._held_at = event.at and event.at - timedelta(seconds=min(self._rounds, MAX_SHOWN)), None
         elif isinstance(event, RoundFinished):
             self._rounds += event.seconds or 0.0
         elif isinstance(event, RunFinished) or (self._holds and not self._wait_state):

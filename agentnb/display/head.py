@@ -25,6 +25,8 @@ TONES = {
 MARKS = {"active": "●", "asking": "◆", "good": "✓", "warn": "■", "bad": "✗"}
 """Each state has its own mark and word: colour only underlines it."""
 MAX_OF_A_PROMPT = 2_000
+MAX_WAIT = 1e8
+"""Seconds of the longest wait that is counted down: three years."""
 
 
 def tone(run: Run) -> str:
@@ -59,7 +61,9 @@ def chip_html(run: Run, *, hears: bool = False) -> Html:
 def _wait_ends(run: Run) -> datetime | None:
     """Return the time of the next retry, while one is pending."""
     last = run.events[-1] if run.events else None
-    return last.at + timedelta(seconds=last.seconds) if isinstance(last, RetryScheduled) and last.at else None
+    if not isinstance(last, RetryScheduled) or last.at is None:
+        return None
+    return last.at + timedelta(seconds=min(last.seconds, MAX_WAIT))
 
 
 def _milliseconds(at: datetime) -> int:

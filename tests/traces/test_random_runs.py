@@ -17,6 +17,7 @@ from agentnb import Run, Store, load_trace, load_traces, save_trace, tables
 from agentnb.core import events as e
 from agentnb.core import work_fold
 from agentnb.core.messages import ToolResult
+from agentnb.core.well_formed import check_events as check_well_formed
 
 STATUSES = {"completed", "limited", "stopped", "cancelled", "failed"}
 ROUND_STATUSES = {
@@ -112,7 +113,8 @@ def check_tables(runs: list[Run], store: Store) -> None:
 
 
 def check_events(run: Run) -> None:
-    """Numbers without a gap, one beginning, one end, one id."""
+    """Numbers without a gap, one beginning, one end, one id; read again, they make a run."""
+    check_well_formed(run.events, "run.jsonl")
     assert [event.seq for event in run.events] == list(range(len(run.events)))
     assert {event.run_id for event in run.events} == {run.id}
     kinds = Counter(type(event) for event in run.events)
