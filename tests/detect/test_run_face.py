@@ -14,7 +14,7 @@ OF_A_PERSON = {
     *("messages", "rounds", "todos", "steps", "plans", "questions", "questions_of", "waiting", "events"),
     *("text", "output", "output_schema", "error", "status", "stop_reason", "limit", "warnings"),
     *("usage", "cost", "spent", "model_calls", "calls_made", "findings", "loops"),
-    *("started_at", "ended_at", "seconds", "times_recovered", "from_events"),
+    *("started_at", "ended_at", "seconds", "times_recovered", "is_suspended", "from_events"),
 }
 
 
