@@ -30,6 +30,7 @@ from agentnb.core.rounds import CONTEXT_TOKENS
 from agentnb.core.todos import has_open, headed
 from agentnb.core.work_events import ToolsChanged
 from agentnb.detect.run import Run
+from agentnb.detect.walk import walk_rounds
 from agentnb.guidance.reminder import system_reminder
 from agentnb.models.estimate import RunningEstimate, tokens_of_message, tokens_of_request
 from agentnb.tools.read_result import SPEC as READ_SPEC
@@ -96,10 +97,10 @@ class RequestBuilder:
         started = run.events[0]
         assert isinstance(started, RunStarted), "a run begins with it"
         builder, folded = cls.of_run(started), Run()
-        for event in run.events:
-            folded.apply(event)
-            if isinstance(event, RoundStarted):
-                builder.take_in(folded)
+        for one in walk_rounds(run):
+            folded.extend((*one.before, one.start))
+            builder.take_in(folded)
+            folded.extend((*one.prepared, *one.answered))
         return builder
 
     @property

@@ -78,13 +78,11 @@ def sent_requests(run: Run) -> Iterator[tuple[int, SentRequest]]:
     """Yield the index of each round and what the model saw in it, in one pass over the run's events."""
     folded, past = Run(), None
     for one in walk_rounds(run):
-        for event in (*one.before, one.start, *one.prepared):
-            folded.apply(event)
-            if isinstance(event, RunStarted):
-                past = _Past(event)
+        folded.extend((*one.before, one.start, *one.prepared))
+        if past is None and isinstance(folded.events[0], RunStarted):
+            past = _Past(folded.events[0])
         yield _next(past, folded, run)
-        for event in one.answered:
-            folded.apply(event)
+        folded.extend(one.answered)
 
 
 def sent_request(run: Run, index: int) -> SentRequest:

@@ -27,6 +27,7 @@ OF_POLICIES = frozenset(
         "conversation_todos",
         "counters",
         "detect_with",
+        "extend",
         "detected",
         "has_call_id",
         "has_unseen_todos",
@@ -72,9 +73,13 @@ class Run(RunFacts):
     def from_events(cls, events: Iterable[e.AnyEvent], detectors: Iterable[DetectorMaker] = ()) -> Self:
         """Return the run that these events make, judged; ``detectors`` look for more."""
         run = cls(detectors)
-        for event in events:
-            run.apply(event)
+        run.extend(events)
         return run
+
+    def extend(self, events: Iterable[e.AnyEvent]) -> None:
+        """Take in these events, one after the other."""
+        for event in events:
+            self.apply(event)
 
     @property
     def judged(self) -> Judgements:
