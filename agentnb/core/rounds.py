@@ -58,6 +58,8 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     """The last that the tool said about how far it had come."""
     inner: tuple[CallRecord, ...] = ()
     """The calls that the tool itself made, of which the model knows nothing."""
+    waits: bool = False
+    """Whether it has not begun because it waits for the person to approve it."""
 
     @property
     def success(self) -> bool | None:
