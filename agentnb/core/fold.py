@@ -126,7 +126,7 @@ def _put_record(run: RunState, call_id: str, **changes: Any) -> None:
 
 def _tool_admitted(run: RunState, event: e.ToolAdmitted) -> None:
     if not event.parent_call:
-        _put_started(run, event.call)
+        _put_record(run, event.call.id, call=event.call, waits=bool(event.reason))
 
 
 def _tool_started(run: RunState, event: e.ToolStarted) -> None:
@@ -134,7 +134,9 @@ def _tool_started(run: RunState, event: e.ToolStarted) -> None:
     if event.parent_call:
         inner_calls.started(run, event)
     else:
-        if len(records) != 1 or records[0].call is not event.call:  # usually the model's own; a person may have changed it
+        if (
+            len(records) != 1 or records[0].call is not event.call or records[0].waits
+        ):  # usually the model's own; a person may have changed it
             _put_started(run, event.call)
         run._calls.started(event.call)
     run._counters.calls += 1
@@ -142,8 +144,10 @@ def _tool_started(run: RunState, event: e.ToolStarted) -> None:
 
 
 def _put_started(run: RunState, call: ToolCall) -> None:
-    if call not in run._rounds[-1].calls:
-        _put_record(run, call.id, call=call)
+    for one in run._rounds[-1].records:
+        if (one.call is call or one.call == call) and not one.waits:
+            return
+    _put_record(run, call.id, call=call, waits=False)
 
 
 def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
@@ -166,7 +170,7 @@ def _call_blocked(run: RunState, event: e.CallBlocked) -> None:
     if event.parent_call:
         inner_calls.blocked(run, event)
         return
-    _put_record(run, event.call.id, result=event.result, rule=event.rule)
+    _put_record(run, event.call.id, result=event.result, rule=event.rule, waits=False)
     run._results[event.call.id] = event.result
     run._calls.blocked(event.call)
 

@@ -60,6 +60,8 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     """What its tool is for."""
     inner: tuple[CallRecord, ...] = ()
     """The calls that the tool itself made, of which the model knows nothing."""
+    waits: bool = False
+    """Whether it has not begun because it waits for the person to approve it."""
 
     @property
     def success(self) -> bool | None:

@@ -57,7 +57,7 @@ WHY_NOT_RUN = {
     MAX_TOOL_CALLS_PER_TURN: "the limit of tool calls since you last spoke was reached",
 }
 """Why a gate blocked a call, by its rule."""
-MARKS = {"running": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
+MARKS = {"running": "…", "waiting": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
 MAX_TODOS = 40
 """Todos shown of a list."""
 MAX_EXPLAINED = 300
@@ -266,9 +266,9 @@ def _todo_arguments(given: Any) -> str:
 
 
 def state(record: CallRecord) -> str:
-    """Return the state of a call: running, ok, failed, blocked, stopped or interrupted."""
+    """Return the state of a call: running, waiting (for approval), ok, failed, blocked, stopped or interrupted."""
     if record.result is None:
-        return "running"
+        return "waiting" if record.waits else "running"
     code = record.result.error_code
     if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, DENIED):
         return "blocked"
@@ -292,6 +292,8 @@ def outcome(record: CallRecord) -> str:
     kind = state(record)
     if kind == "interrupted":
         return f"{MARKS[kind]} interrupted: the process died"
+    if kind == "waiting":
+        return f"{MARKS[kind]} waiting for your approval"
     if kind == "blocked":
         why = "it was denied" if record.result is not None and record.result.error_code == DENIED else "it repeats itself"
         return f"{MARKS[kind]} not run: {WHY_NOT_RUN.get(record.rule, why)}"

@@ -22,7 +22,15 @@ FITS = 60
 """Characters of arguments that can be read in the head of even a narrow card."""
 ICONS = {"planning": "☰", "execute": "$", "network": "⇄", "write": "✎", "read": "◇", "work": "◆"}
 """A sign for each category; of several effects of a tool, the first in this order counts."""
-TONES = {"running": "active", "ok": "good", "failed": "bad", "stopped": "warn", "interrupted": "warn", "blocked": "warn"}
+TONES = {
+    "running": "active",
+    "waiting": "warn",
+    "ok": "good",
+    "failed": "bad",
+    "stopped": "warn",
+    "interrupted": "warn",
+    "blocked": "warn",
+}
 
 
 class ToolCard(NamedTuple):
@@ -31,7 +39,7 @@ class ToolCard(NamedTuple):
     name: str
     """The name of the tool; the title of its card from beginning to end."""
     status: str
-    """running, ok, failed, blocked, stopped or interrupted."""
+    """running, waiting, ok, failed, blocked, stopped or interrupted."""
     call_id: str
     details: tuple[str, ...] = ()
     """The arguments, one line each."""

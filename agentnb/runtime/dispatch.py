@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +98,7 @@ class Dispatch:
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
-        await self._run_in_order(calls, partial(self._check, check_stop), {}, frozenset())
+        await self._run_in_order(calls, self._checking(check_stop), {}, frozenset())
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer the calls of the open round that were left open when another process died.
@@ -128,13 +127,19 @@ class Dispatch:
                 again.add(call.id)
             else:
                 self._finish(call, Ran(tool_errors.interrupted(call.name)))
-        await self._run_in_order(left, partial(self._check, check_stop), logged_permissions(events), again)
+        await self._run_in_order(left, self._checking(check_stop), logged_permissions(events), again)
 
-    def _check(self, check_stop: Callable[[], None]) -> None:
-        """Raise if the run was stopped, or is to be suspended."""
-        check_stop()
-        if self._is_suspending:
-            raise Suspended
+    def _checking(self, check_stop: Callable[[], None]) -> Callable[[], None]:
+        """Return the check between calls, which raises if the run was stopped or is to be suspended."""
+        if not self._suspends:
+            return check_stop
+
+        def check() -> None:
+            check_stop()
+            if self._is_suspending:
+                raise Suspended
+
+        return check
 
     def answer_open_calls(self) -> None:
         """Answer every call of the open round that has no result as cancelled."""
@@ -203,7 +208,8 @@ class Dispatch:
                 await _ended(tasks)
                 check_stop()
         finally:
-            await _cancelled(tasks)
+            if tasks:
+                await _cancelled(tasks)
 
     def _begin(
         self, call: ToolCall, tool: Tool | None, judged: dict[str, Permission | None], is_started: bool

@@ -113,6 +113,8 @@ class LiveRun:
         if found is None:
             which = "no question" if question_id is None else f"no question {question_id}"
             hint = f"Open: {', '.join(question.id for question in waiting)}" if waiting else ""
+            if self.run.is_suspended:
+                hint = "It is suspended: await recover(run, answers={ID: ANSWER}) resumes it"
             raise SettingsError(f"Run {self.run_id} waits for an answer to {which}", hint)
         return found
 

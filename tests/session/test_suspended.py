@@ -37,7 +37,8 @@ class Desk:
 
         @tool(parallel_safe=True)
         async def look(path: str) -> str:
-            await asyncio.sleep(0)
+            for _ in range(50):  # takes a while longer than the question
+                await asyncio.sleep(0)
             self.done.append(f"look {path}")
             return "seen"
 

@@ -1,4 +1,4 @@
-"""How far a call has come, as its card shows it."""
+"""Calls that run or wait, as their cards show them: how far they have come, and what they wait for."""
 
 from __future__ import annotations
 
@@ -48,3 +48,13 @@ def test_the_live_card_redraws_the_one_call_that_has_come_further() -> None:
     (changed,) = frame["rounds"]
     assert list(changed["html"]) == ["call:0"] and "5 of 10" in changed["html"]["call:0"]
     assert card.frame() is None and card.heard == []
+
+
+def test_a_call_that_waits_for_approval_is_not_shown_as_running() -> None:
+    story = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (CALL,)))
+    story.add(e.ToolAdmitted, call=CALL, reason="approval")
+    (record,) = story.run.rounds[0].records
+    assert (labels.state(record), labels.outcome(record)) == ("waiting", "… waiting for your approval")
+    assert 'data-status="waiting"' in tool_card_html(record)
+    story.add(e.ToolStarted, call=CALL)
+    assert labels.state(story.run.rounds[0].records[0]) == "running"
