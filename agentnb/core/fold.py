@@ -261,7 +261,7 @@ def _limit_reached(run: RunState, event: e.LimitReached) -> None:
 
 def _command_received(run: RunState, event: e.CommandReceived) -> None:
     if event.command == "say":
-        run._pending.append(user(event.text))
+        run._pending.append(event.message or user(event.text))
         run._counters.person_spoke()
         run._batch = []
         run._calls.clear()
