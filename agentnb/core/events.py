@@ -291,6 +291,8 @@ class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", 
 
     command: Literal["stop", "pause", "resume", "say"]
     text: str = ""
+    message: Message | None = None
+    """The whole message, where it is more than its text: with pictures, or an author."""
 
 
 class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=False):

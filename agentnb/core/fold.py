@@ -221,7 +221,7 @@ def _limit_reached(run: RunState, event: e.LimitReached) -> None:
 
 def _command_received(run: RunState, event: e.CommandReceived) -> None:
     if event.command == "say":
-        run._pending.append(user(event.text))
+        run._pending.append(event.message or user(event.text))
         run._counters.calls_this_turn = 0
         run._calls.clear()
     elif event.command in ("pause", "resume"):

@@ -270,6 +270,10 @@ class _Reading:
 
     def command_received(self, event: e.CommandReceived) -> None:
         """Count what the person says."""
+        if event.message is not None:
+            if event.message.role != "user":
+                raise _Wrong(f"what was said is a message of the {event.message.role}, not of the user")
+            _check_message(event.message)
         self.pending += event.command == "say"
 
     def run_suspended(self, event: e.RunSuspended) -> None:

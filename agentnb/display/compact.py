@@ -12,6 +12,7 @@ from agentnb.display.head import chip_html, note_tone, prompt_html
 from agentnb.display.labels import (
     MARKS,
     as_left,
+    asked,
     clean,
     counted,
     cut,
@@ -41,7 +42,7 @@ def compact_html(run: Run) -> Html:
     """Return state, prompt, answer, todos, a line for each of the last rounds, and what to type to see it all."""
     pieces = (
         _head(run),
-        prompt_html(run.prompt, MAX_OF_A_PROMPT, "compact-prompt"),
+        prompt_html(asked(run), MAX_OF_A_PROMPT, "compact-prompt"),
         _answer(run),
         *_notes(run),
         _lines("compact-todos", _that_fit(todo_lines(run), ROOM["todos"])),

@@ -16,7 +16,7 @@ from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.event_lines import AlsoHappened
 from agentnb.display.head import chip_html, meta_html, model_html, note_tone, prompt_html, totals_html
-from agentnb.display.labels import as_left, counted, cut, leaves_todos, shown_answer, times, told
+from agentnb.display.labels import as_left, asked, counted, cut, leaves_todos, shown_answer, times, told
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.request_view import request_view_html
@@ -64,7 +64,7 @@ def plain_html(run: Run, form: Form, *, last_text: bool = True, prompt: bool = F
         "div",
         "run",
         head_html(run, totals),
-        prompt_html(run.prompt) if prompt else NOTHING,
+        prompt_html(asked(run)) if prompt else NOTHING,
         answer_html(answer) if answer and last_text else NOTHING,
         tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING,
         _what_it_did(run, totals, form),

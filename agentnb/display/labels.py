@@ -166,6 +166,12 @@ def meta(run: Run) -> list[str]:
     return [*parts, *used(run), clean(run.model)]
 
 
+def asked(run: Run) -> str:
+    """Return the prompt, behind the name of its author if it has one."""
+    first = run.messages[run.inherited] if len(run.messages) > run.inherited else None
+    return f"{first.author}: {run.prompt}" if first is not None and first.author else run.prompt
+
+
 def has_ended(run: Run) -> bool:
     """Return whether the run has its end; an interrupted one has none."""
     return not run.should_continue and run.status != "interrupted"

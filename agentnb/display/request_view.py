@@ -210,7 +210,7 @@ def _gap(seen: SentRequest) -> Html:
 def _message(seen: SentRequest, place: int, form: _Form) -> Html:
     is_last = place == len(seen.request.messages) - 1
     message = seen.lasting if is_last else seen.request.messages[place]
-    number = f"{place + 1} · {message.role}"
+    number = f"{place + 1} · {message.role}" + (f" · {first_line(clean(message.author), MAX_NAMES)}" if message.author else "")
     if seen.compacted is not None and place == _place_of_summary(seen):
         told = f"Σ a summary, in the place of {_summed_up(seen)}"
         alone, content = _with_summary(seen.compacted.text, told, message, form)

@@ -21,7 +21,8 @@ class UserMessages:
         if isinstance(event, RoundStarted):
             self._index = event.index
         elif isinstance(event, CommandReceived) and event.command == "say":
-            self._by_round.setdefault(self._index, []).append(event.text)
+            author = event.message.author if event.message is not None else ""
+            self._by_round.setdefault(self._index, []).append(f"{author}: {event.text}" if author else event.text)
 
     def during(self, index: int) -> Sequence[str]:
         """Return the messages received during this round; those from before the first round belong to the first."""

@@ -135,6 +135,10 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
         [warned(at=datetime(9999, 1, 1, tzinfo=UTC))],
         "cannot be shown",
     ),
+    "words of the model as the person's": (
+        [(e.CommandReceived, {"command": "say", "message": Message("assistant")})],
+        "a message of the assistant, not of the user",
+    ),
     "a newer schema": ([(e.RunRecovered, {"schema": e.SCHEMA + 1})], "there is no schema"),
     "too many tokens": ([*begun(0), said_by_model(usage=Usage(LARGE))], "so large"),
     "negative tokens": ([(w.ModelCalled, {"operation": "x", "usage": Usage(output=-1)})], "output cannot be -1"),

@@ -39,6 +39,7 @@ LOG = b"".join(WHOLE)
 ONE_OF_EACH_KIND = st.tuples(*of_kind.values())
 
 
+@pytest.mark.slow("events of forty kinds, whose fields hold anything")
 @pytest.mark.req("KX.10")
 @examples(40)
 @given(ONE_OF_EACH_KIND)

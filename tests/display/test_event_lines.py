@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from property_settings import examples
 from run_builder import RunBuilder, a_round, called
 from some_events import of_kind
@@ -18,6 +19,7 @@ from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
+from agentnb.display.compact import compact_html
 from agentnb.display.event_lines import LONGEST, MAX_LINES, SHOWN, AlsoHappened, event_line
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
@@ -172,3 +174,15 @@ def test_who_wrote_a_message_is_shown(subtests: pytest.Subtests) -> None:
         with subtests.test(name):
             assert ("Web<b>Surfer: I looked." if name == "text" else "Web&lt;b&gt;Surfer") in shown
     assert "Surfer" in running_html(story.run)
+
+
+def test_who_asked_is_shown_with_the_prompt_and_in_what_the_model_saw() -> None:
+    asked = Message("user", (Text("Look."),), author="Anna & Bert")
+    first = RunBuilder().run.events[0]
+    run = Run.from_events([replace(first, prompt=asked)])  # type: ignore[list-item]
+    story = RunBuilder()
+    story.run = run
+    story.extend(*a_round(0, "Done."))
+    for shown in (page_html(run), compact_html(run)):
+        assert "Anna &amp; Bert: Look." in re.sub("<[^>]*>", "", shown)
+    assert "1 · user · Anna &amp; Bert" in page_html(run)

@@ -172,7 +172,12 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
         severity=st.sampled_from(["notice", "nudge", "block", "stop"]),
     ),
     e.LimitReached: _of_kind(e.LimitReached, limit=words, value=seconds),
-    e.CommandReceived: _of_kind(e.CommandReceived, command=st.sampled_from(["stop", "pause", "resume", "say"]), text=words),
+    e.CommandReceived: _of_kind(
+        e.CommandReceived,
+        command=st.sampled_from(["stop", "pause", "resume", "say"]),
+        text=words,
+        message=st.none() | messages,
+    ),
     e.CompactionStarted: _of_kind(e.CompactionStarted, why=whys, messages=counts),
     e.ContextCompacted: _of_kind(
         e.ContextCompacted, why=whys, compacted=compacted, usage=usages, seconds=maybe_seconds, problem=words

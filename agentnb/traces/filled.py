@@ -1,0 +1,65 @@
+"""What a foreign trace lacked, counted, and the sentences that say how it was filled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal, TypeAlias
+
+Gap: TypeAlias = Literal[
+    "model",
+    "prompt",
+    "blank message",
+    "system message",
+    "missing id",
+    "repeated id",
+    "name",
+    "arguments",
+    "no result",
+    "second result",
+    "no call",
+    "tools",
+    "zone",
+    "time",
+]
+_ONCE: dict[str, str] = {
+    "model": "The model has no name: it is called unknown.",
+    "prompt": "There is no prompt: one that says so stands in its place.",
+    "tools": "The tools are not described: those that were called are listed by name.",
+}
+_COUNTED: dict[str, tuple[str, str]] = {
+    "blank message": ("1 message was blank, and is left out.", "{} messages were blank, and are left out."),
+    "system message": (
+        "1 system message within the conversation is kept as a message of system.",
+        "{} system messages within the conversation are kept as messages of system.",
+    ),
+    "missing id": ("1 call had no id, and was given one.", "{} calls had no id, and were given one."),
+    "repeated id": (
+        "1 call had the id of an earlier call, and was given another.",
+        "{} calls had the ids of earlier calls, and were given others.",
+    ),
+    "name": ("1 call named no tool: it is called unknown.", "{} calls named no tool: it is called unknown."),
+    "arguments": ("1 call had arguments that are no JSON object.", "{} calls had arguments that are no JSON object."),
+    "no result": (
+        "1 call has no result: one that says so stands in its place.",
+        "{} calls have no result: one that says so stands in its place.",
+    ),
+    "second result": ("1 result stood there twice.", "{} results stood there twice."),
+    "no call": (
+        "1 result had no call: one without arguments was added.",
+        "{} results had no calls: calls without arguments were added.",
+    ),
+    "zone": ("1 time had no time zone, and is taken as UTC.", "{} times had no time zone, and are taken as UTC."),
+    "time": ("1 time cannot be, and is left out.", "{} times cannot be, and are left out."),
+}
+
+
+def sentences_of(gaps: Counter[Gap]) -> list[str]:
+    """Return a sentence for each kind of gap, in the order above."""
+    once = [sentence for gap, sentence in _ONCE.items() if gap in gaps]
+    counts = {gap: count for gap, count in gaps.items() if count}
+    counted = [
+        one if counts[gap] == 1 else several.format(f"{counts[gap]:,}")
+        for gap, (one, several) in _COUNTED.items()
+        if gap in counts
+    ]
+    return once + counted

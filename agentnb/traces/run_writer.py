@@ -1,0 +1,349 @@
+"""Makes well-formed runs of what another product recorded: fills what a trace lacks, and says what it filled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.core import events as e
+from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, ToolResult, encodable, encodable_data
+from agentnb.core.nesting import bounded, bounded_metadata
+from agentnb.core.request import ToolSpec
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.core.well_formed import YEARS, check_events
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.traces.filled import Gap, sentences_of
+
+Content: TypeAlias = str | Sequence[AnyPart] | None
+"""What a message holds: a text, or parts; None and blank texts are nothing."""
+NO_PROMPT = "(The trace has no prompt.)"
+NO_RESULT = "The trace has no result of this call. Whether it took effect is not known."
+UNNAMED = "unknown"
+_WRITTEN_HERE = (
+    e.RunStarted,
+    e.RoundStarted,
+    e.ModelReplied,
+    e.ToolStarted,
+    e.ToolFinished,
+    e.RoundFinished,
+    e.CommandReceived,
+    e.RunFinished,
+)
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call as it is in the run, and its result once there is one."""
+
+    recorded_id: str
+    call: ToolCall
+    result: ToolResult | None = None
+    at: datetime | None = None
+    seconds: float | None = None
+
+
+@dataclass(slots=True)
+class _Round:
+    """A reply with its calls."""
+
+    parts: list[AnyPart]
+    author: str
+    at: datetime | None
+    fields: dict[str, Any]
+    calls: list[_Call] = field(default_factory=list)
+
+
+class _Fact(NamedTuple):
+    """An event that is not written yet."""
+
+    kind: type[e.Event]
+    fields: dict[str, Any]
+    at: datetime | None = None
+
+
+class RunWriter:
+    """Takes the messages, calls and results of a trace in their order, and makes the run of them.
+
+    Ids of calls may be missing, or used again for other calls; results may come late, twice or never. Times, durations and
+    counts that are unknown stay unknown. What had to be filled stands in `filled`, and the run warns of it.
+
+        writer = RunWriter(Origin("openai_chat", "runs.json", "3"), model="openai:gpt-4o")
+        writer.say("What is the weather?")
+        writer.reply("I look.", [ToolCall("look", {"where": "here"}, "call_1")])
+        writer.result("call_1", "It rains.")
+        run = writer.finish()
+    """
+
+    def __init__(
+        self,
+        origin: e.Origin,
+        *,
+        run_id: str = "",
+        parent_id: str | None = None,
+        model: str = "",
+        tools: Iterable[ToolSpec] = (),
+        **about: Any,
+    ) -> None:
+        """``run_id``: by default one that is the same whenever this trace is read. ``about``: other fields of `RunStarted`,
+        such as ``agent``, ``tags`` or ``settings``.
+        """
+        self._origin, self._run_id, self._parent_id, self._about = origin, run_id, parent_id, about
+        self._model, self._system, self._tools = encodable(model), "", tuple(tools)
+        self._items: list[_Round | _Fact] = []
+        self._rounds: list[_Round] = []
+        self._open: list[_Call] = []
+        self._answered: dict[str, _Call] = {}
+        self._ids: set[str] = set()
+        self._gaps: Counter[Gap] = Counter()
+
+    @property
+    def filled(self) -> list[str]:
+        """What the trace lacked and was filled, one sentence each; complete when the run is finished."""
+        return sentences_of(self._gaps)
+
+    def system(self, text: str) -> None:
+        """Take the system prompt. One within the conversation becomes a message whose author is system."""
+        if not self._items and not self._system:
+            self._system = encodable(text)
+        else:
+            self._gaps["system message"] += 1
+            self.say(text, author="system")
+
+    def say(self, content: Content, *, author: str = "", at: datetime | None = None) -> None:
+        """Take a message of the person, or of whoever else speaks to the agent. The first of them is the prompt."""
+        parts = _parts(content)
+        if not any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in parts):
+            self._gaps["blank message"] += 1
+            return
+        message = bounded(Message("user", tuple(parts), encodable(author)))
+        said = {"command": "say", "text": message.text, "message": message}
+        self._items.append(_Fact(e.CommandReceived, said, self._time(at)))
+
+    def reply(
+        self,
+        content: Content = None,
+        calls: Iterable[ToolCall] = (),
+        *,
+        author: str = "",
+        at: datetime | None = None,
+        usage: Usage = UNKNOWN,
+        seconds: float | None = None,
+        stop_reason: str = "",
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        """Take a reply of the model with the calls that it made. Arguments may be JSON texts."""
+        fields = {
+            "usage": usage,
+            "seconds": seconds,
+            "stop_reason": encodable(stop_reason),
+            "metadata": bounded_metadata(encodable_data(metadata or {})),
+        }
+        now = _Round(_parts(content), encodable(author), self._time(at), fields)
+        self._items.append(now)
+        self._rounds.append(now)
+        for call in calls:
+            self._add_call(now, call)
+
+    def result(
+        self,
+        call_id: str,
+        content: Content = None,
+        *,
+        name: str = "",
+        is_error: bool = False,
+        error_code: str | None = None,
+        at: datetime | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Take the result of the oldest open call with this id; without an id, of the oldest open one of this tool, or at all.
+
+        A result to which no call fits gets a call of its own in the last round.
+        """
+        parts = tuple([part for part in _parts(content) if isinstance(part, Text | Image)])
+        found = self._call_of(call_id, name)
+        if found is None:
+            before = self._answered.get(call_id)
+            if before is not None and before.result is not None and before.result.parts == parts:
+                self._gaps["second result"] += 1
+                return
+            found = self._call_for(call_id, name)
+        found.result = ToolResult(found.call.id, found.call.name, parts, is_error, error_code)
+        found.at, found.seconds = self._time(at), seconds
+        self._open.remove(found)
+        self._answered[found.recorded_id] = found
+
+    def event(self, kind: type[e.Event], *, at: datetime | None = None, **fields: Any) -> None:
+        """Take an event of another kind, such as a step or a finding, after all that was taken before it."""
+        if kind in _WRITTEN_HERE:
+            raise SettingsError(f"{kind.__name__} is written by the RunWriter itself", "Call its say, reply, result or finish")
+        self._items.append(_Fact(kind, fields, self._time(at)))
+
+    def finish(
+        self,
+        status: e.Status | None = "completed",
+        stop_reason: str = "natural",
+        *,
+        at: datetime | None = None,
+        seconds: float | None = None,
+    ) -> Run:
+        """Return the run. ``status``: how it ended; None if the trace breaks off, which makes an interrupted run.
+
+        Raises `TraceError` if it makes no run.
+        """
+        prompt = self._take_prompt()
+        facts = list(self._facts())
+        started = self._started(prompt)
+        if status is not None:
+            ended = {"status": status, "stop_reason": stop_reason, "seconds": seconds}
+            facts.append(_Fact(e.RunFinished, ended, self._time(at)))
+        if self._gaps:
+            facts.insert(0, _Fact(e.Warned, {"message": f"Filled in what the trace lacks. {' '.join(self.filled)}"}, prompt.at))
+        events: list[Any] = [started]
+        for seq, fact in enumerate(facts, 1):
+            events.append(fact.kind(seq=seq, at=fact.at, run_id=started.run_id, parent_id=self._parent_id, **fact.fields))
+        check_events(events, f"{self._origin.file or self._origin.format} {self._origin.position}".rstrip())
+        run = Run.from_events(events)
+        run.mark_interrupted()  # unless it has an end
+        return run
+
+    # Calls
+
+    def _add_call(self, now: _Round, call: ToolCall) -> _Call:
+        recorded = encodable(call.id)
+        if not recorded or recorded in self._ids:
+            self._gaps["repeated id" if recorded else "missing id"] += 1
+        name = encodable(call.name) or UNNAMED
+        self._gaps["name"] += not call.name
+        made = replace(call, name=name, id=self._fresh(recorded), arguments=self._arguments(call.arguments))
+        added = _Call(recorded, made)
+        now.calls.append(added)
+        self._open.append(added)
+        return added
+
+    def _fresh(self, recorded: str) -> str:
+        """Return an id that no call has yet."""
+        found, number = recorded or "call-1", 1
+        while found in self._ids:
+            number += 1
+            found = f"{recorded or 'call'}-{number}"
+        self._ids.add(found)
+        return found
+
+    def _arguments(self, given: Any) -> Any:
+        if isinstance(given, str):
+            with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
+                given = msgspec.json.decode(given) if given.strip() else {}
+        if not isinstance(given, dict):
+            self._gaps["arguments"] += given is not None
+            return {} if given is None else encodable_data(given)
+        return encodable_data(given)
+
+    def _call_of(self, call_id: str, name: str) -> _Call | None:
+        """Return the open call that this is the result of."""
+        call_id = encodable(call_id)
+        if call_id:
+            return next((one for one in self._open if one.recorded_id == call_id), None)
+        of_tool = (one for one in self._open if one.call.name == encodable(name))
+        return next(of_tool, None) if name else next(iter(self._open), None)
+
+    def _call_for(self, call_id: str, name: str) -> _Call:
+        """Return a call for a result that has none, in the last round."""
+        if not self._rounds:
+            self.reply()
+        self._gaps["no call"] += 1
+        added = _Call(encodable(call_id), ToolCall(encodable(name) or UNNAMED, {}, self._fresh(encodable(call_id))))
+        self._rounds[-1].calls.append(added)
+        self._open.append(added)
+        return added
+
+    # Events
+
+    def _take_prompt(self) -> _Fact:
+        """Take the first message of the person out of what follows it; make one if the model spoke first."""
+        for place, item in enumerate(self._items):
+            if isinstance(item, _Round):
+                break
+            if item.kind is e.CommandReceived:
+                return self._items.pop(place)  # type: ignore[return-value]  # it is this item
+        self._gaps["prompt"] += 1
+        return _Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),))})
+
+    def _started(self, prompt: _Fact) -> e.RunStarted:
+        named = {tool.name for tool in self._tools}
+        called = dict.fromkeys(one.call.name for each in self._rounds for one in each.calls)
+        missing = [ToolSpec(name) for name in called if name not in named]
+        self._gaps["tools"] += bool(missing)
+        self._gaps["model"] += not self._model
+        self._gaps += Counter()  # without those that are not there
+        message = prompt.fields["message"]
+        told = (self._origin.format, self._origin.file, self._origin.position, message.text)
+        return e.RunStarted(
+            seq=0,
+            at=prompt.at,
+            run_id=self._run_id or f"trace-{hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:16]}",
+            parent_id=self._parent_id,
+            schema=e.SCHEMA,
+            prompt=message,
+            model=self._model or UNNAMED,
+            system=self._system,
+            tools=(*self._tools, *missing),
+            origin=self._origin,
+            **self._about,
+        )
+
+    def _facts(self) -> Iterator[_Fact]:
+        index, reason, author = 0, "prompt", ""
+        for item in self._items:
+            if isinstance(item, _Fact):
+                yield item
+                reason = "said" if item.kind is e.CommandReceived and index else reason
+                continue
+            changes = reason == "continued" and item.author != author  # another agent speaks
+            yield from self._round(item, index, "said" if changes else reason)
+            index, author = index + 1, item.author
+            reason = "tool_results" if item.calls else "continued"
+
+    def _round(self, one: _Round, index: int, reason: str) -> Iterator[_Fact]:
+        message = bounded(Message("assistant", (*one.parts, *[each.call for each in one.calls]), one.author))
+        yield _Fact(e.RoundStarted, {"index": index, "reason": reason})
+        yield _Fact(e.ModelReplied, {"message": message, **one.fields}, one.at)
+        for call, each in zip(message.calls, one.calls, strict=True):
+            result = each.result
+            if result is None:
+                self._gaps["no result"] += 1
+                result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code="lost")
+            yield _Fact(e.ToolStarted, {"call": call})
+            yield _Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
+        ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)
+        yield _Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
+
+    def _time(self, at: datetime | None) -> datetime | None:
+        if at is None:
+            return None
+        if at.year not in YEARS:
+            self._gaps["time"] += 1
+            return None
+        if at.tzinfo is None:
+            self._gaps["zone"] += 1
+            return at.replace(tzinfo=UTC)
+        return at.astimezone(UTC)
+
+
+def _parts(content: Content) -> list[AnyPart]:
+    """Return the parts of a message, without calls and results, which come apart; none for a blank text."""
+    if content is None or isinstance(content, str):
+        return [Text(encodable(content))] if content and content.strip() else []
+    return [
+        replace(part, text=encodable(part.text)) if not isinstance(part, Image | ToolCall | ToolResult) else part
+        for part in content
+        if not isinstance(part, ToolCall | ToolResult)
+    ]
