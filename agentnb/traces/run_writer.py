@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from agentnb.core import events as e
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, ToolResult, encodable, encodable_data
 from agentnb.core.nesting import bounded, bounded_metadata
+from agentnb.core.older_logs import STATUS_AT_END
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.core.well_formed import YEARS, check_events
@@ -125,8 +126,8 @@ class RunWriter:
             self._gaps["blank message"] += 1
             return
         message = bounded(Message("user", tuple(parts), encodable(author)))
-        said = {"command": "say", "text": message.text, "message": message}
-        self._items.append(_Fact(e.CommandReceived, said, self._time(at)))
+        fields = {"command": "say", "text": message.text, "message": message}
+        self._items.append(_Fact(e.CommandReceived, fields, self._time(at)))
 
     def reply(
         self,
@@ -203,7 +204,8 @@ class RunWriter:
         facts = list(self._facts())
         started = self._started(prompt)
         if status is not None:
-            ended = {"status": status, "stop_reason": stop_reason, "seconds": seconds}
+            last = STATUS_AT_END.get(stop_reason, "")  # the status that its policy would have given the last round
+            ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
             facts.append(_Fact(e.RunFinished, ended, self._time(at)))
         if self._gaps:
             facts.insert(0, _Fact(e.Warned, {"message": f"Filled in what the trace lacks. {' '.join(self.filled)}"}, prompt.at))
