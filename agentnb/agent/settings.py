@@ -35,7 +35,6 @@ class AgentSettings:
     max_rounds: int = field(default_factory=settings.max_iterations)
     todos: bool | Board = True
     history: str | History = "auto"
-    gates: Iterable[Gate] = ()
     instructions: bool = True
     max_tool_calls: int | None = None
     max_tool_calls_per_turn: int | None = None
@@ -46,6 +45,7 @@ class AgentSettings:
     on_limit: OnLimit = "stop"
     work_dir: str | Path | None = None
     name: str = "agent"
+    gates: Iterable[Gate] = ()
     limits: Limits = field(init=False, repr=False, compare=False)
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""
