@@ -36,7 +36,6 @@ class AgentSettings:
     max_rounds: int = field(default_factory=settings.max_iterations)
     todos: bool | Board = True
     history: str | History = "auto"
-    gates: Iterable[Gate] = ()
     instructions: bool = True
     max_tool_calls: int | None = None
     max_tool_calls_per_turn: int | None = None
@@ -48,6 +47,7 @@ class AgentSettings:
     work_dir: str | Path | None = None
     name: str = "agent"
     output: Any = None
+    gates: Iterable[Gate] = ()
     limits: Limits = field(init=False, repr=False, compare=False)
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""

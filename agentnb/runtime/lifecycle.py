@@ -140,6 +140,7 @@ class Lifecycle:
             self.log.append(first)
             await self._conclude(orchestrator, await self._verdict(orchestrator))
         except Suspended:
+            self._log_late_commands()
             self.budget.settle(self.log.run.spent)
             self.log.emit(e.RunSuspended, why="nobody_here")
         except (asyncio.CancelledError, KeyboardInterrupt) as error:
@@ -322,9 +323,13 @@ class Lifecycle:
         self.clock.stop()
         self.log.close()
 
-    def _finish(self, status: e.Status, stop_reason: str, last_round: e.RoundStatus = "") -> None:
+    def _log_late_commands(self) -> None:
+        """Log commands that came too late for a round all the same."""
         while self._take_command() is not None:
-            pass  # commands too late for a round are logged all the same
+            pass
+
+    def _finish(self, status: e.Status, stop_reason: str, last_round: e.RoundStatus = "") -> None:
+        self._log_late_commands()
         self.budget.settle(self.log.run.spent)
         seconds = perf_counter() - self._started + self._seconds_before
         self.log.emit(e.RunFinished, status=status, stop_reason=stop_reason, last_round=last_round, seconds=seconds)

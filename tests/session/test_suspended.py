@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
+from waiting import wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover, tool
 from agentnb.core import events as e
@@ -136,6 +138,30 @@ def test_without_the_answer_or_with_a_wrong_one_it_is_left_as_it_is(tmp_path: Pa
         with subtests.test(str(answers)), pytest.raises(SettingsError, match=words):
             desk.recovered(run, answers=answers)
     assert load_trace(desk.store.path(run.id)) == run
+
+
+def test_words_that_came_too_late_are_read_when_it_is_resumed(tmp_path: Path) -> None:
+    desk, said = Desk(tmp_path), threading.Event()
+
+    @tool(parallel_safe=True)
+    def waits() -> None:
+        assert said.wait(LONG)
+
+    async def write() -> str:
+        return "wrote"
+
+    calls = [ToolCall("write"), ToolCall("waits")]
+    tools = {"tools": [write, waits], "todos": False, "gates": [careful]}
+    first = Agent(ScriptedModel([calls]), **tools)  # type: ignore[arg-type]
+    live = first.start("go", RunOptions(store=desk.store, suspend=True, can_ask=False))
+    wait_until(lambda: live.run.waiting)
+    live.say("Mind the gap.")
+    said.set()
+    run = live.result(LONG)
+    assert run.is_suspended and [message.text for message in run.pending] == ["Mind the gap."]
+    model = ScriptedModel(["Minded."])
+    run = asyncio.run(recover(run.id, store=desk.store, agent=Agent(model, **tools), answers={"q1": True}))  # type: ignore[arg-type]
+    assert run.text == "Minded." and "Mind the gap." in model.requests[0].messages[-1].text
 
 
 def test_without_a_store_the_call_is_denied_as_ever(tmp_path: Path) -> None:
