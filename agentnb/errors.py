@@ -22,6 +22,7 @@
     │   └── NobodyToAsk           there is no person to ask
     ├── StoreError                a run log cannot be written or found
     ├── TraceError                a file is not a run log that this version can read
+    ├── StepFailed                a step of a run failed
     ├── RunLimited                a run reached a limit that raises; ``.run`` is the run
     └── RunFailed                 a run ended with status ``failed``; ``.run`` is the run
 
@@ -154,6 +155,10 @@ class StoreError(AgentnbError, OSError):
 
 class TraceError(AgentnbError, ValueError):
     """A file is not a run log that this version can read."""
+
+
+class StepFailed(AgentnbError, RuntimeError):
+    """A step of a run failed; what its work raised is the cause."""
 
 
 class RunLimited(AgentnbError, RuntimeError):

@@ -57,6 +57,7 @@ class Agent(AgentSettings):
     async def run(
         self,
         prompt: str | Message,
+        options: RunOptions | None = None,
         *,
         store: RunStore | None = None,
         continue_from: Run | None = None,
@@ -70,10 +71,12 @@ class Agent(AgentSettings):
 
         ``store`` keeps the log (without a store, it is in memory only); ``continue_from`` continues a run's conversation;
         ``watch`` is called with every event and delta. ``approve(call, run)`` decides about calls that a gate asks about, and
-        ``answer(question)`` answers what tools ask; both may be async (see `RunOptions`). If the first round fails,
-        `ModelError` is raised; if a later one fails, the run is returned with status ``failed`` and ``run.error``.
+        ``answer(question)`` answers what tools ask; both may be async (see `RunOptions`). A keyword that is given replaces
+        that option. If the first round fails, `ModelError` is raised; if a later one fails, the run is returned with status
+        ``failed`` and ``run.error``.
         """
-        options = RunOptions(
+        options = _with(
+            options,
             store=store,
             continue_from=continue_from,
             watch=watch,
@@ -121,6 +124,10 @@ class Agent(AgentSettings):
         """
         refuse_former_keywords(former, "agent.resume(run, writer")
         return PendingRun.of_recovered(self, run, writer, _given(options, watch=watch, work_dir=work_dir)).start()
+
+    async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
+        """Like `resume`, on the running event loop, as a nested run is resumed; return the run when it has ended."""
+        return await PendingRun.of_recovered(self, run, writer, options or RunOptions()).run_here()
 
     def run_sync(
         self,
@@ -175,8 +182,13 @@ class Agent(AgentSettings):
         return PendingRun.of_prompt(self, prompt, RunOptions(continue_from=continue_from, board=board)).first_request()
 
 
+def _with(options: RunOptions | None, **keywords: Any) -> RunOptions:
+    """The options, in which each keyword that is given replaces one."""
+    given = {name: value for name, value in keywords.items() if value is not None}
+    return replace(options or RunOptions(), **given)
+
+
 def _given(options: RunOptions | None, **keywords: Any) -> RunOptions:
     """The options of a run whose caller gets a handle: each keyword that is given replaces one."""
-    given = {name: value for name, value in keywords.items() if value is not None}
-    options = replace(options or RunOptions(), **given)
+    options = _with(options, **keywords)
     return replace(options, can_ask=True) if options.can_ask is None else options

@@ -31,6 +31,8 @@ def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None =
     Raises `UnknownTool` if a tool of the run is missing, and `SettingsError` if its model, policy or guidance cannot be made
     from the log.
     """
+    if run.kind != "agent":
+        raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Give what made it: recover(run, agent=...)")
     given = tuple(tools)
     _check_tools(run, given)
     if run.settings.get("gates") and "gates" not in instead:

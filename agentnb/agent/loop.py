@@ -17,7 +17,7 @@ from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Message, encodable
 from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
-from agentnb.errors import ContextOverflow, ModelError
+from agentnb.errors import AgentnbError, ContextOverflow, ModelError
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
@@ -33,6 +33,8 @@ from agentnb.runtime.todo_sync import TodoSync
 
 class Loop:
     """Orchestrator of an agent's run: works in rounds."""
+
+    where = "model"
 
     def __init__(
         self,
@@ -56,6 +58,10 @@ class Loop:
         self._calls = ModelCalls(model, log, bundle, self._budget, is_cancelled=lifecycle.is_cancelled)
         self._compactor = Compactor(self._calls, request_builder, history, log)
         self._round_started = perf_counter()
+
+    def raises(self, error: AgentnbError) -> bool:
+        """Return whether the run failed in its first round: there is nothing to look at but the error."""
+        return len(self._log.run.rounds) <= 1
 
     async def work(self) -> Stop:
         """Run rounds until a policy stops the run."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,7 +19,7 @@ from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunRecovered, RunStarted
 from agentnb.core.inbox import Inbox
-from agentnb.core.log import Watcher, Writer
+from agentnb.core.log import Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.nesting import bounded
 from agentnb.core.questions import checked_answer
@@ -37,15 +35,16 @@ from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.runtime import tool_errors
 from agentnb.runtime.approval import answering
-from agentnb.runtime.budget import OWN, Budget, WithinBudget, current_budget
+from agentnb.runtime.budget import Budget, WithinBudget
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.launch import budget_of, check_left, check_resumable, in_background, log_of, opened, parent_of
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
-from agentnb.runtime.threads import AwakeForInterrupts, LoopThread, call_in_thread
+from agentnb.runtime.threads import AwakeForInterrupts, call_in_thread
 from agentnb.runtime.todo_sync import TodoSync, todos_at_first
 from agentnb.settings import known_secrets
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
@@ -78,19 +77,15 @@ class PendingRun:
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
-        watchers: tuple[Watcher, ...] = () if self.options.watch is None else (self.options.watch,)
-        if self.recovered is None:
-            self.log = EventLog(new_run_id(), parent_id=self.parent_id, watchers=watchers)
-        else:
-            self.log = EventLog(self.recovered.id, parent_id=self.recovered.parent_id, watchers=watchers, run=self.recovered)
+        self.log = log_of(self.options, parent_id=self.parent_id, recovered=self.recovered)
         if self.agent.bundle.detectors:
             self.log.run.detect_with(self.agent.bundle.detectors)
-        if self.recovered is None and self.options.store is not None:
-            self.open_log = partial(self.options.store.open, self.log.id, nested=self.parent_id is not None)
+        if self.recovered is None and self.log.store is not None:
+            self.open_log = self.log.open
         self.log.run.read_output_as(None if self.agent.output_form is None else self.agent.output_form.read)
         toolbox = self.agent.toolbox
         self.toolbox = toolbox if self.board is None else toolbox.having(TodoTool(self.board))
-        self.budget = self._own_budget()
+        self.budget = budget_of(self.agent.budget, self.options, self.log, self.recovered)
 
     @classmethod
     def of_prompt(cls, agent: AgentSettings, prompt: str | Message, options: RunOptions) -> PendingRun:
@@ -100,7 +95,7 @@ class PendingRun:
             agent=agent,
             options=options,
             prompt=as_prompt(prompt),
-            parent_id=options.parent_id or _started_in(),
+            parent_id=parent_of(options),
             board=given if given is not None and agent.keeps_todos else board_of(agent, before),
             carried_board=given if not agent.keeps_todos else None,
         )
@@ -108,13 +103,7 @@ class PendingRun:
     @classmethod
     def of_recovered(cls, agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun:
         """Prepare to resume a run; raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
-        if not run.should_continue:
-            raise SettingsError(f"Run {run.id} has ended ({run.status})", "Go on with its conversation: %%agent --continue")
-        for name in ("store", "continue_from", "board", "parent_id"):
-            if getattr(options, name) is not None:
-                raise SettingsError(
-                    f"{name} has no meaning for a run that is resumed", "Leave it out: the run's own log goes on"
-                )
+        check_resumable(run, options)
         answers = _checked_answers(run, options)
         given = board_of(agent, run) or TodoBoard(run.conversation_todos)
         return cls(
@@ -126,7 +115,7 @@ class PendingRun:
             carried_board=None if agent.keeps_todos else given,
             recovered=run,
             answers=answers,
-            open_log=None if writer is None else partial(_opened, writer),
+            open_log=None if writer is None else partial(opened, writer),
         )
 
     async def run_here(self) -> Run:
@@ -143,12 +132,8 @@ class PendingRun:
         options = self.options
         self.budget.detached = options.foreground is None
         lifecycle, loop, first = self._assembled(make_model(self.agent.model))
-        thread = options.thread or LoopThread()
-        future = thread.submit(lambda: lifecycle.run_abandonable(loop, first, self.open_log))
-        if options.thread is None:
-            future.add_done_callback(lambda _: thread.close())
         kept = self.carried_board if self.board is None else self.board
-        return LiveRun(self.log.id, self.log.run, self.inbox, future, kept, options.foreground)
+        return in_background(lambda: lifecycle.run_abandonable(loop, first, self.open_log), self.log, self.inbox, options, kept)
 
     def first_request(self) -> Request:
         """Return the request that would be sent first. Sends and stores nothing."""
@@ -211,27 +196,11 @@ class PendingRun:
         options = RunOptions(store=self.options.store, parent_id=self.log.id)
         return await PendingRun.of_prompt(agent, prompt, options).run_here()
 
-    def _own_budget(self) -> Budget:
-        """Return the agent's budget, within that of the parent run or of the options (the session's)."""
-        within, run = current_budget.get() or self.options.budget, self.recovered
-        if run is None:
-            budget = Budget(self.agent.budget, within=within)
-        else:
-            budget = Budget(self.agent.budget, within=within, spent=run.spent, inside=run.counters.spent_inside)
-        budget.run_id = self.log.id
-        return budget
-
     def _check_budget(self, model: Model) -> None:
         """Raise `SettingsError` if a budget is exhausted, or cannot be enforced because the model's price is unknown."""
         if not self.budget.has_limit():
             return
-        spent = self.budget.exhausted()
-        if spent is not None and (self.recovered is None or spent.name != OWN):  # a recovered run ends at its limit
-            more = "budget=" if spent.name == OWN else f"%agent defaults session-budget={2 * (spent.limit or 1):g}"
-            raise SettingsError(
-                f"Nothing is left of the {spent.name.replace('_', ' ')} of ${spent.limit:g}: ${spent.spent:.4f} were spent",
-                f"Raise it: {more}",
-            )
+        check_left(self.budget, recovered=self.recovered is not None)
         if not self.agent.unpriced and not _has_price(model):
             raise SettingsError(
                 f"What {model.name} costs is not known, so a budget cannot hold",
@@ -287,16 +256,6 @@ class PendingRun:
         return before.conversation_todos if before is not None and self.board is None else ()
 
 
-def new_run_id() -> str:
-    """Return a new run id: the time (UTC) to the millisecond, so that ids sort by age, and eight random hex digits."""
-    seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
-    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(seconds)) + f"{milliseconds:03d}{secrets.token_hex(4)}"
-
-
-async def _opened(writer: Writer) -> Writer:
-    return writer
-
-
 def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
     """Return the answers for a run that is resumed; raises `SettingsError` if they are not what it waits for."""
     waiting = {question.id: question for question in run.waiting} if run.is_suspended else {}
@@ -313,12 +272,6 @@ def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
         hint = f"Answer it: await recover({run.id!r}, answers={{{asked.id!r}: ...}})"
         raise SettingsError(f"Run {run.id} waits for your answer to: {asked.message}", hint)
     return answers
-
-
-def _started_in() -> str | None:
-    """Return the id of the run whose tool is running, the parent of runs started now; None outside a tool."""
-    budget = current_budget.get()
-    return None if budget is None else budget.run_id
 
 
 def _has_price(model: Model) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from agentnb.core.events import AnyEvent, Delta
 
@@ -26,3 +26,17 @@ class RunStore(Protocol):
 
     async def open(self, run_id: str, *, nested: bool = False) -> Writer:
         """Begin the log of a new run. May wait until another run has ended, except for a nested run."""
+
+
+@runtime_checkable
+class ReopeningStore(RunStore, Protocol):
+    """Storage in which interrupted runs are found again."""
+
+    def reopen(self, run_id: str) -> tuple[Writer, Any]:
+        """Return the log of an interrupted run, open for appending, and the run."""
+
+    def load(self, run_id: str) -> Any:
+        """Return the run."""
+
+    def has(self, run_id: str) -> bool:
+        """Return whether there is a log of this run that holds its first event."""

@@ -27,7 +27,7 @@ from agentnb.core.run_state import RunState
 from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.core.view import View
-from agentnb.core.work_state import PlanRecord, StepRecord
+from agentnb.core.work_state import PlanRecord, StepRecord, progress_of
 from agentnb.errors import TraceError
 
 
@@ -108,6 +108,11 @@ class RunFacts(RunState):
     def steps(self) -> Mapping[str, StepRecord]:
         """The steps by id, each as it stands."""
         return MappingProxyType(self._work.steps)
+
+    @property
+    def progress(self) -> e.Progress | None:
+        """How many of the steps known so far are over, and the titles of those that are open; None without steps."""
+        return progress_of(self._work.steps.values())
 
     @property
     def plans(self) -> Mapping[str, PlanRecord]:

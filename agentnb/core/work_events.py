@@ -25,6 +25,8 @@ class StepStarted(Event, frozen=True, kw_only=True, tag="step_started", gc=False
     parent: str = ""
     iteration: int = 0
     inputs: Any = None
+    nested: str = ""
+    """Id of the nested run that does its work, if one does."""
 
 
 class StepAttempted(Event, frozen=True, kw_only=True, tag="step_attempted", gc=False):

@@ -18,7 +18,7 @@ def _step_started(run: RunState, event: w.StepStarted) -> None:
     before = run._work.steps.get(event.step)
     times = 1 if before is None else before.times + 1
     run._work.steps[event.step] = StepRecord(
-        event.step, event.step_kind, event.title, event.parent, inputs=event.inputs, times=times
+        event.step, event.step_kind, event.title, event.parent, inputs=event.inputs, nested=event.nested, times=times
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from agentnb.core.events import Progress
 from agentnb.core.work_events import FindingMade, GuidanceDrawn, ModelCalled, PlanReviewed
 
 
@@ -20,6 +22,8 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     status: str = "running"
     """running, completed, failed, cancelled or skipped."""
     inputs: Any = None
+    nested: str = ""
+    """Id of the nested run that does its work, if one does."""
     output: Any = None
     error: str = ""
     reason: str = ""
@@ -39,6 +43,13 @@ class PlanRecord(msgspec.Struct, frozen=True, gc=False):
     """proposed, edited, approved or rejected."""
     by: str = ""
     reviews: tuple[PlanReviewed, ...] = ()
+
+
+def progress_of(steps: Iterable[StepRecord]) -> Progress | None:
+    """Return how many of the steps are over, and which are open; None if there are none."""
+    known = list(steps)
+    going_on = [one.title or one.id for one in known if one.status == "running"]
+    return Progress(len(known) - len(going_on), len(known), ", ".join(going_on)) if known else None
 
 
 @dataclasses.dataclass(slots=True)

@@ -3,15 +3,51 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Protocol
 
 from agentnb.detect.so_far import RunSoFar
 from agentnb.policies.verdict import Stop
 
 OWN = "budget"
 """Name of a run's own limit, and of the stop reason."""
+
+
+class SpentLimit(Protocol):
+    """A limit on spending that is reached, in US dollars."""
+
+    @property
+    def name(self) -> str:
+        """Its name, which is the stop reason of a run that it ends."""
+
+    @property
+    def limit(self) -> float | None:
+        """What may be spent."""
+
+    @property
+    def spent(self) -> float:
+        """What was spent."""
+
+
+class Spending(Protocol):
+    """A budget that runs spend from, in US dollars: a `Budget`, or one that is shared in another way, as by many processes.
+
+    Runs call it from any thread, at the end of each model call and before each round.
+    """
+
+    def pay(self, dollars: float) -> None:
+        """Take what a run has spent; it may exceed what is left, as a reply costs what it costs."""
+
+    def left(self) -> float | None:
+        """Return what may still be spent; None if there is no limit."""
+
+    def exhausted(self) -> SpentLimit | None:
+        """Return the limit that is reached; None while money is left."""
+
+    def has_limit(self) -> bool:
+        """Return whether there is a limit now."""
 
 
 class Budget:
@@ -22,7 +58,7 @@ class Budget:
         limit: float | None = None,
         *,
         name: str = OWN,
-        within: Budget | None = None,
+        within: Spending | None = None,
         spent: float = 0.0,
         inside: float = 0.0,
     ) -> None:
@@ -51,30 +87,34 @@ class Budget:
         with self._lock:
             more = spent - self._settled
             self._settled = spent
-        self._pay(more)
+        self._spend(more)
 
-    def _pay(self, dollars: float) -> None:
+    def pay(self, dollars: float) -> None:
+        """Take what a nested run has spent."""
+        self._spend(dollars)
+        self.on_paid_inside()
+
+    def _spend(self, dollars: float) -> None:
         with self._lock:
             self.spent += dollars
         if self._within is not None:
-            self._within._pay(dollars)
-            self._within.on_paid_inside()
+            self._within.pay(dollars)
 
     def left(self) -> float | None:
         """Return what may still be spent; None if there is no limit."""
-        lefts = [budget.limit - budget.spent for budget in self._chain() if budget.limit is not None]
-        return min(lefts, default=None)
+        own = None if self.limit is None else self.limit - self.spent
+        outer = None if self._within is None else self._within.left()
+        return min((one for one in (own, outer) if one is not None), default=None)
 
-    def exhausted(self) -> Budget | None:
-        """Return the first exhausted budget: this one or an outer one; None while all have money left."""
-        for budget in self._chain():
-            if budget.limit is not None and budget.spent >= budget.limit:
-                return budget
-        return None
+    def exhausted(self) -> SpentLimit | None:
+        """Return the first limit that is reached: this one or an outer one; None while all have money left."""
+        if self.limit is not None and self.spent >= self.limit:
+            return self
+        return None if self._within is None else self._within.exhausted()
 
     def has_limit(self) -> bool:
         """Return whether this budget or an outer one has a limit now."""
-        return any(budget.limit is not None for budget in self._chain())
+        return self.limit is not None or (self._within is not None and self._within.has_limit())
 
     def by_others(self) -> float:
         """Return what nested runs have spent."""
@@ -82,20 +122,13 @@ class Budget:
 
     def is_over(self) -> bool:
         """Return whether its run has ended, or a parent run whose tool awaits it."""
-        for budget in self._chain():
-            if budget.closed or budget.detached:
-                return budget.closed
-        return False
+        if self.closed or self.detached:
+            return self.closed
+        return isinstance(self._within, Budget) and self._within.is_over()
 
     def may_run_out(self) -> bool:
         """Return whether it has a limit or may get one later: a session can be given a budget at any time."""
         return self.limit is not None or self._within is not None
-
-    def _chain(self) -> Iterator[Budget]:
-        budget: Budget | None = self
-        while budget is not None:
-            yield budget
-            budget = budget._within
 
 
 current_budget: ContextVar[Budget | None] = ContextVar("current_budget", default=None)

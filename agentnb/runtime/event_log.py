@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, ToolFinished, ToolProgress
-from agentnb.core.log import Watcher, Writer
+from agentnb.core.log import RunStore, Watcher, Writer
 from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
 from agentnb.detect.run import Run
@@ -29,10 +29,14 @@ class EventLog:
         parent_id: str | None = None,
         watchers: Iterable[Watcher] = (),
         run: Run | None = None,
+        store: RunStore | None = None,
     ) -> None:
-        """Create a log. ``run``: a run to resume, folded from its log, whose end is not written yet."""
+        """Create a log. ``run``: a run to resume, folded from its log, whose end is not written yet; ``store``: keeps the logs
+        of a new run and of those nested in it.
+        """
         self.id = run_id
         self.run = Run() if run is None else run
+        self.store = store
         self._parent_id = parent_id
         self._seq = len(self.run.events)
         self._writer: Writer | None = None
@@ -44,6 +48,15 @@ class EventLog:
         """The kind of the deltas that are streaming, if keys are being searched for in them."""
         self._known = known()
         secrets()  # the first search; a key found later is redacted from then on
+
+    def child(self, run_id: str, *, watchers: Iterable[Watcher] = ()) -> EventLog:
+        """Return the log of a new nested run, kept in the same store."""
+        return EventLog(run_id, parent_id=self.id, watchers=watchers, store=self.store)
+
+    async def open(self) -> Writer:
+        """Begin the log of this new run in its store; may wait for other runs to end, except if it is nested."""
+        assert self.store is not None, "the log has a store"
+        return await self.store.open(self.id, nested=self._parent_id is not None)
 
     def keep_in(self, writer: Writer) -> None:
         """Store every event with this writer from now on."""

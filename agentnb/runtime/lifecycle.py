@@ -30,6 +30,12 @@ from agentnb.runtime.threads import running_loop
 class Orchestrator(Protocol):
     """Does the work of a run: an agent's loop, a workflow's steps."""
 
+    where: str
+    """Where errors that its work raises come from, as the log says it: ``model`` of an agent's loop."""
+
+    def raises(self, error: AgentnbError) -> bool:
+        """Return whether the caller gets this error of its work; else they get the run, which has failed."""
+
     async def work(self) -> Stop:
         """Work until a policy or a limit stops the run."""
 
@@ -74,7 +80,8 @@ class Lifecycle:
         self._log_failure: StoreError | None = None  # kept where it could not be raised
         self._over = False
         self._started = perf_counter()
-        self._seconds_before = sum(one.seconds or 0.0 for one in log.run.rounds)
+        rounds = log.run.rounds
+        self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.seconds
         """Seconds that the run took in earlier processes, which died."""
 
     async def run_abandonable(
@@ -103,8 +110,9 @@ class Lifecycle:
     ) -> Run:
         """Run to completion, or resume a recovered run.
 
-        Returns the run, however it ended. Four things are raised instead, after the log is closed: a failure in the first
-        round, a log that cannot be written, a limit with ``on_limit="raise"``, and a cancellation other than the person's stop.
+        Returns the run, however it ended. Four things are raised instead, after the log is closed: a failure that the
+        orchestrator raises, a log that cannot be written, a limit with ``on_limit="raise"``, and a cancellation other than
+        the person's stop.
         """
         self._orchestrator, self._started = orchestrator, perf_counter()
         self._listen()
@@ -113,8 +121,8 @@ class Lifecycle:
             await self._run_closed(orchestrator, first, open_log)
         except AgentnbError as error:
             is_of_the_store = isinstance(error, StoreError)
-            self._fail(error, "store" if is_of_the_store else "model")
-            if is_of_the_store or len(self.log.run.rounds) <= 1:
+            self._fail(error, "store" if is_of_the_store else orchestrator.where)
+            if is_of_the_store or orchestrator.raises(error):
                 raise
         except Exception as error:
             self._fail(error, "agentnb")

@@ -11,11 +11,14 @@ from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.approval import AnswerQuestion
-from agentnb.runtime.budget import Budget
+from agentnb.runtime.budget import Spending
 from agentnb.runtime.elicitation import Approve
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.threads import LoopThread
 from agentnb.tools.todos.board import Board
+
+SPENDING = ("pay", "left", "exhausted", "has_limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,8 @@ class RunOptions:
     """The options of one run. Raises `SettingsError` for a store that is no store or a run that is no run."""
 
     store: RunStore | None = None
-    """Keeps the log; without a store, the log is in memory only."""
+    """Keeps the log, and those of nested runs; without a store, the log is in memory only. Of a run that is resumed, whose own
+    log is open, only those of nested runs."""
     continue_from: Run | None = None
     """The run whose conversation is continued."""
     watch: Watcher | None = None
@@ -38,6 +42,10 @@ class RunOptions:
     """Id of the thing that the task is about."""
     parent_id: str | None = None
     """Id of the parent run; by default the run whose tool starts this one."""
+    run_id: str | None = None
+    """The id of the new run; by default one that begins with date and time."""
+    parent: EventLog | None = None
+    """The log of the parent run: this one's is its child, in the same store, and takes the place of ``parent_id``."""
     board: Board | None = None
     """The todo list to continue; by default the conversation's."""
     can_ask: bool | None = None
@@ -52,7 +60,7 @@ class RunOptions:
     it ends as ``waiting_on_user``, and is resumed with the answer (`recover`)."""
     answers: Mapping[str, Any] | None = None
     """For a suspended run that is resumed: answers to its open questions, by their ids."""
-    budget: Budget | None = None
+    budget: Spending | None = None
     """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None
     """The event loop that the run uses; by default one of its own."""
@@ -64,6 +72,8 @@ class RunOptions:
             raise SettingsError(f"store={self.store!r} is no store", 'Make one: Store("runs")')
         if self.continue_from is not None and not isinstance(self.continue_from, Run):
             raise SettingsError(f"continue_from={self.continue_from!r} is no run", "Load it first: load_trace(PATH)")
+        if self.budget is not None and not all(callable(getattr(self.budget, name, None)) for name in SPENDING):
+            raise SettingsError(f"budget={self.budget!r} is no budget", f"It has the methods {', '.join(SPENDING)}")
         tags: Any = self.tags
         if isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags):
             raise SettingsError(f"tags={tags!r} are no words", 'Write tags=("night", "v2")')

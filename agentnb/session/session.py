@@ -88,7 +88,7 @@ class Session:
                 raise SettingsError(f"Run {run_id} is going on here", "%agent status shows how far it has come")
             writer, run = self.store.reopen(run_id)
             try:
-                live = make_agent(run).resume(run, writer, self._own(options or RunOptions()))
+                live = make_agent(run).resume(run, writer, replace(self._own(options or RunOptions()), store=self.store))
             except BaseException:
                 writer.close()
                 raise

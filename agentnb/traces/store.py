@@ -108,6 +108,14 @@ class Store:
             raise StoreError(f"{run_id!r} is no id of a run", "%agent history lists them")
         return f"{self._prefix}{run_id}.jsonl"
 
+    def has(self, run_id: str) -> bool:
+        """Return whether there is a log of this run that holds its first event; a process may die before that is written."""
+        try:
+            with opened(self.path(run_id)) as file:
+                return file.readline().endswith(b"\n")
+        except OSError:
+            return False
+
     def ids(self) -> list[str]:
         """Return the ids of all runs, oldest first."""
         return sorted(path.stem for path in self.folder.glob("*.jsonl"))

@@ -330,11 +330,11 @@ def test_keywords_of_earlier_versions_are_refused_with_what_to_write() -> None:
         agent.start("go", stor=None)
 
 
-def test_options_without_a_meaning_for_a_resumed_run_are_refused(tmp_path: Path) -> None:
+def test_options_without_a_meaning_for_a_resumed_run_are_refused() -> None:
     whole = bare(ScriptedModel(["Done."])).run_sync("go")
     cut = Run.from_events(list(whole.events)[:-1])
-    with pytest.raises(SettingsError, match="store has no meaning for a run that is resumed"):
-        bare(ScriptedModel(["Done."])).resume(cut, None, RunOptions(store=Store(tmp_path)))
+    with pytest.raises(SettingsError, match="parent_id has no meaning for a run that is resumed"):
+        bare(ScriptedModel(["Done."])).resume(cut, None, RunOptions(parent_id="r-1"))
 
 
 def test_former_names_are_refused_with_the_new_ones() -> None:

@@ -1,0 +1,94 @@
+"""What every run starts with, whatever its orchestrator: its id, its log, its budget, and a handle on it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from agentnb.core.inbox import Inbox
+from agentnb.core.log import Watcher, Writer
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.runtime.budget import OWN, Budget, current_budget
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.threads import LoopThread
+from agentnb.tools.todos.board import Board
+
+
+def new_run_id() -> str:
+    """Return a new run id: the time (UTC) to the millisecond, so that ids sort by age, and eight random hex digits."""
+    seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
+    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(seconds)) + f"{milliseconds:03d}{secrets.token_hex(4)}"
+
+
+def parent_of(options: RunOptions) -> str | None:
+    """Return the id of the parent run: that of the options, else the run whose tool is running; None for a top-level run."""
+    if options.parent is not None:
+        return options.parent.id
+    around = current_budget.get()
+    return options.parent_id or (None if around is None else around.run_id)
+
+
+def log_of(options: RunOptions, *, parent_id: str | None = None, recovered: Run | None = None) -> EventLog:
+    """Return the log of a new run, or of the ``recovered`` one."""
+    watchers: tuple[Watcher, ...] = () if options.watch is None else (options.watch,)
+    if recovered is not None:
+        return EventLog(recovered.id, parent_id=recovered.parent_id, watchers=watchers, run=recovered, store=options.store)
+    if options.parent is not None:
+        return options.parent.child(options.run_id or new_run_id(), watchers=watchers)
+    return EventLog(options.run_id or new_run_id(), parent_id=parent_id, watchers=watchers, store=options.store)
+
+
+async def opened(writer: Writer) -> Writer:
+    """Return the writer of a log that is open."""
+    return writer
+
+
+def check_resumable(run: Run, options: RunOptions) -> None:
+    """Raise `SettingsError` if the run has ended, or for options that only a new run can have."""
+    if not run.should_continue:
+        raise SettingsError(f"Run {run.id} has ended ({run.status})", "Go on with its conversation: %%agent --continue")
+    for name in ("continue_from", "board", "parent_id", "parent", "run_id"):
+        if getattr(options, name) is not None:
+            raise SettingsError(f"{name} has no meaning for a run that is resumed", "Leave it out: the run's own log goes on")
+
+
+def budget_of(limit: float | None, options: RunOptions, log: EventLog, recovered: Run | None = None) -> Budget:
+    """Return the budget of a run with its own limit, within that of the parent run or of the options (the session's)."""
+    within = current_budget.get() or options.budget
+    if recovered is None:
+        budget = Budget(limit, within=within)
+    else:
+        budget = Budget(limit, within=within, spent=recovered.spent, inside=recovered.counters.spent_inside)
+    budget.run_id = log.id
+    return budget
+
+
+def check_left(budget: Budget, *, recovered: bool = False) -> None:
+    """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""
+    spent = budget.exhausted()
+    if spent is not None and not (recovered and spent.name == OWN):
+        more = "budget=" if spent.name == OWN else f"%agent defaults session-budget={2 * (spent.limit or 1):g}"
+        raise SettingsError(
+            f"Nothing is left of the {spent.name.replace('_', ' ')} of ${spent.limit:g}: ${spent.spent:.4f} were spent",
+            f"Raise it: {more}",
+        )
+
+
+def in_background(
+    life: Callable[[], Coroutine[Any, Any, Run]],
+    log: EventLog,
+    inbox: Inbox,
+    options: RunOptions,
+    board: Board | None = None,
+) -> LiveRun:
+    """Start the coroutine of a run on an event loop in a thread, and return a handle at once."""
+    thread = options.thread or LoopThread()
+    future = thread.submit(life)
+    if options.thread is None:
+        future.add_done_callback(lambda _: thread.close())
+    return LiveRun(log.id, log.run, inbox, future, board, options.foreground)

@@ -1,0 +1,147 @@
+"""Runs of any orchestrator: what an `Agent` is for a loop, an `Orchestration` is for one of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from agentnb.core.events import SCHEMA, RunRecovered, RunStarted
+from agentnb.core.inbox import Inbox
+from agentnb.core.json_schema import plain_data
+from agentnb.core.log import Writer
+from agentnb.core.messages import encodable, user
+from agentnb.core.redaction import redact
+from agentnb.detect.run import Run
+from agentnb.policies.limits import LIMITS
+from agentnb.runtime.approval import answering
+from agentnb.runtime.budget import OWN
+from agentnb.runtime.clock import Clock, seconds_taken
+from agentnb.runtime.elicitation import Elicitation, current_call
+from agentnb.runtime.launch import budget_of, check_left, check_resumable, in_background, log_of, opened, parent_of
+from agentnb.runtime.lifecycle import Lifecycle, Orchestrator
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.threads import AwakeForInterrupts
+from agentnb.settings import known_secrets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orchestration:
+    """Runs of an orchestrator: started, awaited, stopped, limited, logged, nested and resumed like those of an agent.
+
+    ``make`` returns the orchestrator of one run, such as a subclass of `StepOrchestrator`. ``run_kind`` and ``name`` say in
+    the log what it is, ``settings`` what it works by. Limits, None for no limit: ``max_seconds``, and ``budget`` in US
+    dollars, for all nested runs together. Raises `SettingsError` for settings that cannot work.
+    """
+
+    make: Callable[[Lifecycle, Elicitation], Orchestrator]
+    run_kind: str = "workflow"
+    name: str = "workflow"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    max_seconds: float | None = None
+    budget: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_seconds", "budget"):
+            LIMITS[name].check(getattr(self, name))
+
+    async def run(self, prompt: str, options: RunOptions | None = None) -> Run:
+        """Work on the prompt until the run ends, on the running event loop."""
+        return await _Pending(self, prompt, options or RunOptions()).run_here()
+
+    def start(self, prompt: str, options: RunOptions | None = None) -> LiveRun:
+        """Start a run in the background and return a handle on it at once, which stops its nested runs too."""
+        return _Pending(self, prompt, options or RunOptions()).start()
+
+    async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
+        """Resume an interrupted run on the running event loop, and return it when it has ended."""
+        return await _Pending(self, run.prompt, options or RunOptions(), run, writer).run_here()
+
+    def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
+        """Resume an interrupted run where it was cut off, and append to its log with ``writer``.
+
+        The ``store`` of the options is where its nested runs are, which are resumed with it.
+        """
+        return _Pending(self, run.prompt, options or RunOptions(), run, writer).start()
+
+
+class _Pending:
+    """A run of an orchestration, about to start or to be resumed."""
+
+    def __init__(
+        self,
+        what: Orchestration,
+        prompt: str,
+        options: RunOptions,
+        recovered: Run | None = None,
+        writer: Writer | None = None,
+    ) -> None:
+        if recovered is not None:
+            check_resumable(recovered, options)
+        self._what = what
+        self._options = options
+        self._recovered = recovered
+        self._log = log = log_of(options, parent_id=parent_of(options), recovered=recovered)
+        self._first = self._resumed(recovered) if recovered is not None else self._started(prompt)
+        self._open_log = log.open if recovered is None and log.store is not None else None
+        if writer is not None:
+            self._open_log = partial(opened, writer)
+        self._inbox = Inbox()
+        self._budget = budget_of(what.budget, options, log, recovered)
+        check_left(self._budget, recovered=recovered is not None)
+
+    async def run_here(self) -> Run:
+        lifecycle, orchestrator = self._assembled(can_ask=bool(self._options.can_ask))
+        with AwakeForInterrupts():
+            return await lifecycle.run(orchestrator, self._first, self._open_log)
+
+    def start(self) -> LiveRun:
+        options = self._options
+        self._budget.detached = options.foreground is None
+
+        async def life() -> Run:
+            lifecycle, orchestrator = self._assembled(can_ask=options.can_ask is not False)
+            return await lifecycle.run_abandonable(orchestrator, self._first, self._open_log)
+
+        return in_background(life, self._log, self._inbox, options)
+
+    def _assembled(self, *, can_ask: bool) -> tuple[Lifecycle, Orchestrator]:
+        options, recovered = self._options, self._recovered
+        before = 0.0 if recovered is None else seconds_taken(recovered.events)
+        clock = Clock(self._what.max_seconds, before=before)
+        elicitation = Elicitation(
+            self._log,
+            can_ask=can_ask,
+            clock=clock,
+            answer=None if options.answer is None else answering(options.answer),
+            approve=options.approve,
+            parent=current_call.get(),
+        )
+        lifecycle = Lifecycle(self._log, self._inbox, clock=clock, budget=self._budget, on_answer=elicitation.take)
+        return lifecycle, self._what.make(lifecycle, elicitation)
+
+    def _started(self, prompt: str) -> RunStarted:
+        what, options = self._what, self._options
+        limits = {name: value for name in ("max_seconds", OWN) if (value := getattr(what, name)) is not None}
+        started = RunStarted(
+            seq=0,
+            at=datetime.now(UTC),
+            run_id=self._log.id,
+            parent_id=parent_of(options),
+            schema=SCHEMA,
+            run_kind=what.run_kind,
+            prompt=user(encodable(prompt)),
+            agent=encodable(what.name),
+            model="",
+            settings={**plain_data(dict(what.settings)), **limits},
+            tags=tuple([encodable(one) for one in options.tags]),
+            context_type=options.context_type,
+            entity=options.entity,
+        )
+        return redact(started, known_secrets())
+
+    def _resumed(self, run: Run) -> RunRecovered:
+        return RunRecovered(seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA)

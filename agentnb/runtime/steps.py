@@ -1,0 +1,231 @@
+"""Work in steps: each is logged, one that has finished is not done again, and nested runs live and end with their run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, Literal, Protocol, TypeVar
+
+from agentnb.core import work_events as w
+from agentnb.core.event import RoundStatus
+from agentnb.core.json_schema import plain_data
+from agentnb.core.log import ReopeningStore, Writer
+from agentnb.core.messages import encodable
+from agentnb.core.work_state import StepRecord
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError, SettingsError, StepFailed, StoreError
+from agentnb.policies.verdict import Stop
+from agentnb.runtime.elicitation import Elicitation, current_call
+from agentnb.runtime.launch import new_run_id
+from agentnb.runtime.lifecycle import Lifecycle
+from agentnb.runtime.run_options import RunOptions
+
+T = TypeVar("T")
+StepStatus = Literal["completed", "failed", "cancelled"]
+
+
+class Runnable(Protocol):
+    """What can be a nested run: an agent, an orchestration."""
+
+    async def run(self, prompt: str, options: RunOptions | None = None) -> Run:
+        """Run to the end, on the running event loop."""
+
+    async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
+        """Run an interrupted run to its end, on the running event loop."""
+
+
+class NothingLeft(Exception):
+    """The budget is exhausted: no further step begins, and the run ends at its limit."""
+
+
+class StepOrchestrator:
+    """An orchestrator that works in steps: write its `orchestrate`.
+
+    A step has an id that is unique in its run and the same in every process. Steps may be awaited side by side, with
+    `together`. A run that is recovered calls `orchestrate` again, which gets the outcome of each step that has finished from
+    the log.
+    """
+
+    where = "step"
+
+    def __init__(self, lifecycle: Lifecycle, elicitation: Elicitation) -> None:
+        """``elicitation``: how the person is asked what nested runs ask."""
+        self.log = lifecycle.log
+        self._lifecycle = lifecycle
+        self._elicitation = elicitation
+        self._started: dict[str, float] = {}
+        """When each open step began."""
+        self._gate = asyncio.Lock()
+
+    async def orchestrate(self) -> Stop | None:
+        """Do the steps; return how the run ends, or None: it has failed if a step has, else completed."""
+        raise NotImplementedError
+
+    async def do(
+        self, step: str, work: Callable[[], Awaitable[Any]], *, inputs: Any = None, kind: str = "", title: str = ""
+    ) -> Any:
+        """Do a step and return its output as plain data; of a step that has finished, return the output that the log holds.
+
+        Raises `StepFailed` if the work raises, now or in the process that died.
+        """
+        if (record := self._finished(step)) is not None:
+            if record.status != "completed":
+                raise StepFailed(f"Step {step} has failed: {record.error}")
+            return record.output
+        await self._begin(step)
+        self._start(step, step_kind=kind, title=title, inputs=plain_data(inputs))
+        with self._ended(step):
+            output = plain_data(await work())
+        self._finish(step, "completed", output=output)
+        return output
+
+    async def run(self, step: str, what: Runnable, prompt: str, *, kind: str = "agent", title: str = "") -> Run:
+        """Do a step that is a nested run, and return that run; the step's output is its answer.
+
+        A nested run that the dead process had begun is resumed; one that had ended is loaded. What it asks reaches the person
+        of this run.
+        """
+        if (record := self._finished(step)) is not None:
+            return self._loaded(record)
+        await self._begin(step)
+        asker = self._elicitation.asker(step)
+        outer = current_call.set(asker)
+        try:
+            with self._ended(step):
+                run = await self._run(step, what, prompt, kind=kind, title=title)
+        finally:
+            current_call.reset(outer)
+            asker.close()
+        status: StepStatus = "completed" if run.status == "completed" else "failed"
+        why = "" if status == "completed" else f"{run.status}: {run.stop_reason}"
+        self._finish(step, status, output=run.text if run.output is None else plain_data(run.output), error=why)
+        return run
+
+    async def together(self, *steps: Awaitable[T]) -> list[T]:
+        """Await steps side by side. If one raises, the others are cancelled, and awaited, before the error goes on."""
+        tasks = [asyncio.ensure_future(one) for one in steps]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # For the lifecycle
+
+    def raises(self, error: AgentnbError) -> bool:
+        """Return False: a run whose step failed is returned, with what it did until then."""
+        return False
+
+    async def work(self) -> Stop:
+        """Do the steps, and return how the run ends."""
+        try:
+            verdict = await self.orchestrate()
+        except NothingLeft:
+            verdict = None
+        return verdict or self._verdict()
+
+    async def final_answer(self, limit: Stop) -> None:
+        """Do nothing: steps end where the limit was reached."""
+
+    def close_open(self, status: RoundStatus) -> None:
+        """Finish the steps that are open."""
+        for step in [*self._started]:
+            self._finish(step, "failed" if status == "error" else "cancelled")
+
+    def _verdict(self) -> Stop:
+        spent = self._lifecycle.budget.exhausted()
+        steps = self.log.run.steps.values()
+        failed = [one for one in steps if one.status == "failed"]
+        if spent is not None and (failed or any(one.status == "skipped" for one in steps)):
+            return Stop(spent.name, "limited", limit=spent.limit)
+        if failed:
+            words = "; ".join(f"step {one.id}: {one.error}" for one in failed)
+            return Stop("step_failed", "failed", problem=words, hint="The logs of its nested runs say why")
+        return Stop("completed")
+
+    # Steps
+
+    def _finished(self, step: str) -> StepRecord | None:
+        """Return the record of a step that a process has finished; raise `SettingsError` for one that is open here."""
+        if step in self._started:
+            raise SettingsError(f"Step {step} is open already", "Give each step of a run an id of its own")
+        record = self.log.run.steps.get(step)
+        return record if record is not None and record.status in ("completed", "failed") else None
+
+    async def _begin(self, step: str) -> None:
+        """Wait while the run is paused. Raise `NothingLeft` if the step cannot be paid for."""
+        async with self._gate:  # side by side, each would read only some of the commands
+            await self._lifecycle.read_inbox()
+        spent = self._lifecycle.budget.exhausted()
+        if spent is not None:
+            reason = f"nothing is left of the {spent.name.replace('_', ' ')}"
+            self.log.emit(w.StepSkipped, step=step, reason=reason)
+            raise NothingLeft(reason)
+
+    def _start(self, step: str, **fields: Any) -> None:
+        self._started[step] = perf_counter()
+        self.log.emit(w.StepStarted, step=step, **fields)
+
+    def _finish(self, step: str, status: StepStatus, *, output: Any = None, error: str = "") -> None:
+        began = self._started.pop(step, None)
+        if began is not None:
+            seconds = perf_counter() - began
+            self.log.emit(w.StepFinished, step=step, status=status, output=output, error=error, seconds=seconds)
+
+    async def _run(self, step: str, what: Runnable, prompt: str, *, kind: str, title: str) -> Run:
+        before = self.log.run.steps.get(step)
+        if before is None or not before.nested or not self._store_for(before).has(before.nested):
+            nested = new_run_id()
+            self._start(step, step_kind=kind, title=title, inputs={"prompt": prompt}, nested=nested)
+            return await _ended_run(what.run(prompt, RunOptions(parent=self.log, run_id=nested)))
+        self._started[step] = perf_counter()
+        found = self._loaded(before)
+        if not found.should_continue and found.status != "interrupted":
+            return found
+        store = self._store_for(before)
+        writer, found = store.reopen(before.nested)
+        return await _ended_run(what.resume_here(found, writer, RunOptions(store=store)))
+
+    @contextmanager
+    def _ended(self, step: str) -> Iterator[None]:
+        """Finish the step if its work raises or is cancelled; raise `StepFailed` for an error of its own."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except Exception as error:
+            words = encodable(error.what if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}")
+            self._finish(step, "failed", error=words)
+            raise StepFailed(f"Step {step} failed: {words}", getattr(error, "hint", "")) from error
+        except BaseException:
+            self._finish(step, "cancelled")
+            raise
+
+    def _loaded(self, record: StepRecord) -> Run:
+        """Return the nested run of a step; raises `StepFailed` if the step failed before that run began."""
+        store = self._store_for(record)
+        if record.status == "failed" and not store.has(record.nested):
+            raise StepFailed(f"Step {record.id} has failed: {record.error}")
+        run: Run = store.load(record.nested)
+        return run
+
+    def _store_for(self, record: StepRecord) -> ReopeningStore:
+        """Return the store with the log of the step's nested run; raises `SettingsError` if there is none."""
+        store = self.log.store
+        if not isinstance(store, ReopeningStore):
+            what = f"The log of run {record.nested}, which is step {record.id}, cannot be found: there is no store"
+            raise SettingsError(what, "Give it: RunOptions(store=Store(...))")
+        return store
+
+
+async def _ended_run(run: Awaitable[Run]) -> Run:
+    """Return the run, also if it raised after it had begun."""
+    try:
+        return await run
+    except AgentnbError as error:
+        if isinstance(error, StoreError) or not isinstance(error.run, Run) or error.run.should_continue:
+            raise
+        return error.run

@@ -1,0 +1,338 @@
+"""`runtime` runs anything: an orchestrator that is no part of agentnb has all that an agent's run has."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import shutil
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import own_orchestrator
+import pytest
+from own_orchestrator import progress_line, side_by_side
+from scripted_runs import bare
+from virtual_time import OnThisLoop
+
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, ask_person, recover, tool
+from agentnb.core.events import AnyEvent, QuestionAsked, ToolFinished, ToolStarted
+from agentnb.core.messages import Message, Text
+from agentnb.core.request import Request
+from agentnb.core.usage import Usage
+from agentnb.core.work_events import StepFinished, StepStarted
+from agentnb.errors import ModelError, SettingsError
+from agentnb.models import Reply
+from agentnb.models.model import StreamItem
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.orchestration import Orchestration
+from agentnb.runtime.steps import StepOrchestrator
+from agentnb.traces.run_file import RunFile
+
+COST = 0.25
+
+
+class Steady:
+    """Makes one call after the other and then answers, by what the conversation holds: also in another process."""
+
+    def __init__(self, name: str, *calls: ToolCall, error: Exception | None = None) -> None:
+        self.name = f"scripted:{name}"
+        self._calls = calls
+        self._error = error
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        if self._error is not None:
+            raise self._error
+        number = sum(message.role == "assistant" for message in request.messages)
+        call = self._calls[number : number + 1]
+        parts = (ToolCall(call[0].name, call[0].arguments, f"c{number}"),) if call else (Text(self.name),)
+        yield Reply(Message("assistant", parts), Usage(10, 1, cost=COST), "tool_use" if call else "end_turn")
+
+
+def worker(name: str, *tools: Callable[..., Any], **settings: Any) -> Agent:
+    """An agent that calls each of its tools once."""
+    model = Steady(name, *[ToolCall(one.__name__, {}) for one in tools])
+    return bare(model, tools, unpriced=True, **settings)
+
+
+def nested(store: Store, run: Run) -> dict[str, Run]:
+    return {name: store.load(step.nested) for name, step in run.steps.items() if step.nested}
+
+
+async def noted() -> str:
+    """Note."""
+    return "noted"
+
+
+def played(what: Orchestration, watch: Callable[[LiveRun, Any], Any] = lambda live, item: None, **options: Any) -> Run:
+    """The run of an orchestration, on a loop on which nothing happens before its handle is here."""
+
+    async def play() -> Run:
+        here = OnThisLoop(asyncio.get_running_loop())
+        live = what.start("Go.", RunOptions(thread=here, watch=lambda item: watch(live, item), **options))
+        return await live
+
+    return asyncio.run(play())
+
+
+def test_it_has_at_most_forty_lines() -> None:
+    assert len(inspect.getsource(own_orchestrator).splitlines()) <= 45  # the module with its imports and blank lines
+    assert len([line for line in inspect.getsource(own_orchestrator).splitlines() if line.strip()]) <= 40
+
+
+def test_two_agents_side_by_side_make_one_tree_of_logs(tmp_path: Path) -> None:
+    store, lines = Store(tmp_path), list[str]()
+    met = asyncio.Barrier(2)
+
+    async def meet() -> str:
+        """Wait for the other agent."""
+        await met.wait()
+        return "met"
+
+    pair = side_by_side(worker("a", meet), worker("b", meet), settings={"of": ["a", "b"]})
+    run = played(pair, lambda live, _: lines.append(progress_line(live.run)), store=store, tags=("night",))
+    assert (run.status, run.kind, run.agent, run.tags, run.settings) == (
+        "completed",
+        "workflow",
+        "pair",
+        ("night",),
+        {"of": ["a", "b"]},
+    )
+    assert {name: step.status for name, step in run.steps.items()} == dict.fromkeys(("left", "right", "join"), "completed")
+    assert run.steps["join"].output == "scripted:a and scripted:b"
+    assert store.load(run.id) == run
+    below = nested(store, run)
+    assert {name: one.parent_id for name, one in below.items()} == {"left": run.id, "right": run.id}
+    assert {name: one.prompt for name, one in below.items()} == {"left": "Go. Left.", "right": "Go. Right."}
+    assert {one.status for one in below.values()} == {"completed"}
+    seen = list(dict.fromkeys(lines))
+    assert seen[:3] == ["", "0 of 1 steps, now: The left half", "0 of 2 steps, now: The left half, The right half"]
+    assert seen[3] in ("1 of 2 steps, now: The left half", "1 of 2 steps, now: The right half")
+    assert seen[4:] == ["2 of 2 steps", "2 of 3 steps, now: join", "3 of 3 steps"]
+
+
+def test_one_stop_ends_the_whole_tree_with_every_call_answered(tmp_path: Path) -> None:
+    store, both_wait = Store(tmp_path), threading.Barrier(3)
+
+    async def wait() -> None:
+        """Wait for ever."""
+        await asyncio.to_thread(both_wait.wait, 30)
+        await asyncio.Event().wait()
+
+    live = side_by_side(worker("a", wait), worker("b", wait)).start("Go.", RunOptions(store=store))
+    both_wait.wait(30)
+    live.stop("enough")
+    run = live.result(30)
+    assert (run.status, [step.status for step in run.steps.values()]) == ("cancelled", ["cancelled", "cancelled"])
+    for one in nested(store, run).values():
+        assert (one.status, one.rounds[0].records[0].result is not None) == ("cancelled", True)
+    assert store.load(run.id) == run
+
+
+def test_one_budget_ends_both_agents_and_the_run(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    pair = side_by_side(
+        worker("a", *[noted]), bare(Steady("b", *[ToolCall("noted", {})] * 20), [noted], unpriced=True), budget=5 * COST
+    )
+    run = pair.start("Go.", RunOptions(store=store)).result(30)
+    assert (run.status, run.stop_reason, run.limit and run.limit.value) == ("limited", "budget", 5 * COST)
+    below = nested(store, run)
+    assert below["right"].stop_reason == "budget"
+    assert sum(one.spent for one in below.values()) == pytest.approx(run.counters.spent_inside)
+    assert "join" not in run.steps
+
+
+def test_a_step_that_cannot_be_paid_for_is_skipped(tmp_path: Path) -> None:
+    class InTurn(StepOrchestrator):
+        async def orchestrate(self) -> None:
+            for name in ("first", "second"):
+                await self.run(name, worker(name), "Go.")
+
+    run = Orchestration(make=InTurn, budget=COST).start("Go.", RunOptions(store=Store(tmp_path))).result(30)
+    assert (run.status, run.stop_reason) == ("limited", "budget")
+    assert {name: step.status for name, step in run.steps.items()} == {"first": "completed", "second": "skipped"}
+
+
+def test_one_time_limit_ends_the_whole_tree(tmp_path: Path) -> None:
+    async def wait() -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+    store = Store(tmp_path)
+    run = side_by_side(worker("a", wait), worker("b", wait), max_seconds=0.05).start("Go.", RunOptions(store=store)).result(30)
+    assert (run.status, run.stop_reason) == ("limited", "max_seconds")
+    assert {one.status for one in nested(store, run).values()} == {"cancelled"}
+
+
+def test_a_paused_run_begins_no_step_until_it_goes_on() -> None:
+    begun: list[str] = []
+    seen: list[int] = []
+
+    class InTurn(StepOrchestrator):
+        async def orchestrate(self) -> None:
+            await self.do("first", self.begin)
+            await self.together(self.do("second", self.begin), self.do("third", self.begin))
+
+        async def begin(self) -> None:
+            begun.append("here")
+
+    def watch(live: LiveRun, item: Any) -> None:
+        if isinstance(item, StepStarted) and item.step == "first":
+            live.pause()
+        if getattr(item, "command", "") == "pause":
+            seen.append(len(begun))
+            live.resume()
+
+    run = played(Orchestration(make=InTurn), watch)
+    assert (run.status, begun, seen) == ("completed", ["here"] * 3, [1])
+
+
+def test_what_a_nested_run_asks_reaches_the_person_of_the_tree(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    asks = bare(Steady("a", ToolCall("ask_person", {"question": "Which?"})), [ask_person])
+    run = played(
+        side_by_side(asks, worker("b")),
+        lambda live, item: isinstance(item, QuestionAsked) and live.answer("that"),
+        store=store,
+    )
+    assert (run.status, run.questions[0].answer, run.questions[0].question.call_id) == ("completed", "that", "left")
+    assert "that" in nested(store, run)["left"].rounds[0].results[0].text
+
+
+def test_a_step_that_fails_ends_the_run_and_says_which(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    def broken(texts: list[str]) -> str:
+        raise ValueError("no glue")
+
+    gone = bare(Steady("a", error=ModelError("It is gone")))
+    cases = {
+        "work": (side_by_side(worker("a"), worker("b"), broken), "Step join failed: ValueError: no glue", "join"),
+        "nested run": (side_by_side(gone, worker("b")), "step left: failed: error", "left"),
+        "no plain data": (
+            side_by_side(worker("a"), worker("b"), lambda texts: object()),
+            "Step join failed: That cannot",
+            "join",
+        ),
+    }
+    for name, (pair, words, step) in cases.items():
+        with subtests.test(name):
+            run = pair.start("Go.", RunOptions(store=Store(tmp_path))).result(30)
+            assert (run.status, run.steps[step].status) == ("failed", "failed")
+            assert run.error is not None and words in run.error.message
+            assert not run.should_continue
+
+
+def test_two_open_steps_with_one_id_are_refused() -> None:
+    class Twice(StepOrchestrator):
+        async def orchestrate(self) -> None:
+            await self.together(self.do("one", self.wait), self.do("one", noted))
+
+        async def wait(self) -> None:
+            await asyncio.Event().wait()
+
+    run = Orchestration(make=Twice).start("Go.").result(30)
+    assert run.error is not None and "Step one is open already" in run.error.message
+
+
+# Killed and recovered
+
+
+class Snapshots(Store):
+    """A store that copies its folder after every event: what a process that dies there leaves behind."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.kept: list[Path] = []
+
+    async def open(self, run_id: str, *, nested: bool = False) -> RunFile:
+        file = await super().open(run_id, nested=nested)
+        append = file.append
+
+        def keep(event: AnyEvent) -> None:
+            append(event)
+            self.kept.append(Path(shutil.copytree(self.folder, self.folder.parent / f"after-{len(self.kept)}")))
+
+        file.append = keep  # type: ignore[method-assign]
+        return file
+
+
+def finished_in(folder: Path) -> Counter[str]:
+    """How often each tool of each agent has done its work, by the logs in a folder."""
+    runs = [Store(folder).load(run_id) for run_id in Store(folder).ids()]
+    return Counter(
+        f"{run.agent} {event.result.name}"
+        for run in runs
+        for event in run.events
+        if isinstance(event, ToolFinished) and not event.result.is_error
+    )
+
+
+def test_a_killed_tree_is_recovered_from_any_event_without_doing_finished_work_again(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    done: Counter[str] = Counter()
+
+    def counted(agent: str) -> Callable[..., Any]:
+        @tool(repeatable=True)
+        async def fetch() -> str:
+            """Fetch."""
+            done[f"{agent} fetch"] += 1
+            return "fetched"
+
+        return fetch
+
+    def join(texts: list[str]) -> str:
+        done["join"] += 1
+        return " and ".join(texts)
+
+    def pair() -> Orchestration:
+        left, right = [bare(Steady(one, ToolCall("fetch", {})), [counted(one)], name=one) for one in ("a", "b")]
+        return side_by_side(left, right, join)
+
+    store = Snapshots(tmp_path / "whole")
+    whole = pair().start("Go.", RunOptions(store=store)).result(30)
+    assert len(store.kept) > 20
+    for folder in store.kept[:-1]:
+        with subtests.test(folder.name):
+            here = Store(folder)
+            finished = finished_in(folder)
+            joined = any(isinstance(one, StepFinished) and one.step == "join" for one in here.load(whole.id).events)
+            done.clear()
+            run = asyncio.run(recover(whole.id, agent=pair(), store=here))
+            assert (run.status, run.times_recovered) == ("completed", 1)
+            assert {name: (one.status, one.output) for name, one in run.steps.items()} == {
+                name: (one.status, one.output) for name, one in whole.steps.items()
+            }
+            assert done == Counter({"a fetch": 1, "b fetch": 1}) - finished + Counter({"join": not joined})
+            assert here.load(run.id) == run
+            for one in nested(here, run).values():
+                assert one.status == "completed" and one.parent_id == run.id
+                started = Counter(event.call.id for event in one.events if isinstance(event, ToolStarted))
+                assert set(started) == {"c0"}
+
+
+def test_a_failed_step_has_failed_in_the_recovered_run_too(tmp_path: Path) -> None:
+    tried: list[str] = []
+
+    class Tries(StepOrchestrator):
+        async def orchestrate(self) -> None:
+            await self.do("try", self.fail)
+
+        async def fail(self) -> None:
+            tried.append("here")
+            raise ValueError("no")
+
+    store = Snapshots(tmp_path / "whole")
+    whole = Orchestration(make=Tries).start("Go.", RunOptions(store=store)).result(30)
+    after = next(n for n, event in enumerate(whole.events) if isinstance(event, StepFinished))
+    run = asyncio.run(recover(whole.id, agent=Orchestration(make=Tries), store=Store(store.kept[after])))
+    assert (run.status, tried) == ("failed", ["here"])
+    assert run.error is not None and "Step try has failed: ValueError: no" in run.error.message
+
+
+def test_a_run_of_another_kind_is_not_recovered_as_an_agent(tmp_path: Path) -> None:
+    store = Snapshots(tmp_path / "whole")
+    whole = side_by_side(worker("a"), worker("b")).start("Go.", RunOptions(store=store)).result(30)
+    with pytest.raises(SettingsError, match=r"is a workflow.*recover\(run, agent=.*"):
+        asyncio.run(recover(whole.id, store=Store(store.kept[3])))
