@@ -12,6 +12,7 @@ from waiting import PATIENCE, wait_until
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
 from agentnb.core import events as e
 from agentnb.core.rounds import DENIED, MAX_TOOL_CALLS
+from agentnb.core.wire import encode
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Allow, Ask, Deny, Verdict
@@ -277,3 +278,28 @@ def test_what_is_no_gate_is_refused() -> None:
     wrong: Any = ["ask"]
     with pytest.raises(SettingsError, match="no gate"):
         Agent(ScriptedModel([]), gates=wrong)
+
+
+def test_no_key_gets_into_the_log_with_what_the_person_or_a_gate_says(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "sk-planted-0123456789abcdef"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+
+    def asks_with_it(call: ToolCall, run: Run) -> Verdict:
+        return Ask(f"May it run with {key}?")
+
+    def denies_with_it(call: ToolCall, run: Run) -> Verdict:
+        return Deny(f"It holds {key}.") if call.arguments["path"] == key else None
+
+    for answer, gates in [
+        ({"edit": {"path": key}}, (asks_with_it,)),
+        (f"deny: {key} is in it", (asks_with_it,)),
+        ({"edit": {"path": key}}, (asks_with_it, denies_with_it)),
+    ]:
+        with subtests.test(f"{answer} {len(gates)}"):
+            written = Written()
+            live = begin(written, write("a"), gates=gates)
+            live.answer(answer)
+            run = ended(live)
+            assert key not in b"".join(map(encode, run.events)).decode() and key not in "".join(written.paths)
