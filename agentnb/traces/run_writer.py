@@ -125,8 +125,8 @@ class RunWriter:
             self._gaps["blank message"] += 1
             return
         message = bounded(Message("user", tuple(parts), encodable(author)))
-        said = {"command": "say", "text": message.text, "message": message}
-        self._items.append(_Fact(e.CommandReceived, said, self._time(at)))
+        fields = {"command": "say", "text": message.text, "message": message}
+        self._items.append(_Fact(e.CommandReceived, fields, self._time(at)))
 
     def reply(
         self,

@@ -213,7 +213,7 @@ def test_a_policy_of_ones_own_is_any_object_with_a_name_and_rules() -> None:
             return PolicyBundle((lambda run: Stop("enough", "stopped"), *limits))
 
     run = Agent(ScriptedModel([ToolCall("work", {"item": 1})]), tools=[work], policy=Brief()).run_sync("go")
-    assert (run.status, run.stop_reason, run.settings["policy"]) == ("stopped", "enough", {"name": "brief"})
+    assert (run.status, run.stop_reason, run.settings["policy"]["name"]) == ("stopped", "enough", "brief")
 
 
 @pytest.mark.req("R0.66")
