@@ -47,25 +47,20 @@ async def recover(
     Raises `StoreError` if the log is missing or still being written, `SettingsError` if the run has ended, or if a tool or
     the model is missing.
     """
-    if not isinstance(run, Run | str | Path):
-        raise SettingsError(f"{run!r} is no run", "Give a run, its id, or the path of its log")
     if agent is not None and not isinstance(agent, Agent | Orchestration):
         raise SettingsError(f"agent={agent!r} is no Agent", "Write agent=Agent(...), or leave it out")
     place, run_id = _place_of(run, store)
     writer, found = place.reopen(run_id)
     try:
         chosen = agent or agent_of(found, tools=tools, model=model)
-        options = RunOptions(
-            store=place,
-            watch=watch,
-            work_dir=work_dir,
-            can_ask=False,
-            approve=approve,
-            answer=answer,
-            answers=answers,
-            suspend=suspend,
-        )
-        live = chosen.resume(found, writer, options)
+        people: dict[str, Any] = {
+            "can_ask": False,
+            "approve": approve,
+            "answer": answer,
+            "answers": answers,
+            "suspend": suspend,
+        }
+        live = chosen.resume(found, writer, RunOptions(store=place, watch=watch, work_dir=work_dir, **people))
     except BaseException:
         writer.close()
         raise
@@ -77,6 +72,8 @@ async def recover(
 
 
 def _place_of(run: Run | str | Path, store: Store | None) -> tuple[Store, str]:
+    if not isinstance(run, Run | str | Path):
+        raise SettingsError(f"{run!r} is no run", "Give a run, its id, or the path of its log")
     if isinstance(run, Run):
         return store or default_store()[0], run.id
     path = Path(run).expanduser()
