@@ -43,23 +43,15 @@ async def recover(
     default the current folder. ``approve`` and ``answer`` decide and answer in your place, as for `Agent.run`; ``answers``:
     those to the questions that a suspended run waits with, by their ids in ``run.waiting``; ``suspend``: suspend it again where
     a gate asks. Tool calls that have ended are not made again; a call that was cut off is reported to the model as interrupted,
-    unless its tool is ``repeatable``.
-    Raises `StoreError` if the log is missing or still being written, `SettingsError` if the run has ended, or if a tool or
-    the model is missing.
+    unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or still being written, `SettingsError` if the
+    run has ended, or if a tool or the model is missing.
     """
-    if agent is not None and not isinstance(agent, Agent | Orchestration):
-        raise SettingsError(f"agent={agent!r} is no Agent", "Write agent=Agent(...), or leave it out")
+    _check_agent(agent)
     place, run_id = _place_of(run, store)
     writer, found = place.reopen(run_id)
     try:
         chosen = agent or agent_of(found, tools=tools, model=model)
-        people: dict[str, Any] = {
-            "can_ask": False,
-            "approve": approve,
-            "answer": answer,
-            "answers": answers,
-            "suspend": suspend,
-        }
+        people: Any = {"can_ask": False, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
         live = chosen.resume(found, writer, RunOptions(store=place, watch=watch, work_dir=work_dir, **people))
     except BaseException:
         writer.close()
@@ -69,6 +61,11 @@ async def recover(
     except asyncio.CancelledError:
         live.stop()
         raise
+
+
+def _check_agent(agent: object) -> None:
+    if agent is not None and not isinstance(agent, Agent | Orchestration):
+        raise SettingsError(f"agent={agent!r} is no Agent", "Write agent=Agent(...), or leave it out")
 
 
 def _place_of(run: Run | str | Path, store: Store | None) -> tuple[Store, str]:
