@@ -195,4 +195,5 @@ class Loop:
         seconds, index = perf_counter() - self._round_started, self._log.run.last_round.index
         inside = self._lifecycle.spent_inside() if self._budget.spent else 0.0
         self._log.emit(e.RoundFinished, index=index, status=status, seconds=seconds, spent_inside=inside)
-        log_findings(self._log)
+        if self._bundle.detectors:
+            log_findings(self._log)

@@ -29,7 +29,7 @@ def _run_started(run: RunState, event: e.RunStarted) -> None:
     run._system = event.system
     run._prompt = event.prompt.text
     run._tools = event.tools
-    run._roles = {tool.name: tool.role for tool in event.tools if tool.role}
+    run._roles = {tool.name: tool.role or role_of(tool.name) for tool in event.tools}
     run._work.context_type, run._work.entity = event.context_type, event.entity
     run._settings = event.settings
     run._continued_from = event.continued_from

@@ -88,7 +88,7 @@ class RunState:
         self._prompt = ""
         self._tools: tuple[ToolSpec, ...] = ()
         self._roles: dict[str, ToolRole] = {}
-        """The role of each tool that has one."""
+        """What each tool is for."""
         self._work = WorkState()
         self._suspended = False
         self._settings: dict[str, Any] = {}

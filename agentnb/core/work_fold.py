@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from agentnb.core import work_events as w
 from agentnb.core.event import Event
+from agentnb.core.request import role_of
 from agentnb.core.run_state import RunState
 from agentnb.core.usage import counts
 from agentnb.core.work_state import PlanRecord, StepRecord
@@ -84,7 +85,7 @@ def _model_called(run: RunState, event: w.ModelCalled) -> None:
 
 def _tools_changed(run: RunState, event: w.ToolsChanged) -> None:
     run._tools = event.tools
-    run._roles = {tool.name: tool.role for tool in event.tools if tool.role}
+    run._roles = {tool.name: tool.role or role_of(tool.name) for tool in event.tools}
 
 
 def _finding_made(run: RunState, event: w.FindingMade) -> None:

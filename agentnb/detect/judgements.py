@@ -196,7 +196,7 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
 
 def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, said_before: int | None) -> None:
     facts = _facts(one, said_before is not None, self.failures)
-    followed = tuple([judged(guidance, _facts_about(guidance, facts, one)) for guidance in one.guidance])
+    followed = tuple([judged(given, _facts_about(given, facts, one) if given.about else facts) for given in one.guidance])
     run.annotate(followed=followed, said_before=said_before)
     for guidance, verdict in zip(one.guidance, followed, strict=True):
         if verdict.followed is not None:
@@ -206,7 +206,7 @@ def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, said_be
 
 def _facts_about(guidance: Guidance, facts: RoundFacts, one: WorkflowRound) -> RoundFacts:
     """Return the facts as they concern the tools that the guidance is about."""
-    if not guidance.about or not one.records:
+    if not one.records:
         return facts
     again = all(record.call.name in guidance.about and not record.success for record in one.records)
     return replace(facts, failed_again=again)
