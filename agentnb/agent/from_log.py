@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.extension import check_extensions, logged_extensions
 from agentnb.agent.output import Output
 from agentnb.context.history import as_sent_then
 from agentnb.core.events import RunStarted
@@ -40,6 +41,7 @@ def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None =
         raise SettingsError(
             f"Run {run.id} had the gates {names}, which are not in its log", "Give them: recover(run, agent=Agent(...))"
         )
+    check_extensions(run, instead.get("extensions", ()))
     if model is None:
         if not can_be_made(run.model):
             what = f"Run {run.id} was with {run.model}, which was an object in Python"
@@ -59,8 +61,9 @@ def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None =
 
 
 def names_of_tools(run: Run) -> list[str]:
-    """Return the names of the tools that the run was given, without the todo tool."""
-    return [tool.name for tool in run.tools if tool.name != TODO_TOOL]
+    """Return the names of the tools that the run was given, without the todo tool and those of extensions."""
+    of_agentnb = {TODO_TOOL, *[name for one in logged_extensions(run).values() for name in one.get("tools", ())]}
+    return [tool.name for tool in run.tools if tool.name not in of_agentnb]
 
 
 def missing_tools(run: Run, names: Container[str]) -> list[str]:

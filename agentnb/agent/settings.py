@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb import settings
+from agentnb.agent.extension import Extension, checked_extensions, each, extended
 from agentnb.agent.output import Output
 from agentnb.context.history import History, as_logged, find_history
 from agentnb.core.todos import TODO_TOOL
@@ -48,6 +49,7 @@ class AgentSettings:
     name: str = "agent"
     output: Any = None
     gates: Iterable[Gate] = ()
+    extensions: Iterable[Extension] = ()
     limits: Limits = field(init=False, repr=False, compare=False)
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""
@@ -77,13 +79,16 @@ class AgentSettings:
         self._set("limits", limits)
         self._set("tools", tuple(self.tools) if settings.tools_enabled() else ())
         self._set("sends", find_history(self.history))
-        self._set("toolbox", Toolbox(self.tools))
+        self._set("extensions", checked_extensions(self.extensions))
+        of_extensions = each(self.extensions, "tools") if settings.tools_enabled() else ()
+        self._set("toolbox", Toolbox((*self.tools, *of_extensions)))
         self._set("gates", self._checked_gates())
         self._check_names()
         words, policy = find_set(self.guidance), find_policy(self.policy)
         repeatable = [tool.spec.name for tool in self.toolbox if getattr(tool, "repeatable", False)]
         self._set("output_form", Output.of(self.output))
         bundle = limits.guard(policy.rules(words, *limits.policies(), repeatable=repeatable))
+        bundle = extended(bundle, tuple(self.extensions))
         bundle = bundle._replace(gates=(*bundle.gates, *self.gates))
         if self.output_form is not None:
             bundle = self.output_form.held(bundle, in_workflow_mode=getattr(policy, "workflow_mode", False))
@@ -98,6 +103,8 @@ class AgentSettings:
         }
         if self.gates:
             logged["gates"] = [name_of_gate(gate) for gate in self.gates]
+        if self.extensions:
+            logged["extensions"] = [one.as_logged for one in self.extensions]
         self._set("settings", logged)
         self._set("guidance_texts", {name: text for name, text in words.parts.items() if text})
 

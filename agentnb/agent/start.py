@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agentnb.agent.extension import check_extensions
 from agentnb.agent.loop import Loop
 from agentnb.agent.settings import AgentSettings
 from agentnb.context.history import as_sent_then
@@ -104,6 +105,7 @@ class PendingRun:
     def of_recovered(cls, agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun:
         """Prepare to resume a run; raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
         check_resumable(run, options)
+        check_extensions(run, agent.extensions)
         answers = _checked_answers(run, options)
         given = board_of(agent, run) or TodoBoard(run.conversation_todos)
         return cls(
@@ -321,6 +323,7 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
         prompt_file("system") if agent.system is None else agent.system.strip(),
         repo_instructions(folder).section if agent.instructions else "",
         "" if len(toolbox) else prompt_file("no_tools"),
+        *[one.prompt.strip() for one in agent.extensions],
         "" if agent.output_form is None else agent.output_form.prompt,
     )
     return encodable("\n\n".join(part for part in parts if part))

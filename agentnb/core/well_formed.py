@@ -122,6 +122,7 @@ class _Reading:
         for name in ("guidance", "policy", "history"):
             if not isinstance(event.settings.get(name, {}), dict):
                 raise _Wrong(f"settings.{name} is no object")
+        _check_extensions(event.settings.get("extensions", []))
         _check_depth("settings", event.settings)
         for tool in event.tools:
             _check_depth(f"the schema of {tool.name}", tool.input_schema)
@@ -338,6 +339,16 @@ def _check_number(name: str, value: int) -> None:
 def _check_depth(name: str, value: Any) -> None:
     if is_too_deep(value, MAX_DEPTH):
         raise _Wrong(f"{name} is nested too deep to be read")
+
+
+def _check_extensions(extensions: Any) -> None:
+    wanted = {"name": str, "tools": list, "settings": dict}
+    for one in extensions if isinstance(extensions, list) else [None]:
+        if not isinstance(one, dict) or "name" not in one:
+            raise _Wrong("settings.extensions is no list of objects with names")
+        for name, kind in wanted.items():
+            if not isinstance(one.get(name, kind()), kind):
+                raise _Wrong(f"{name} of an extension cannot be {one[name]!r}")
 
 
 def _check_usage(usage: Usage) -> None:

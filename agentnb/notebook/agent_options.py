@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.extension import Extension
 from agentnb.detect.run import Run
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.names import find_history, find_model, find_output, find_tools
@@ -26,6 +27,7 @@ class AgentOptions:
     workflow_mode: bool = False
     output: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    extensions: Sequence[Extension] = ()
 
 
 def make_agent(
@@ -46,6 +48,7 @@ def make_agent(
         guidance=find_guidance(chosen.guidance or defaults["guidance"], session, variables),
         policy=in_workflow_mode(policy) if chosen.workflow_mode else policy,
         output=find_output(chosen.output, variables) if chosen.output else None,
+        extensions=chosen.extensions,
         **settings,
     )
     return agent, note

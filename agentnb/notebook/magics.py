@@ -21,6 +21,7 @@ from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands import command
 from agentnb.notebook.commands.guidance import written
 from agentnb.notebook.dry import dry_text, limits_line
+from agentnb.notebook.extension_options import chosen_extensions, extension_options
 from agentnb.notebook.interpolation import interpolate
 from agentnb.notebook.limit_options import given, run_options
 from agentnb.notebook.magic_errors import one_line_errors, parsed
@@ -30,8 +31,8 @@ from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
 LATER = {
-    "--context": "context types",
     "--approve": "approvals",
+    "--plans": "plans",
 }
 """Options that the documentation promises for a later version."""
 
@@ -78,6 +79,7 @@ class AgentMagics(Magics):
     )
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that gets the Run (default: run)")
     @run_options
+    @extension_options
     @argument(
         "--continue",
         dest="go_on",
@@ -85,6 +87,7 @@ class AgentMagics(Magics):
         help="go on with the conversation and the model of the last run; tools and guidance are named anew",
     )
     @argument("--tag", metavar="WORD", action="append", default=[], help="a word by which you find the run again; repeatable")
+    @argument("--context", metavar="TYPE", default="", help="the kind of task, a word: it scopes the run, and finds it again")
     @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, say, stop")
     @argument("--raw", action="store_true", help="send the text as it is: no {{ name }} is replaced")
     @argument("--dry", action="store_true", help="show the first request and the tool schemas; send nothing")
@@ -118,7 +121,9 @@ class AgentMagics(Magics):
                 print(hint)
             if not prompt.strip():
                 raise SettingsError("The prompt is blank once its variables are put in", "Look at the variables it names")
-            run_options = RunOptions(continue_from=before, foreground=foreground, tags=tuple(options.tag))
+            run_options = RunOptions(
+                continue_from=before, foreground=foreground, tags=tuple(options.tag), context_type=unquoted(options.context)
+            )
             return self._runs.run(partial(self.session.start, agent, prompt), out, run_options)
 
     @one_line_errors
@@ -164,6 +169,7 @@ class AgentMagics(Magics):
             options.workflow_mode,
             unquoted(options.output),
             given(options),
+            chosen_extensions(options),
         )
         return make_agent(chosen, self.session, self.shell.user_ns, before)
 

@@ -93,6 +93,13 @@ def test_raw_sends_the_text_as_it_is(kernel: Any) -> None:
     assert kernel.value("run.prompt") == "Look at {{ nothing }}."
 
 
+def test_context_names_the_kind_of_task_of_the_run(kernel: Any) -> None:
+    kernel.run("%%agent --context project\nLook.")
+    assert kernel.value("run.context_type") == "project"
+    kernel.run("%%agent\nLook.")
+    assert kernel.value("run.context_type") == ""
+
+
 def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, says in [
         ("%%agent -m simulatd:disciplined\nhi", "Did you mean simulated:disciplined"),
@@ -106,7 +113,7 @@ def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests:
         ("%%agent -g matrx\nhi", "no guidance set 'matrx'. Did you mean matrix?"),
         ("%%agent -p minimum\nhi", "no policy 'minimum'. Did you mean minimal?"),
         ("%%agent -p minimal --workflow-mode\nhi", "has no workflow mode"),
-        ("%%agent --context task\nhi", "--context is not in this version"),
+        ("%%agent --plans\nhi", "--plans is not in this version"),
         ("%%agent\n{{ ad }} hi", "no variable 'ad'. Did you mean add?"),
         ("%agent histroy", "Did you mean history"),
         ("%agent recover x", "no run 'x'"),

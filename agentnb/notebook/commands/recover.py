@@ -17,6 +17,7 @@ from agentnb.errors import UnknownTool
 from agentnb.guidance import GuidanceSet
 from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands.guidance import find_guidance
+from agentnb.notebook.extension_options import extensions_again
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.names import check_variable, find_model, find_tools, tools_again, unquoted, words_of
 from agentnb.runtime.foreground import Foreground
@@ -69,6 +70,7 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
         run,
         tools=tools.values(),
         model=find_model(model, variables) if model else None,
+        extensions=extensions_again(run),
         **({} if guidance is None else {"guidance": guidance}),
     )
 

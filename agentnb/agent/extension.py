@@ -1,0 +1,95 @@
+"""Extensions of an agent: what another room, such as that of plans, adds to it without the agent knowing that room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentnb.core.json_schema import plain_data
+from agentnb.detect.detector import DetectorMaker
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, near
+from agentnb.guidance.guides import Guide
+from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.gates import Gate
+from agentnb.policies.verdict import Policy
+from agentnb.tools.function import as_tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """What is added to an agent, each part optional. Of several extensions, the parts are in their order.
+
+    ``prompt`` follows the agent's own system prompt and the notes on its repository and tools. ``tools`` follow the agent's
+    own; they are offered to the model, and nobody who recovers the run has to name them. ``policies`` are asked before those
+    of the agent's policy, and so may decide first; ``limits`` after all, as they stop what another policy would continue.
+    ``guides``, ``gates`` and ``detectors`` follow those of the agent's policy; the agent's own ``gates`` come last.
+    ``settings`` are plain data for the log.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    prompt: str = ""
+    tools: Iterable[Any] = ()
+    policies: tuple[Policy, ...] = ()
+    guides: tuple[Guide, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    detectors: tuple[DetectorMaker, ...] = ()
+    limits: tuple[Policy, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise SettingsError(f"name={self.name!r} is no name of an extension", 'Write Extension(name="plans")')
+        object.__setattr__(self, "settings", plain_data(dict(self.settings)))
+        object.__setattr__(self, "tools", tuple([as_tool(one) for one in self.tools]))
+
+    @property
+    def as_logged(self) -> dict[str, Any]:
+        """The extension as plain data: its name, the names of its tools, and its settings."""
+        parts = {"tools": [tool.spec.name for tool in self.tools], "settings": dict(self.settings)}
+        return {"name": self.name, **{name: value for name, value in parts.items() if value}}
+
+
+def checked_extensions(extensions: Any) -> tuple[Extension, ...]:
+    """Return the extensions; raise `SettingsError` for what is none, and for two with one name."""
+    given = tuple(extensions) if isinstance(extensions, Iterable) and not isinstance(extensions, str) else (extensions,)
+    names: set[str] = set()
+    for one in given:
+        if not isinstance(one, Extension):
+            raise SettingsError(f"extensions={one!r} is no extension", 'Write extensions=[Extension(name="plans", ...)]')
+        if one.name in names:
+            raise SettingsError(f"There are two extensions {one.name!r}", "Give one of them another name")
+        names.add(one.name)
+    return given
+
+
+def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyBundle:
+    """Return the bundle with the parts of these extensions."""
+    return bundle._replace(
+        policies=(*each(extensions, "policies"), *bundle.policies, *each(extensions, "limits")),
+        guides=(*bundle.guides, *each(extensions, "guides")),
+        gates=(*bundle.gates, *each(extensions, "gates")),
+        detectors=(*bundle.detectors, *each(extensions, "detectors")),
+    )
+
+
+def each(extensions: Iterable[Extension], part: str) -> Iterator[Any]:
+    """Yield what each extension gives of one part."""
+    return (value for one in extensions for value in getattr(one, part))
+
+
+def logged_extensions(run: Run) -> dict[str, dict[str, Any]]:
+    """Return the extensions that a run had, as its log has them, by name."""
+    return {one["name"]: one for one in run.settings.get("extensions", [])}
+
+
+def check_extensions(run: Run, extensions: Iterable[Extension]) -> None:
+    """Raise `SettingsError` if the run had an extension that is not among these."""
+    here = [one.name for one in extensions]
+    for name in logged_extensions(run):
+        if name not in here:
+            raise SettingsError(
+                f"Run {run.id} had the extension {name}, which its log does not hold",
+                f"Give it: recover(run, agent=Agent(..., extensions=[...])). {near(name, here)}".strip(),
+            )

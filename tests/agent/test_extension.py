@@ -1,0 +1,150 @@
+"""Another room, or a test, extends an agent by its parts, and the agent knows nothing of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_runs import bare, think, work
+
+from agentnb import Agent, Run, Store, ToolCall, recover
+from agentnb.agent.extension import Extension
+from agentnb.agent.from_log import agent_of, names_of_tools
+from agentnb.core.guidance import Guidance
+from agentnb.core.wire import encode
+from agentnb.detect.so_far import RunSoFar
+from agentnb.errors import InvalidTool, SettingsError, TraceError
+from agentnb.models import ScriptedModel
+from agentnb.policies.gates import Deny
+from agentnb.policies.verdict import Continue, Stop, Verdict
+from agentnb.traces.files import load_trace
+
+
+def propose(steps: list[str]) -> str:
+    """Propose a plan."""
+    return f"{len(steps)} steps"
+
+
+def guide(run: RunSoFar) -> Guidance:
+    return Guidance("plans", "plans", "Plan first.")
+
+
+def two_rounds(run: RunSoFar) -> Verdict | None:
+    return Stop("max_plans", "limited", limit=2) if len(run.rounds) >= 2 else None
+
+
+def with_parts(**parts: Any) -> Extension:
+    return Extension(**{"name": "plans", "prompt": "You may plan.", "tools": [propose], "settings": {"most": 3}, **parts})
+
+
+PLAN = ToolCall("propose", {"steps": ["a", "b"]})
+
+
+def test_its_prompt_and_tools_follow_the_agents_own_and_its_name_and_settings_are_logged() -> None:
+    agent = bare(ScriptedModel([PLAN, "Done."]), [work], system="Be brief.", extensions=[with_parts()], instructions=False)
+    run = agent.run_sync("go")
+    assert run.system == "Be brief.\n\nYou may plan."
+    assert [tool.name for tool in run.tools] == ["work", "propose"]
+    assert run.rounds[0].results[0].text == "2 steps"
+    assert run.settings["extensions"] == [{"name": "plans", "tools": ["propose"], "settings": {"most": 3}}]
+    assert names_of_tools(run) == ["work"]
+
+
+def test_an_agent_without_extensions_logs_nothing_of_them() -> None:
+    assert "extensions" not in bare(ScriptedModel([])).settings
+
+
+def test_its_policies_decide_first_and_its_limits_stop_what_others_continue() -> None:
+    def once_more(run: RunSoFar) -> Verdict | None:
+        return Continue("once_more") if len(run.rounds) == 1 else None
+
+    run = bare(ScriptedModel(["One.", "Two."]), extensions=[with_parts(policies=(once_more,), limits=(two_rounds,))]).run_sync(
+        "go"
+    )
+    assert [one.reason for one in run.rounds] == ["prompt", "once_more"]
+    endless = with_parts(policies=(lambda run: Continue("on"),), limits=(two_rounds,))
+    run = bare(ScriptedModel(["One.", "Two."]), extensions=[endless]).run_sync("go")
+    assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_plans", 2)
+
+
+def test_its_guides_gates_and_detectors_take_part() -> None:
+    found: list[str] = []
+
+    class Looks:
+        def take(self, event: Any, run: Run) -> list[Any]:
+            found.append(type(event).__name__)
+            return []
+
+    def refuse(call: ToolCall, run: RunSoFar) -> Deny | None:
+        return Deny("not now", "no_thoughts") if call.name == "think" else None
+
+    extension = with_parts(guides=(guide,), gates=(refuse,), detectors=(Looks,))
+    run = bare(ScriptedModel([ToolCall("think", {}), "Done."]), [think], extensions=[extension]).run_sync("go")
+    assert [one.text for one in run.rounds[0].guidance] == ["Plan first."]
+    assert run.rounds[0].records[0].rule == "no_thoughts"
+    assert "RunFinished" in found
+
+
+def test_the_parts_of_several_are_in_their_order() -> None:
+    first, second = with_parts(prompt="One."), with_parts(name="notes", prompt="Two.", tools=[think])
+    run = bare(ScriptedModel(["Done."]), system="Zero.", extensions=[first, second], instructions=False).run_sync("go")
+    assert run.system == "Zero.\n\nOne.\n\nTwo."
+    assert [tool.name for tool in run.tools] == ["propose", "think"]
+
+
+def test_what_cannot_be_an_extension_is_refused(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[Any, type[Exception], str]] = {
+        "a text": (lambda: bare("simulated:chatty", extensions="plans"), SettingsError, "is no extension"),
+        "no extension": (lambda: bare("simulated:chatty", extensions=[3]), SettingsError, "is no extension"),
+        "twice": (
+            lambda: bare("simulated:chatty", extensions=[with_parts(), with_parts(tools=())]),
+            SettingsError,
+            "two extensions",
+        ),
+        "a name taken": (
+            lambda: bare("simulated:chatty", [propose], extensions=[with_parts()]),
+            InvalidTool,
+            "already registered",
+        ),
+        "no name": (lambda: Extension(name=" "), SettingsError, "is no name"),
+        "settings": (lambda: Extension(name="plans", settings={"of": object()}), SettingsError, "JSON"),
+    }
+    for name, (make, error, words) in cases.items():
+        with subtests.test(name), pytest.raises(error, match=words):
+            make()
+
+
+def interrupted(folder: Path) -> Run:
+    agent = bare(ScriptedModel([PLAN, "Done."], name="scripted:plans"), extensions=[with_parts()])
+    whole = agent.run_sync("go", store=Store(folder / "whole"))
+    folder.joinpath("cut").mkdir()
+    log = b"".join(map(encode, whole.events[:-4]))
+    (folder / "cut" / f"{whole.id}.jsonl").write_bytes(log)
+    return Store(folder / "cut").load(whole.id)
+
+
+def test_a_run_is_recovered_with_its_extension_and_refused_without_it(tmp_path: Path) -> None:
+    cut, store = interrupted(tmp_path), Store(tmp_path / "cut")
+    model = ScriptedModel(["Done."])
+    for agent in (None, bare(model), bare(model, extensions=[with_parts(name="notes")])):
+        with pytest.raises(SettingsError, match=r"had the extension plans.*extensions=\[\.\.\.\]"):
+            asyncio.run(recover(cut.id, agent=agent, model=None if agent else model, store=store))
+    again = agent_of(cut, model=model, extensions=[with_parts()])
+    assert isinstance(again, Agent)
+    run = asyncio.run(recover(cut.id, agent=again, store=store))
+    assert (run.status, [tool.name for tool in model.requests[0].tools]) == ("completed", ["propose"])
+
+
+def test_a_log_whose_extensions_are_none_is_refused_when_it_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    whole = bare(ScriptedModel(["Done."]), extensions=[with_parts()]).run_sync("go")
+    lines = b"".join(map(encode, whole.events)).decode()
+    logged = '[{"name":"plans","tools":["propose"],"settings":{"most":3}}]'
+    assert logged in lines
+    for name, instead in {"number": "3", "texts": '["plans"]', "no name": "[{}]", "tools": '[{"name":"a","tools":3}]'}.items():
+        with subtests.test(name):
+            path = tmp_path / f"{name}.jsonl"
+            path.write_text(lines.replace(logged, instead))
+            with pytest.raises(TraceError, match="extension"):
+                load_trace(path)

@@ -1,0 +1,34 @@
+"""The options of a cell that extend its agent: a row of a table each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from IPython.core.magic_arguments import magic_arguments, parse_argstring
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.extension import Extension
+from agentnb.models import ScriptedModel
+from agentnb.notebook import extension_options
+from agentnb.notebook.extension_options import ExtensionOption, chosen_extensions, extensions_again
+
+
+def made(settings: Any) -> Extension:
+    return Extension(name="two-plans", settings={"most": 3, **settings})
+
+
+def test_a_row_is_an_option_and_recovery_makes_the_extension_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extension_options.OPTIONS, "two-plans", ExtensionOption("let it plan", made))
+
+    @magic_arguments("agent")
+    @extension_options.extension_options
+    def cell(line: str) -> None:
+        """A cell."""
+
+    assert [one.name for one in chosen_extensions(parse_argstring(cell, "--two-plans"))] == ["two-plans"]
+    assert chosen_extensions(parse_argstring(cell, "")) == ()
+    run = Agent(ScriptedModel(["Done."]), extensions=[made({"most": 5})]).run_sync("go")
+    assert [one.settings for one in extensions_again(run)] == [{"most": 5}]
+    monkeypatch.delitem(extension_options.OPTIONS, "two-plans")
+    assert extensions_again(run) == ()
