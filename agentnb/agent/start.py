@@ -6,7 +6,9 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from dataclasses import replace as options_of_run
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -40,10 +42,11 @@ from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.host import Beginning, Host, current_host, hosted, on_main_thread, plain_tools
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
-from agentnb.runtime.threads import AwakeForInterrupts, LoopThread, call_in_thread
+from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
 from agentnb.runtime.todo_sync import TodoSync, todos_at_first
 from agentnb.settings import known_secrets
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
@@ -74,6 +77,7 @@ class PendingRun:
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
+        self.options = self._completed(self.options)
         watchers: tuple[Watcher, ...] = () if self.options.watch is None else (self.options.watch,)
         if self.recovered is None:
             self.log = EventLog(new_run_id(), parent_id=self.parent_id, watchers=watchers)
@@ -130,19 +134,82 @@ class PendingRun:
         model = await asyncio.to_thread(make_model, named) if isinstance(named, str) else named
         with AwakeForInterrupts():
             lifecycle, loop, first = self._assembled(model)
-            return await lifecycle.run(loop, first, self.open_log)
+            host = current_host.get()
+            if not host:
+                return await lifecycle.run(loop, first, self.open_log)
+            inside, ended = self._watched(host, awaited=True), Future[Run]()
+            self._hand_over(host, ended)
+            try:
+                with hosted(inside):
+                    run = await lifecycle.run(loop, first, self.open_log)
+            except BaseException as error:
+                ended.set_exception(error)
+                raise
+            ended.set_result(run)
+            return run
 
     def start(self) -> LiveRun:
         """Start on an event loop in a thread and return a handle at once."""
         options = self.options
         self.budget.detached = options.foreground is None
         lifecycle, loop, first = self._assembled(make_model(self.agent.model))
-        thread = options.thread or LoopThread()
-        future = thread.submit(lambda: lifecycle.run_abandonable(loop, first, self.open_log))
-        if options.thread is None:
+        host = current_host.get()
+        inside = self._watched(host, awaited=False)
+        shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
+        thread = shared or LoopThread()
+
+        async def work() -> Run:
+            with hosted(inside):
+                return await lifecycle.run_abandonable(loop, first, self.open_log)
+
+        future = thread.submit(work)
+        if shared is None:
             future.add_done_callback(lambda _: thread.close())
+        return self._hand_over(host, future)
+
+    def _completed(self, options: RunOptions) -> RunOptions:
+        """Return the options, with what the host offers where they say nothing."""
+        host = current_host.get()
+        if not host:
+            return options
+        return options_of_run(
+            options,
+            store=options.store or (host.store if self.recovered is None else None),
+            can_ask=host.can_ask if options.can_ask is None else options.can_ask,
+            approve=options.approve or host.approve,
+            answer=options.answer or host.answer,
+            budget=options.budget or host.budget,
+        )
+
+    def _watched(self, host: Host, *, awaited: bool) -> Host:
+        """Have the host watch the run unless its options name a watcher; return the host of its nested runs."""
+        options, watcher = self.options, self.options.watch
+        if watcher is None and host.watch is not None:
+            call = current_call.get() if self.parent_id is not None else None
+            watcher = host.watch(
+                Beginning(
+                    run=self.log.run,
+                    run_id=self.log.id,
+                    parent_id=self.parent_id,
+                    call_id=None if call is None else call.call_id,
+                    agent=self.agent.name,
+                    awaited=awaited,
+                    blocks=awaited or options.foreground is not None,
+                    stored=options.store is not None,
+                )
+            )
+            if watcher is not None:
+                self.log.watch(watcher)
+        foreground = options.foreground
+        return host.inside(watcher, options.store, host.call_sync if foreground is None else on_main_thread(foreground.call))
+
+    def _hand_over(self, host: Host, ended: Future[Run]) -> LiveRun:
+        """Return the handle of the run, which the host gets too."""
         kept = self.carried_board if self.board is None else self.board
-        return LiveRun(self.log.id, self.log.run, self.inbox, future, kept, options.foreground)
+        live = LiveRun(self.log.id, self.log.run, self.inbox, ended, kept, self.options.foreground)
+        if host.begun is not None:
+            host.begun(live)
+        return live
 
     def first_request(self) -> Request:
         """Return the request that would be sent first. Sends and stores nothing."""
@@ -170,7 +237,7 @@ class PendingRun:
         )
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
-        call_sync = call_in_thread if foreground is None else foreground.call
+        call_sync = plain_tools(None if foreground is None else foreground.call)
         toolbox, folder = self.toolbox, self._folder()
         if history.result_characters is not None and len(toolbox):
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))

@@ -45,6 +45,10 @@ class EventLog:
         self._known = known()
         secrets()  # the first search; a key found later is redacted from then on
 
+    def watch(self, watcher: Watcher) -> None:
+        """Send events and deltas to this watcher too, from now on."""
+        self._watchers.append(watcher)
+
     def keep_in(self, writer: Writer) -> None:
         """Store every event with this writer from now on."""
         self._writer = writer
