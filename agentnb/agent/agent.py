@@ -18,6 +18,7 @@ from agentnb.detect.run import Run
 from agentnb.runtime.approval import AnswerQuestion
 from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.host import current_host
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions, refuse_former_keywords
 from agentnb.tools.todos.board import Board
@@ -153,7 +154,7 @@ class Agent(AgentSettings):
             watch=watch,
             work_dir=work_dir,
             foreground=foreground,
-            can_ask=False,  # the caller gets no handle
+            can_ask=current_host.get().can_ask,  # the caller gets no handle
             approve=approve,
             answer=answer,
         )

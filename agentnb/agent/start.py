@@ -41,11 +41,22 @@ from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.launch import budget_of, check_left, check_resumable, in_background, log_of, opened, parent_of
+from agentnb.runtime.host import plain_tools
+from agentnb.runtime.launch import (
+    budget_of,
+    check_left,
+    check_resumable,
+    completed,
+    here,
+    in_background,
+    log_of,
+    opened,
+    parent_of,
+)
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
-from agentnb.runtime.threads import AwakeForInterrupts, call_in_thread
+from agentnb.runtime.threads import AwakeForInterrupts
 from agentnb.runtime.todo_sync import TodoSync, todos_at_first
 from agentnb.settings import known_secrets
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
@@ -78,6 +89,7 @@ class PendingRun:
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
+        self.options = completed(self.options, is_new=self.recovered is None)
         self.log = log_of(self.options, parent_id=self.parent_id, recovered=self.recovered)
         if self.agent.bundle.detectors:
             self.log.run.detect_with(self.agent.bundle.detectors)
@@ -127,7 +139,9 @@ class PendingRun:
         model = await asyncio.to_thread(make_model, named) if isinstance(named, str) else named
         with AwakeForInterrupts():
             lifecycle, loop, first = self._assembled(model)
-            return await lifecycle.run(loop, first, self.open_log)
+            kept = self.carried_board if self.board is None else self.board
+            life = partial(lifecycle.run, loop, first, self.open_log)
+            return await here(life, self.log, self.inbox, self.options, kept, name=self.agent.name)
 
     def start(self) -> LiveRun:
         """Start on an event loop in a thread and return a handle at once."""
@@ -135,7 +149,8 @@ class PendingRun:
         self.budget.detached = options.foreground is None
         lifecycle, loop, first = self._assembled(make_model(self.agent.model))
         kept = self.carried_board if self.board is None else self.board
-        return in_background(lambda: lifecycle.run_abandonable(loop, first, self.open_log), self.log, self.inbox, options, kept)
+        life = partial(lifecycle.run_abandonable, loop, first, self.open_log)
+        return in_background(life, self.log, self.inbox, options, kept, name=self.agent.name)
 
     def first_request(self) -> Request:
         """Return the request that would be sent first. Sends and stores nothing."""
@@ -164,7 +179,7 @@ class PendingRun:
         elicitation.give(self.answers)
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
-        call_sync = call_in_thread if foreground is None else foreground.call
+        call_sync = plain_tools(None if foreground is None else foreground.call)
         toolbox, folder = self.toolbox, self._folder()
         if history.result_characters is not None and len(toolbox):
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))

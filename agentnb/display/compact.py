@@ -40,18 +40,22 @@ ROOM = {"answer": 6_000, "todos": 1_800, "rounds": 3_200, "notes": 1_200}
 
 def compact_html(run: Run) -> Html:
     """Return state, prompt, answer, todos, a line for each of the last rounds, and what to type to see it all."""
-    pieces = (
-        _head(run),
+    return inlined(tag("div", "compact", _head(run), *compact_pieces(run)))
+
+
+def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
+    """Return the pieces of `compact_html` below its first line. ``stored``: `%agent load` finds the run."""
+    hint = tag(
+        "div", "compact-hint", tag("code", "compact-code", f"%agent load {run.id}"), " shows all of it, and puts it in run"
+    )
+    return [
         prompt_html(asked(run), MAX_OF_A_PROMPT, "compact-prompt"),
         _answer(run),
         *_notes(run),
         _lines("compact-todos", _that_fit(todo_lines(run), ROOM["todos"])),
         _rounds(run),
-        tag(
-            "div", "compact-hint", tag("code", "compact-code", f"%agent load {run.id}"), " shows all of it, and puts it in run"
-        ),
-    )
-    return inlined(tag("div", "compact", *pieces))
+        hint if stored and run.events else NOTHING,
+    ]
 
 
 def _head(run: Run) -> Html:

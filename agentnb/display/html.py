@@ -7,7 +7,7 @@ fetched. The pieces are those of the live card.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agentnb.context.request_history import sent_requests
 from agentnb.core.messages import Image
@@ -21,7 +21,7 @@ from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.request_view import request_view_html
 from agentnb.display.round_notes import round_notes
-from agentnb.display.rounds import MAX_OF_A_TEXT, Form, also_html, effects_of, round_html, round_pieces
+from agentnb.display.rounds import MAX_OF_A_TEXT, Form, also_html, effects_of, no_nested_runs, round_html, round_pieces
 from agentnb.display.style import inlined, kept
 from agentnb.display.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.todos import todos_html
@@ -46,13 +46,14 @@ def run_html(
     prompt: bool = False,
     folds: Mapping[str, bool] | None = None,
     variable: str = "run",
+    nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs,
 ) -> Html:
     """Return the whole of an ended run, folded: its answer first, what it did beneath.
 
     ``last_text=False`` leaves out the answer, which is then shown elsewhere; ``folds`` are those that the person opened (or
-    closed) in the live card, and that stay so; ``variable`` holds the run.
+    closed) in the live card, and that stay so; ``variable`` holds the run; ``nested`` returns the runs that a call began.
     """
-    return kept(plain_html(run, Form(folds=folds or {}, variable=variable), last_text=last_text, prompt=prompt))
+    return kept(plain_html(run, Form(folds=folds or {}, variable=variable, nested=nested), last_text=last_text, prompt=prompt))
 
 
 def plain_html(run: Run, form: Form, *, last_text: bool = True, prompt: bool = False) -> Html:
@@ -72,7 +73,14 @@ def plain_html(run: Run, form: Form, *, last_text: bool = True, prompt: bool = F
     )
 
 
-def running_html(run: Run, *, streaming: str = "", drawn: dict[int, Html] | None = None, hint: str = "") -> Html:
+def running_html(
+    run: Run,
+    *,
+    streaming: str = "",
+    drawn: dict[int, Html] | None = None,
+    hint: str = "",
+    nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs,
+) -> Html:
     """Return a run in progress, where no live card is possible: its last rounds, and the streaming text.
 
     ``drawn`` caches finished rounds from one call to the next.
@@ -80,7 +88,8 @@ def running_html(run: Run, *, streaming: str = "", drawn: dict[int, Html] | None
     drawn = {} if drawn is None else drawn
     shown = run.rounds[-ROUNDS_WHILE_RUNNING:]
     left_out = len(run.rounds) - len(shown)
-    form = Form(pictures=False, effects=effects_of(run.tools), settings=run.settings)  # it is drawn many times a second
+    # Without pictures: it is drawn many times a second.
+    form = Form(pictures=False, effects=effects_of(run.tools), settings=run.settings, nested=nested)
     rounds = [_drawn(one, drawn, form, run.questions_of(one.index)) for one in shown]
     earlier = tag("div", "aside", counted(left_out, "earlier round")) if left_out else NOTHING
     text = tag("div", "streaming", words(streaming, MAX_OF_A_TEXT)) if streaming else NOTHING

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from operator import is_not
 from typing import Any
 
 from msgspec.structs import replace
@@ -42,6 +41,7 @@ from agentnb.display.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.html import notes_html
 from agentnb.display.labels import chip, clean
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.nested import NestedRuns
 from agentnb.display.rounds import (
     Form,
     Pieces,
@@ -72,7 +72,9 @@ class LiveCard:
         """``controls``: whether clicks are received while the run is live."""
         self.run = Run()
         self._controls = controls
-        self._form = Form(live=controls)
+        self.nested = NestedRuns()
+        """The runs that its calls began."""
+        self._form = Form(live=controls, nested=self.nested.html)
         self._totals = Totals()
         self._user_messages = UserMessages()
         self._also = AlsoHappened()
@@ -108,6 +110,10 @@ class LiveCard:
             self._new_text.append(item.text)
         elif isinstance(item, ThinkingDelta):
             self._new_thought.append(item.text)
+
+    def nested_changed(self) -> None:
+        """Note that a nested run has changed: the open round is drawn again."""
+        self._stale.add(len(self.run.rounds) - 1)
 
     def asked(self, name: str, text: str = "") -> None:
         """Record a command that the run has not read yet: it is shown until its event comes."""
@@ -262,12 +268,12 @@ class LiveCard:
             shown = record if progress is None else replace(record, progress=progress)
             key = f"call:{place}"
             made = partial(call_html, one, place, shown, form, questions)
-            found[key] = self._once(key, (record, progress, *questions), made)
+            found[key] = self._once(key, (record, progress, self.nested.changes(record.call.id), *questions), made)
         return {key: html for key, html in found.items() if html}
 
     def _once(self, key: str, made_of: tuple[object, ...], draw: Callable[[], Html]) -> Html:
         before = self._drawn.get(key)
-        if before is None or len(before[0]) != len(made_of) or any(map(is_not, before[0], made_of)):
+        if before is None or len(before[0]) != len(made_of) or any(map(is_other, before[0], made_of)):
             before = self._drawn[key] = (made_of, draw())
         return before[1]
 
@@ -290,6 +296,11 @@ class LiveCard:
                 frame["more"] = clean(more)
             frame["kind"] = self._blocks.tail_kind
         return frame
+
+
+def is_other(before: object, now: object) -> bool:
+    """Return whether a source was replaced: objects by identity, as comparing them would take long, and numbers by value."""
+    return before != now if isinstance(now, int) else before is not now
 
 
 def _button(do: str, label: str, *, main: bool = False) -> Html:

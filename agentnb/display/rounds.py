@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -27,6 +27,11 @@ MAX_ALSO = 4
 """Lines of what else happened that are shown without being opened."""
 
 
+def no_nested_runs(call_id: str, folds: Mapping[str, bool]) -> Html:
+    """Return nothing: the calls of most runs begin no runs, or none that are known."""
+    return NOTHING
+
+
 class Form(NamedTuple):
     """How a card is drawn."""
 
@@ -45,6 +50,8 @@ class Form(NamedTuple):
     """The settings of the run, for its limits."""
     over: bool = False
     """The run has ended, and no longer awaits answers."""
+    nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs
+    """Returns the runs that a call began, by the id of the call, and folded so."""
 
     def is_open(self, key: str, otherwise: bool = False) -> bool:
         """Return whether this fold is to be open."""
@@ -188,7 +195,7 @@ def text_html(one: WorkflowRound) -> Html:
 
 
 def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Iterable[AskedQuestion] = ()) -> Html:
-    """Return the card of a call, and below it what it asked the person."""
+    """Return the card of a call, and below it the runs that it began and what it asked the person."""
     card = tool_card_html(
         record,
         key=f"call:{one.index}:{place}",
@@ -199,7 +206,7 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
         effects=form.effects.get(record.call.name),
         where=f"{form.variable}.rounds[{one.index}].results[{place}].text",
     )
-    return joined(card, *[_question(each, form) for each in questions])
+    return joined(card, form.nested(record.call.id, form.folds), *[_question(each, form) for each in questions])
 
 
 def _question(asked: AskedQuestion, form: Form) -> Html:

@@ -12,8 +12,10 @@ from agentnb.display.labels import clean
 from agentnb.display.style import kept
 from agentnb.errors import RunFailed, RunLimited
 from agentnb.notebook.card.widget import LeftOpen
+from agentnb.notebook.cell_host import CellHost
 from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.runtime.foreground import RunInterrupted
+from agentnb.runtime.host import Host, current_host
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
@@ -40,6 +42,18 @@ class CellRuns:
         self._shell = shell
         self.session = session
         self.left_open = LeftOpen()
+        self.cell = CellHost(shell, session, self.left_open)
+        """The host of the cell that runs."""
+
+    def begin_cell(self) -> None:
+        """Let the runs that Python code of the next cell begins be shown below that cell."""
+        self.cell = CellHost(self._shell, self.session, self.left_open)
+        current_host.set(self.cell.host())
+
+    def end_cell(self) -> None:
+        """Show what has begun and is not shown yet."""
+        self.cell.decide()
+        current_host.set(Host())
 
     def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions) -> Answer | None:
         """Start a run and show it; with a foreground, wait for it and return its answer, if it has one.

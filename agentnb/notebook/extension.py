@@ -9,14 +9,18 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html
+from agentnb.display.many_runs import run_line_html
 from agentnb.display.text import run_text
 from agentnb.errors import NotAvailable
+from agentnb.notebook.cell_runs import CellRuns, cell_runs
 from agentnb.notebook.completion import matcher
 from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.magics import AgentMagics
+from agentnb.runtime.host import Host, current_host
 from agentnb.session.session import Session
 
 _SESSION = "_agentnb_session"
+_HOOKS = "_agentnb_hooks"
 
 LATER_MAGICS = (("cell", "workflow"), ("line", "replay"), ("line", "traces"))
 """Magics that the documentation promises for a later version."""
@@ -58,13 +62,31 @@ def load(shell: InteractiveShell) -> None:
         parser: Any = AgentMagics.agent_cell.parser  # type: ignore[attr-defined]  # put there by magic_arguments
         options = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
         shell.Completer.custom_matchers.append(matcher(shell, session, options))
+    runs = cell_runs(shell, session)
+    hooks = {"pre_run_cell": lambda info: runs.begin_cell(), "post_run_cell": lambda result: runs.end_cell()}
+    for event, hook in hooks.items():
+        shell.events.register(event, hook)
+    setattr(shell, _HOOKS, hooks)
+    if getattr(shell, "kernel", None) is not None:
+        runs.begin_cell()  # the cell that loads the extension
     formatters = shell.display_formatter.formatters  # type: ignore[union-attr]  # a running shell has one
-    formatters["text/html"].for_type(Run, lambda run: run_html(run, prompt=True) if run.events else None)
+    formatters["text/html"].for_type(Run, lambda run: _html(run, runs))
     formatters["text/plain"].for_type(Run, lambda run, printer, cycle: printer.text(run_text(run)))
+
+
+def _html(run: Run, runs: CellRuns) -> str | None:
+    """Return the run, or one line if its card is right above."""
+    if not run.events:
+        return None
+    return run_line_html(run, "shown above") if runs.cell.has_card_of(run.id) else run_html(run, prompt=True)
 
 
 def unload(shell: InteractiveShell) -> None:
     """Remove what `load` registered; live runs continue."""
+    for event, hook in getattr(shell, _HOOKS, {}).items():
+        shell.events.unregister(event, hook)
+    setattr(shell, _HOOKS, {})
+    current_host.set(Host())
     if blank_body in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(blank_body)
     for kind, name in (("cell", "agent"), ("line", "agent"), ("cell", "guidance"), *LATER_MAGICS):

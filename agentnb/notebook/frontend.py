@@ -10,19 +10,28 @@ from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY
 
 
-def view_for(shell: Any, left_open: LeftOpen, *, blocks: bool, variable: str = "run") -> CardView | DisplayView | TerminalView:
+def view_for(
+    shell: Any,
+    left_open: LeftOpen,
+    *,
+    blocks: bool,
+    variable: str = "run",
+    shows_answer: bool | None = None,
+    stored: bool = True,
+) -> CardView | DisplayView | TerminalView:
     """Return a live card if a person may click, a display if only the outputs are kept, or lines for a terminal.
 
     ``left_open`` takes the widgets of cards whose run has ended; ``blocks``: the cell waits for the run, and shows its answer
-    as its result; ``variable`` holds the run.
+    as its result, unless ``shows_answer``; ``variable`` holds the run; ``stored``: its log is kept.
     """
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return TerminalView()
+    beside = blocks if shows_answer is None else not shows_answer
     return (
-        CardView(left_open, answer_beside=blocks, blocks=blocks, variable=variable)
+        CardView(left_open, answer_beside=beside, blocks=blocks, variable=variable, stored=stored)
         if is_attended(kernel)
-        else DisplayView(answer_beside=blocks, variable=variable)
+        else DisplayView(answer_beside=beside, variable=variable)
     )
 
 

@@ -25,13 +25,16 @@ from agentnb.core.events import (
     RunStarted,
     TextDelta,
 )
+from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
 from agentnb.display.labels import chip, clean, ending, meta
 from agentnb.display.markup import Html
+from agentnb.display.nested import NestedRuns
 from agentnb.display.round_notes import RECOVERED, compaction_line, retry_line
 from agentnb.display.text import round_lines, run_text
 from agentnb.notebook.widgets import view_bundle
+from agentnb.runtime.host import Beginning
 from agentnb.runtime.live import LiveRun
 
 INTERVAL = 1 / 15
@@ -84,6 +87,11 @@ class DisplayView:
         self._loop: asyncio.AbstractEventLoop | None = None
         """The event loop of the timer."""
         self._cost = 0.0
+        self.nested_runs = NestedRuns()
+
+    def nested(self, beginning: Beginning) -> Watcher | None:
+        """Return the watcher of a run that a call of this one begins. It is drawn when this run is."""
+        return self.nested_runs.add(beginning, lambda: None)
 
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Record the item and schedule an update."""
@@ -107,9 +115,9 @@ class DisplayView:
         streaming = "".join(self._heard)
         answered_beside = self._answer_beside and self._run.is_answered
         if self._run.should_continue:
-            html = running_html(self._run, streaming=streaming, drawn=self._finished_rounds)
+            html = running_html(self._run, streaming=streaming, drawn=self._finished_rounds, nested=self.nested_runs.html)
         else:
-            html = run_html(self._run, last_text=not answered_beside, variable=self._variable)
+            html = run_html(self._run, last_text=not answered_beside, variable=self._variable, nested=self.nested_runs.html)
         data = {
             "text/plain": run_text(self._run, streaming=streaming, last_text=not answered_beside),
             "text/html": html,

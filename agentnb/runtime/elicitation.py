@@ -246,6 +246,11 @@ class CallElicitor:
         return await self._on_loop(self._forward(question))
 
     @property
+    def call_id(self) -> str:
+        """Id of the call."""
+        return self._call_id
+
+    @property
     def has_anybody(self) -> bool:
         """Whether there is a person to answer, or a program in their place."""
         return self._elicitation.has_anybody

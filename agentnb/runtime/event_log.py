@@ -37,7 +37,7 @@ class EventLog:
         self.id = run_id
         self.run = Run() if run is None else run
         self.store = store
-        self._parent_id = parent_id
+        self.parent_id = parent_id
         self._seq = len(self.run.events)
         self._writer: Writer | None = None
         self._closed = False
@@ -49,6 +49,10 @@ class EventLog:
         self._known = known()
         secrets()  # the first search; a key found later is redacted from then on
 
+    def watch(self, watcher: Watcher) -> None:
+        """Send events and deltas to this watcher too, from now on."""
+        self._watchers.append(watcher)
+
     def child(self, run_id: str, *, watchers: Iterable[Watcher] = ()) -> EventLog:
         """Return the log of a new nested run, kept in the same store."""
         return EventLog(run_id, parent_id=self.id, watchers=watchers, store=self.store)
@@ -56,7 +60,7 @@ class EventLog:
     async def open(self) -> Writer:
         """Begin the log of this new run in its store; may wait for other runs to end, except if it is nested."""
         assert self.store is not None, "the log has a store"
-        return await self.store.open(self.id, nested=self._parent_id is not None)
+        return await self.store.open(self.id, nested=self.parent_id is not None)
 
     def keep_in(self, writer: Writer) -> None:
         """Store every event with this writer from now on."""
@@ -66,8 +70,8 @@ class EventLog:
         """Make an event of this kind and append it. Return it as logged, redacted."""
         # Reuses the one dict there is: this runs many times per round.
         fields["seq"], fields["at"], fields["run_id"] = self._seq, datetime.now(UTC), self.id
-        if self._parent_id is not None:
-            fields["parent_id"] = self._parent_id
+        if self.parent_id is not None:
+            fields["parent_id"] = self.parent_id
         return self.append(kind(**fields))  # type: ignore[arg-type, return-value]  # a kind with its own fields is one of AnyEvent
 
     def append(self, event: AnyEvent) -> AnyEvent:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from agentnb.runtime.budget import Budget, current_budget
 from agentnb.runtime.elicitation import CallElicitor, current_call
-from agentnb.runtime.threads import TICK, PendingOutcome, attempt, call_in_thread, time_limit
+from agentnb.runtime.threads import TICK, PendingOutcome, attempt, call_in_thread, in_worker, time_limit
 
 T = TypeVar("T")
 
@@ -59,6 +59,8 @@ class Foreground:
         self._outer: Foreground | None = None
         self._waited = False
         """`wait` was called; it handles any interrupt."""
+        self._left = False
+        """`wait` has returned: nested runs that go on have their plain tools run in threads."""
         self._lock = threading.Lock()  # never taken by a signal handler
         self._stopped = False
         """The run was stopped by its handle: no other tool starts, and the outcome of the running tool is dropped."""
@@ -71,7 +73,7 @@ class Foreground:
 
     async def call(self, function: Callable[[], Any], parallel_safe: bool) -> Any:
         """Run a plain function on the waiting thread, or in a thread of its own if it is parallel-safe."""
-        if parallel_safe:
+        if parallel_safe or self._left:
             return await call_in_thread(function)
         answer = PendingOutcome()
         start_clock = _stopped_clock(time_limit.get())
@@ -104,10 +106,13 @@ class Foreground:
             self._stop = stop
             future.add_done_callback(lambda _: self._jobs.put(None))
             outer = current_budget.get()
-            while not future.done() and not self._interrupted:
-                self._do_next()
-                if outer is not None and outer.is_over():  # the parent run, whose tool waits here, has ended
-                    self._stop_once()
+            try:
+                while not future.done() and not self._interrupted:
+                    self._do_next()
+                    if outer is not None and outer.is_over():  # the parent run, whose tool waits here, has ended
+                        self._stop_once()
+            finally:
+                self._leave()
             if self._interrupted:
                 self._stop_once()
                 raise RunInterrupted(closed=_ends_soon(future))
@@ -150,6 +155,17 @@ class Foreground:
                 job()
             finally:
                 self._tool_ended()
+
+    def _leave(self) -> None:
+        """Hand on what still waits for this thread: a nested run that nobody awaits may go on."""
+        self._left = True
+        while not (self._stopped or self._interrupted):
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                return
+            if job is not None:
+                in_worker(job)
 
     def _may_begin(self) -> bool:
         with self._lock:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from agentnb.core.inbox import Inbox
@@ -12,7 +14,9 @@ from agentnb.core.log import Watcher, Writer
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.budget import OWN, Budget, current_budget
+from agentnb.runtime.elicitation import current_call
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.host import Beginning, Host, current_host, hosted, on_main_thread
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
@@ -79,16 +83,96 @@ def check_left(budget: Budget, *, recovered: bool = False) -> None:
         )
 
 
+def completed(options: RunOptions, *, is_new: bool = True) -> RunOptions:
+    """Return the options, with what the host offers where they say nothing. A run that is resumed has its own log."""
+    host = current_host.get()
+    if not host:
+        return options
+    return replace(
+        options,
+        store=options.store or (host.store if is_new else None),
+        can_ask=host.can_ask if options.can_ask is None else options.can_ask,
+        approve=options.approve or host.approve,
+        answer=options.answer or host.answer,
+        budget=options.budget or host.budget,
+    )
+
+
+async def here(
+    life: Callable[[], Coroutine[Any, Any, Run]],
+    log: EventLog,
+    inbox: Inbox,
+    options: RunOptions,
+    board: Board | None = None,
+    *,
+    name: str,
+) -> Run:
+    """Await the coroutine of a run on the running event loop; its host gets a handle on it."""
+    host = current_host.get()
+    if not host:
+        return await life()
+    inside, ended = _watched(host, log, options, name, awaited=True), Future[Run]()
+    _handed_over(host, LiveRun(log.id, log.run, inbox, ended, board, options.foreground))
+    try:
+        with hosted(inside):
+            run = await life()
+    except BaseException as error:
+        ended.set_exception(error)
+        raise
+    ended.set_result(run)
+    return run
+
+
 def in_background(
     life: Callable[[], Coroutine[Any, Any, Run]],
     log: EventLog,
     inbox: Inbox,
     options: RunOptions,
     board: Board | None = None,
+    *,
+    name: str,
 ) -> LiveRun:
-    """Start the coroutine of a run on an event loop in a thread, and return a handle at once."""
-    thread = options.thread or LoopThread()
-    future = thread.submit(life)
-    if options.thread is None:
+    """Start the coroutine of a run on an event loop in a thread, and return a handle at once, which its host gets too."""
+    host = current_host.get()
+    inside = _watched(host, log, options, name, awaited=False)
+    shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
+    thread = shared or LoopThread()
+
+    async def work() -> Run:
+        with hosted(inside):
+            return await life()
+
+    future = thread.submit(work)
+    if shared is None:
         future.add_done_callback(lambda _: thread.close())
-    return LiveRun(log.id, log.run, inbox, future, board, options.foreground)
+    return _handed_over(host, LiveRun(log.id, log.run, inbox, future, board, options.foreground))
+
+
+def _watched(host: Host, log: EventLog, options: RunOptions, name: str, *, awaited: bool) -> Host:
+    """Have the host watch the run unless its options name a watcher; return the host of its nested runs."""
+    watcher = options.watch
+    if watcher is None and host.watch is not None:
+        call = current_call.get() if log.parent_id is not None else None
+        watcher = host.watch(
+            Beginning(
+                run=log.run,
+                run_id=log.id,
+                parent_id=log.parent_id,
+                call_id=None if call is None else call.call_id,
+                agent=name,
+                awaited=awaited,
+                blocks=awaited or options.foreground is not None,
+                stored=options.store is not None,
+            )
+        )
+        if watcher is not None:
+            log.watch(watcher)
+    foreground = options.foreground
+    return host.inside(watcher, options.store, host.call_sync if foreground is None else on_main_thread(foreground.call))
+
+
+def _handed_over(host: Host, live: LiveRun) -> LiveRun:
+    """Give the host the handle of a run."""
+    if host.begun is not None:
+        host.begun(live)
+    return live

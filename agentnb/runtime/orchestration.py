@@ -20,7 +20,17 @@ from agentnb.runtime.approval import answering
 from agentnb.runtime.budget import OWN
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.elicitation import Elicitation, current_call
-from agentnb.runtime.launch import budget_of, check_left, check_resumable, in_background, log_of, opened, parent_of
+from agentnb.runtime.launch import (
+    budget_of,
+    check_left,
+    check_resumable,
+    completed,
+    here,
+    in_background,
+    log_of,
+    opened,
+    parent_of,
+)
 from agentnb.runtime.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
@@ -82,7 +92,7 @@ class _Pending:
         if recovered is not None:
             check_resumable(recovered, options)
         self._what = what
-        self._options = options
+        self._options = options = completed(options, is_new=recovered is None)
         self._recovered = recovered
         self._log = log = log_of(options, parent_id=parent_of(options), recovered=recovered)
         self._first = self._resumed(recovered) if recovered is not None else self._started(prompt)
@@ -96,7 +106,8 @@ class _Pending:
     async def run_here(self) -> Run:
         lifecycle, orchestrator = self._assembled(can_ask=bool(self._options.can_ask))
         with AwakeForInterrupts():
-            return await lifecycle.run(orchestrator, self._first, self._open_log)
+            life = partial(lifecycle.run, orchestrator, self._first, self._open_log)
+            return await here(life, self._log, self._inbox, self._options, name=self._what.name)
 
     def start(self) -> LiveRun:
         options = self._options
@@ -106,7 +117,7 @@ class _Pending:
             lifecycle, orchestrator = self._assembled(can_ask=options.can_ask is not False)
             return await lifecycle.run_abandonable(orchestrator, self._first, self._open_log)
 
-        return in_background(life, self._log, self._inbox, options)
+        return in_background(life, self._log, self._inbox, options, name=self._what.name)
 
     def _assembled(self, *, can_ask: bool) -> tuple[Lifecycle, Orchestrator]:
         options, recovered = self._options, self._recovered

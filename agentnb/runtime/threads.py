@@ -128,6 +128,11 @@ def _workers() -> _Workers:
     return _Workers()
 
 
+def in_worker(job: Callable[[], None]) -> None:
+    """Run the job in a thread of its own; it must not raise."""
+    _workers().submit(job)
+
+
 async def call_in_thread(function: Callable[[], Any], parallel_safe: bool = True) -> Any:
     """Run a plain function in a thread of its own, in a copy of the caller's context."""
     answered = PendingOutcome()

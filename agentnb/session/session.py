@@ -18,6 +18,7 @@ from agentnb.models.registry import check_model
 from agentnb.policies import find_policy
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.host import Host, current_host, hosted
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
@@ -25,6 +26,9 @@ from agentnb.session.defaults import LIMIT_KEYS, SESSION_BUDGET, agent_settings,
 from agentnb.session.places import default_store
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.traces.store import Store
+
+SWEEP = 32
+"""Number of other runs from which on the ended ones are forgotten."""
 
 
 class Session:
@@ -35,6 +39,9 @@ class Session:
         self._lock = threading.RLock()  # a cell and the panel, which has its own thread, may start runs at the same time
         self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
+        self._others: list[LiveRun] = []
+        """Live runs that Python code began, besides the conversation."""
+        self._sweep_at = SWEEP
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
         self._store_note = ""
@@ -69,7 +76,8 @@ class Session:
             options = options or RunOptions()
             board = self._board_of(options.continue_from) if agent.todos is True else None
             self._forget_ended()
-            return self._begun(agent.start(prompt, replace(self._own(options), store=self.store, board=board)))
+            with hosted(replace(current_host.get() or self.host(), begun=None)):
+                return self._begun(agent.start(prompt, replace(self._own(options), store=self.store, board=board)))
 
     def recover(
         self,
@@ -88,12 +96,29 @@ class Session:
                 raise SettingsError(f"Run {run_id} is going on here", "%agent status shows how far it has come")
             writer, run = self.store.reopen(run_id)
             try:
-                live = make_agent(run).resume(run, writer, replace(self._own(options or RunOptions()), store=self.store))
+                own = replace(self._own(options or RunOptions()), store=self.store)
+                with hosted(replace(current_host.get() or self.host(), begun=None)):
+                    live = make_agent(run).resume(run, writer, own)
             except BaseException:
                 writer.close()
                 raise
             self._forget_ended()
             return self._begun(live)
+
+    def host(self) -> Host:
+        """Return what runs take from this session that Python code starts, such as ``await agent.run(...)``.
+
+        They spend from its budget and are among its live runs. Without a store of their own, their log is in memory only.
+        """
+        return Host(begun=self.take, budget=self.budget, thread=lambda: self._thread("background"))
+
+    def take(self, live: LiveRun) -> None:
+        """Count a run that was not started here among the live runs. It is no part of the conversation."""
+        with self._lock:
+            if len(self._others) >= self._sweep_at:
+                self._others = [one for one in self._others if not one.done]
+                self._sweep_at = 2 * len(self._others) + SWEEP
+            self._others.append(live)
 
     def interrupted(self) -> Iterator[str]:
         """Yield the ids of the interrupted runs in the store, newest first."""
@@ -105,10 +130,12 @@ class Session:
 
         Raises `SettingsError` if there is none.
         """
-        for run_id in self.interrupted():
-            with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
-                if self.store.load(run_id).parent_id is None:
-                    return run_id
+        here = {live.run_id for live in self.running()}
+        for one in self.store.each_summary():
+            if one.status == "interrupted" and one.parent_id is None and one.id not in here:
+                with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
+                    self.store.load(one.id)
+                    return one.id
         raise SettingsError(f"No run in {self.store.shown_folder} was interrupted", "%agent history lists the runs")
 
     def _begun(self, live: LiveRun) -> LiveRun:
@@ -178,7 +205,8 @@ class Session:
 
     def running(self) -> list[LiveRun]:
         """Return the runs that have not ended, oldest first."""
-        return [live for live in self._live if not live.done]
+        with self._lock:
+            return sorted((live for live in (*self._live, *self._others) if not live.done), key=lambda live: live.run_id)
 
     def current(self) -> LiveRun:
         """Return the newest run that has not ended; raises `SettingsError` if there is none."""

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from agentnb.core.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
+from agentnb.core.log import Watcher
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
@@ -22,6 +23,7 @@ from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawin
 from agentnb.notebook.card.widget import LeftOpen, make_widget
 from agentnb.notebook.views import Cell, DisplayView, running_loop
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
+from agentnb.runtime.host import Beginning
 from agentnb.runtime.live import LiveRun
 
 FRAME = 1 / 30
@@ -57,11 +59,14 @@ class CardView:
         blocks: bool,
         place: Place | None = None,
         variable: str = "run",
+        stored: bool = True,
     ) -> None:
         """``left_open`` takes the widget once the run is over; ``answer_beside``: the answer will be shown as the cell's
         result; ``blocks``: the cell waits for the run; ``place``: by default the cell that calls `show`;
-        ``variable`` holds the run.
+        ``variable`` holds the run; ``stored``: its log is kept, and `%agent load` finds it.
         """
+        self._stored = stored
+        self._nested_changed = False
         self._place = place or Cell()
         self._left_open = left_open
         self._variable = variable
@@ -103,6 +108,24 @@ class CardView:
             elif self._timer is None and self._widget is not None:
                 self._send_soon()
 
+    def nested(self, beginning: Beginning) -> Watcher | None:
+        """Return the watcher of a run that a call of this one begins: it is shown at that call."""
+        with self._lock:
+            return self._card.nested.add(beginning, self._draw_nested)
+
+    def _draw_nested(self) -> None:
+        """Draw soon, from whichever thread the nested run is on."""
+        if not self._nested_changed:
+            self._nested_changed = True
+            self._on_loop(self._nested_soon)
+
+    def _nested_soon(self) -> None:
+        with self._lock:
+            self._nested_changed = False
+            self._card.nested_changed()
+            if self._timer is None and self._widget is not None and not self._is_over:
+                self._send_soon()
+
     def show(self, live: LiveRun) -> None:
         """Start showing the run. A run that has already ended is shown in its final form."""
         with self._lock:
@@ -112,8 +135,8 @@ class CardView:
                 return
             self._widget = make_widget()
             self._widget.on_msg(self._hear)
-            hint = HINT.format(live.run_id)
-            text = f"{run_text(self._run)}\n{hint}"
+            hint = HINT.format(live.run_id) if self._stored else ""
+            text = "\n".join(filter(None, [run_text(self._run), hint]))
             self._place.show(self._widget, {"text/html": running_html(self._run, hint=hint), "text/plain": text})
         self._on_loop(self._begin)
 
@@ -255,7 +278,8 @@ class CardView:
     def _html(self, last_text: bool) -> Html:
         """Return the run as HTML, or as text if drawing fails: a live card must not outlive its run."""
         try:
-            return run_html(self._run, last_text=last_text, folds=dict(self._folds), variable=self._variable)
+            nested, folds = self._card.nested.html, dict(self._folds)
+            return run_html(self._run, last_text=last_text, folds=folds, variable=self._variable, nested=nested)
         except Exception:
             logging.getLogger("agentnb").exception("Run %s cannot be drawn", self._run.id)
             return tag("pre", "", run_text(self._run, last_text=last_text))
@@ -289,6 +313,7 @@ class CardView:
                 return
             widget, self._widget = self._widget, None
             self._instead = DisplayView(answer_beside=self._answer_beside, keep=self._place.keep, variable=self._variable)
+            self._instead.nested_runs = self._card.nested
             for event in self._run.events:
                 self._instead(event)
             for delta in self._card.heard:

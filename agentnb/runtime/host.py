@@ -1,0 +1,115 @@
+"""The host: what a notebook or a session offers to the runs that start in it. Empty in a library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+from agentnb.core.log import RunStore, Watcher
+from agentnb.detect.run import Run
+from agentnb.runtime.approval import AnswerQuestion
+from agentnb.runtime.budget import Spending
+from agentnb.runtime.elicitation import Approve
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.threads import LoopThread, call_in_thread
+from agentnb.tools.tool import CallSync
+
+
+class Beginning(NamedTuple):
+    """A run that is about to begin, as its host learns of it."""
+
+    run: Run
+    """The run, which grows: still without events."""
+    run_id: str
+    parent_id: str | None
+    call_id: str | None
+    """The tool call of the parent run that began it."""
+    agent: str
+    """Name of the agent."""
+    awaited: bool
+    """It runs on the caller's own event loop, which awaits it."""
+    blocks: bool
+    """The caller's thread waits for it."""
+    stored: bool
+    """Its log is kept in a store."""
+
+
+Watch: TypeAlias = Callable[[Beginning], Watcher | None]
+"""Returns the watcher of a run, or None if nobody watches it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What runs take that their own options do not give. A run that a tool begins takes it from its parent run."""
+
+    watch: Watch | None = None
+    """Makes the watcher of a run without one. A watcher with a method ``nested`` makes those of the runs nested in its run."""
+    begun: Callable[[LiveRun], Any] | None = None
+    """Takes the handle of each run."""
+    can_ask: bool = False
+    """Whether a person can answer the questions of runs whose caller gets no handle."""
+    approve: Approve | None = None
+    answer: AnswerQuestion | None = None
+    call_sync: CallSync | None = None
+    """Runs plain tools on the main thread."""
+    budget: Spending | None = None
+    thread: Callable[[], LoopThread] | None = None
+    """Returns the event loop of runs in the background."""
+    store: RunStore | None = None
+
+    def __bool__(self) -> bool:
+        return self != _EMPTY
+
+    def inside(self, watcher: Watcher | None, store: RunStore | None, call_sync: CallSync | None) -> Host:
+        """Return the host of the runs nested in a run with this watcher, store and thread for plain tools.
+
+        They ask through the call that began them, and spend from the budget of the run.
+        """
+        nested: Watch | None = getattr(watcher, "nested", None)
+        if not self and nested is None:
+            return self
+        return Host(watch=nested, call_sync=call_sync, store=store)
+
+
+_EMPTY = Host()
+current_host: ContextVar[Host] = ContextVar("current_host", default=_EMPTY)
+"""The host of the runs that start here."""
+
+
+@contextmanager
+def hosted(host: Host) -> Iterator[None]:
+    """Let runs that start in this block have this host."""
+    before = current_host.set(host)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # a run that was not awaited is closed from another context
+            current_host.reset(before)
+
+
+def on_main_thread(call_sync: CallSync) -> CallSync:
+    """Wrap it for the tools of a run: a run that such a tool begins does not wait for the thread that the tool holds."""
+
+    async def call(function: Callable[[], Any], parallel_safe: bool) -> Any:
+        host = current_host.get()
+        if parallel_safe or not host:
+            return await call_sync(function, parallel_safe)
+        return await call_sync(partial(_called, replace(host, call_sync=None), function), parallel_safe)
+
+    return call
+
+
+def _called(host: Host, function: Callable[[], Any]) -> Any:
+    with hosted(host):
+        return function()
+
+
+def plain_tools(foreground: CallSync | None) -> CallSync:
+    """Return what runs the plain tools of a run: its own foreground, else the host's, else threads."""
+    if foreground is not None:
+        return on_main_thread(foreground)
+    return current_host.get().call_sync or call_in_thread

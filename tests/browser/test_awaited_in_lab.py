@@ -1,0 +1,111 @@
+"""Runs that Python code of a cell begins, in a real JupyterLab: cards, nested runs, and one line for many."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.browser
+STORY = Path(__file__).with_name("story.py")
+SETUP = """%load_ext agentnb
+from story import *
+import asyncio
+from agentnb import Agent, ask_person
+
+inner = Agent(Slow([[ToolCall('load_penguins', {'path': 'p.csv'})], [ToolCall('wait', {'what': 'inner'})], 'Three species: **Adelie**, Chinstrap and Gentoo.']),
+              [load_penguins, wait], name='reader', guidance='off', todos=False)
+
+async def read(question: str) -> str:
+    \"\"\"Have another agent read the file.\"\"\"
+    return (await inner.run(question)).text"""
+
+
+def opened(lab: Any, name: str, *cells: str) -> int:
+    shutil.copy(STORY, lab.folder)
+    lab.open(lab.write(f"{name}.ipynb", [SETUP, *cells]))
+    for index in range(len(cells)):
+        lab.run(index)
+    return len(cells)
+
+
+def shots(lab: Any, name: str) -> None:
+    for theme in ("Light", "Dark"):
+        lab.theme(theme)
+        for width in (700, 1400):
+            lab.width(width)
+            lab.shot(f"{name}-{theme.lower()}-{width}")
+    lab.theme("Light")
+
+
+def card_says(lab: Any, index: int, text: str) -> None:
+    lab.cell(index).locator(".agentnb-card [data-slot=chip]", has_text=text).wait_for()
+
+
+def kept_says(lab: Any, index: int, text: str) -> None:
+    lab.cell(index).locator(".agentnb-run .agentnb-chip", has_text=text).first.wait_for()
+
+
+def test_an_awaited_run_has_a_card_that_hears_the_person_and_is_one_line_as_the_result(lab: Any) -> None:
+    index = opened(
+        lab,
+        "awaited",
+        "agent = Agent(Slow([ToolCall('ask_person', {'question': 'Which?', 'options': ['red', 'blue']}), 'Red it is.']), "
+        "[ask_person], guidance='off', todos=False)\nawait agent.run('Ask me for a colour.')",
+    )
+    lab.start(index)
+    card_says(lab, index, "Waiting for you")
+    shots(lab, "awaited-asks")
+    lab.cell(index).get_by_role("button", name="red").click()
+    kept_says(lab, index, "Done")
+    lab.wait_done(index)
+    shots(lab, "awaited-done")
+    lab.cell(index).get_by_text("shown above").wait_for()
+    assert lab.cell(index).locator(".agentnb-answer").count() == 1
+
+
+def test_a_nested_run_is_shown_at_the_call_that_began_it_live_and_saved(lab: Any) -> None:
+    index = opened(
+        lab,
+        "nested",
+        "outer = Slow([ToolCall('read', {'question': 'Which species are in p.csv?'}), 'There are three.'])",
+        "%%agent -m outer -t read\nWhich species are there?",
+    )
+    lab.start(index)
+    nested = lab.cell(index).locator(".agentnb-nested")
+    nested.get_by_text("Executing wait").wait_for()
+    shots(lab, "nested-live")
+    nested.locator("summary").first.click()
+    nested.get_by_text("load_penguins").wait_for()
+    shots(lab, "nested-live-open")
+    lab.allow("inner")
+    kept_says(lab, index, "Done")
+    lab.wait_done(index)
+    shots(lab, "nested-done")
+    lab.cell(index).locator(".agentnb-nested").get_by_text("Adelie").wait_for()
+
+
+def test_eight_runs_at_once_are_one_line_which_opens_to_a_list(lab: Any) -> None:
+    index = opened(
+        lab,
+        "eight",
+        "def one(n):\n    replies = [ToolCall('wait', {'what': f'eight-{n % 2}'}), ValueError('broken') if n == 7 else 'Done.']\n"
+        "    return Agent(Slow(replies), [wait], guidance='off', todos=False)\n"
+        "runs = await asyncio.gather(*[one(n).run(f'Look at part {n}.') for n in range(8)])",
+    )
+    lab.start(index)
+    line = lab.cell(index).locator(".agentnb-run")
+    line.get_by_text("8 running").wait_for()
+    assert lab.cell(index).locator(".agentnb-card").count() == 0
+    lab.allow("eight-0")
+    line.get_by_text("4 done, 4 running").wait_for()
+    shots(lab, "eight-live")
+    lab.allow("eight-1")
+    line.get_by_text("7 done, 1 failed").wait_for()
+    lab.wait_done(index)
+    shots(lab, "eight-done")
+    line.locator("summary").click()
+    line.get_by_text("Look at part 7.").wait_for()
+    shots(lab, "eight-done-open")

@@ -1,0 +1,197 @@
+"""The host: what a run takes from where it starts, and what its nested runs take from it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Run, Store, ToolCall, tool
+from agentnb.core.events import Event
+from agentnb.models import ScriptedModel
+from agentnb.runtime.foreground import Foreground
+from agentnb.runtime.host import Beginning, Host, current_host, hosted
+from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
+from agentnb.session.session import Session
+from agentnb.tools.tool import ToolContext
+
+
+class Seen:
+    """A watcher that keeps the beginnings of the runs nested in its run."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.nested_in_it: list[Beginning] = []
+
+    def __call__(self, item: Any) -> None:
+        self.items.append(item)
+
+    def nested(self, beginning: Beginning) -> Seen:
+        self.nested_in_it.append(beginning)
+        return self
+
+
+def agent(*replies: Any, tools: Any = ()) -> Agent:
+    return Agent(ScriptedModel(list(replies)), tools, guidance="off", todos=False)
+
+
+def outer(tool_: Callable[..., Any], **arguments: Any) -> Agent:
+    return agent(ToolCall(tool_.__name__, arguments, id="c-1"), "Done.", tools=[tool_])
+
+
+async def asks(context: ToolContext) -> str:
+    """Ask the person."""
+    return str(await context.ask("Really?", {"type": "boolean"}))
+
+
+def test_a_run_takes_from_the_host_what_its_options_do_not_give(tmp_path: Path) -> None:
+    seen, lives = Seen(), list[LiveRun]()
+    beginnings: list[Beginning] = []
+
+    def watch(beginning: Beginning) -> Seen:
+        beginnings.append(beginning)
+        return seen
+
+    host = Host(watch=watch, begun=lives.append, answer=lambda question: True, store=Store(tmp_path / "host"))
+    with hosted(host):
+        run = asyncio.run(outer(asks).run("go"))
+        mine: list[Any] = []
+        own = asyncio.run(
+            outer(asks).run("go", watch=mine.append, answer=lambda question: False, store=Store(tmp_path / "own"))
+        )
+    assert run.rounds[0].results[0].text == "True" and [one for one in seen.items if isinstance(one, Event)] == list(run.events)
+    assert [one.run_id for one in beginnings] == [run.id] and beginnings[0].stored and beginnings[0].run is run
+    assert own.rounds[0].results[0].text == "False" and mine[0] == own.events[0]
+    assert [live.run_id for live in lives] == [run.id, own.id] and all(live.done for live in lives)
+    assert Store(tmp_path / "host").ids() == [run.id] and Store(tmp_path / "own").ids() == [own.id]
+    assert not current_host.get()
+
+
+def test_a_run_of_a_host_can_be_stopped_and_answered_while_it_is_awaited() -> None:
+    lives: list[LiveRun] = []
+
+    async def main() -> tuple[Run, Run]:
+        with hosted(Host(begun=lives.append, can_ask=True)):
+            runs = [asyncio.ensure_future(outer(asks).run("go")) for _ in range(2)]
+            while len(lives) < 2 or not all(live.run.waiting for live in lives):
+                await asyncio.sleep(0)
+            lives[0].answer(True)
+            lives[1].stop()
+            first, second = await asyncio.gather(*runs)
+            return first, second
+
+    answered, stopped = asyncio.run(main())
+    assert answered.status == "completed" and answered.rounds[0].results[0].text == "True"
+    assert stopped.status == "cancelled"
+
+
+def test_a_script_has_no_host_so_its_nested_runs_keep_no_log(tmp_path: Path) -> None:
+    async def delegate() -> str:
+        """Ask another agent."""
+        return (await agent("inner").run("go")).text
+
+    asyncio.run(outer(delegate).run("go", store=Store(tmp_path)))
+    assert len(Store(tmp_path).ids()) == 1
+
+
+def test_a_nested_run_is_watched_stored_and_run_as_its_parent_is(tmp_path: Path) -> None:
+    threads: list[str] = []
+
+    def plain() -> str:
+        """Say where it runs."""
+        threads.append(threading.current_thread().name)
+        return "ran"
+
+    async def delegate() -> str:
+        """Ask another agent."""
+        return (await outer(plain).run("inner")).text
+
+    seen, session, foreground = Seen(), Session(Store(tmp_path)), Foreground()
+    live = session.start(outer(delegate), "go", RunOptions(watch=seen, foreground=foreground))
+    run = live.wait_in_foreground()
+    (nested,) = seen.nested_in_it
+    assert (nested.parent_id, nested.call_id, nested.awaited, nested.stored) == (run.id, "c-1", True, True)
+    assert sorted(session.store.ids()) == sorted([run.id, nested.run_id])
+    assert threads == ["MainThread"]
+    assert session.running() == []
+
+
+def test_a_run_that_a_plain_tool_begins_does_not_wait_for_the_thread_of_that_tool(tmp_path: Path) -> None:
+    threads: list[bool] = []
+
+    def plain() -> str:
+        """Say where it runs."""
+        threads.append(threading.current_thread() is threading.main_thread())
+        return "ran"
+
+    def awaits() -> str:
+        """Run another agent on an event loop of its own."""
+        return asyncio.run(outer(plain).run("inner")).text
+
+    def waits() -> str:
+        """Run another agent and wait."""
+        return outer(plain).run_sync("inner").text
+
+    @tool(parallel_safe=True)
+    def beside() -> str:
+        """Run another agent from a thread."""
+        return asyncio.run(outer(plain).run("inner")).text
+
+    session = Session(Store(tmp_path))
+    for begins in (awaits, waits, beside):
+        run = session.start(
+            agent(ToolCall(begins.__name__ if begins is not beside else "beside", {}), "Done.", tools=[begins]),
+            "go",
+            RunOptions(foreground=Foreground()),
+        ).wait_in_foreground()
+        assert run.rounds[0].results[0].text == "Done.", run.rounds[0].results[0].text
+    assert threads == [False, True, True]
+
+
+def test_a_nested_run_that_outlives_its_parent_runs_its_plain_tools_in_threads(tmp_path: Path) -> None:
+    go, started, left = threading.Event(), [], list[asyncio.Task[Run]]()
+
+    def plain() -> str:
+        """Work."""
+        return "ran"
+
+    async def first() -> str:
+        """Wait for the end of the parent run."""
+        started.append(True)
+        await asyncio.to_thread(go.wait)
+        return "waited"
+
+    async def leave() -> str:
+        """Begin another run and do not wait for it."""
+        inner = agent(ToolCall("first", {}), ToolCall("plain", {}), "Done.", tools=[first, plain])
+        left.append(asyncio.ensure_future(inner.run("inner")))
+        while not started:
+            await asyncio.sleep(0)
+        return "left"
+
+    live = Session(Store(tmp_path)).start(outer(leave), "go", RunOptions(foreground=Foreground()))
+    assert live.wait_in_foreground().status == "completed"
+    go.set()
+    ended = threading.Event()
+    left[0].get_loop().call_soon_threadsafe(lambda: left[0].add_done_callback(lambda _: ended.set()))
+    assert ended.wait(20)
+    assert left[0].result().rounds[1].results[0].text == "ran"
+
+
+def test_many_runs_of_a_session_leave_no_handles_behind(tmp_path: Path) -> None:
+    session = Session(Store(tmp_path))
+
+    async def main() -> None:
+        with hosted(session.host()):
+            for _ in range(200):
+                await agent("Done.").run("go")
+
+    asyncio.run(main())
+    assert len(session._others) < 70 and session.running() == [] and session.store.ids() == []
+    with pytest.raises(Exception, match="no run"):
+        session.last_run()
