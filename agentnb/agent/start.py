@@ -201,7 +201,8 @@ class PendingRun:
             if watcher is not None:
                 self.log.watch(watcher)
         foreground = options.foreground
-        return host.inside(watcher, options.store, host.call_sync if foreground is None else on_main_thread(foreground.call))
+        store = options.store or host.store
+        return host.inside(watcher, store, host.call_sync if foreground is None else on_main_thread(foreground.call))
 
     def _hand_over(self, host: Host, ended: Future[Run]) -> LiveRun:
         """Return the handle of the run, which the host gets too."""

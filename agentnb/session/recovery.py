@@ -15,6 +15,7 @@ from agentnb.errors import SettingsError, StoreError
 from agentnb.models.model import Model
 from agentnb.runtime.approval import AnswerQuestion
 from agentnb.runtime.elicitation import Approve
+from agentnb.runtime.host import current_host
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.places import default_store
 from agentnb.traces.store import Store
@@ -50,7 +51,7 @@ async def recover(
     writer, found = place.reopen(run_id)
     try:
         chosen = agent or agent_of(found, tools=tools, model=model)
-        options = RunOptions(watch=watch, work_dir=work_dir, can_ask=False, approve=approve, answer=answer)
+        options = RunOptions(watch=watch, work_dir=work_dir, can_ask=current_host.get().can_ask, approve=approve, answer=answer)
         live = chosen.resume(found, writer, options)
     except BaseException:
         writer.close()
