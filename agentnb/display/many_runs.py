@@ -72,7 +72,7 @@ class ManyRuns:
     @property
     def states(self) -> str:
         """``5 done, 1 running, 1 failed``."""
-        found = self._ended + Counter(run.status for run in self._live.values())
+        found = self._ended + Counter(run.status for run in list(self._live.values()))
         return ", ".join(f"{found[state]:,} {word}" for state, word in STATES.items() if found[state])
 
     @property
@@ -81,7 +81,7 @@ class ManyRuns:
 
     @property
     def _figures(self) -> list[str]:
-        cost = self._cost + sum(run.spent for run in self._live.values())
+        cost = self._cost + sum(run.spent for run in list(self._live.values()))
         time = duration(self._seconds) if self.is_over else f"{self._seconds // 60:.0f}:{self._seconds % 60:02.0f}"
         return [time, *([f"${cost:.4f}" if cost < 0.1 else f"${cost:.2f}"] if cost else [])]
 

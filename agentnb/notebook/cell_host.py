@@ -41,7 +41,8 @@ class CellHost:
         return replace(self._session.host(), watch=self._watch, begun=self._take, can_ask=can_ask(self._shell, blocks=True))
 
     def has_card_of(self, run_id: str) -> bool:
-        """Return whether this run is shown below the cell already."""
+        """Return whether this run is shown below the cell; if that was still open, it is decided now."""
+        self.decide()
         return run_id in self._cards
 
     def decide(self) -> None:

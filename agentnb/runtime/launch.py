@@ -167,8 +167,8 @@ def _watched(host: Host, log: EventLog, options: RunOptions, name: str, *, await
         )
         if watcher is not None:
             log.watch(watcher)
-    foreground = options.foreground
-    return host.inside(watcher, options.store, host.call_sync if foreground is None else on_main_thread(foreground.call))
+    foreground, store = options.foreground, options.store or host.store
+    return host.inside(watcher, store, host.call_sync if foreground is None else on_main_thread(foreground.call))
 
 
 def _handed_over(host: Host, live: LiveRun) -> LiveRun:

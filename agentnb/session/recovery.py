@@ -15,6 +15,7 @@ from agentnb.errors import SettingsError, StoreError
 from agentnb.models.model import Model
 from agentnb.runtime.approval import AnswerQuestion
 from agentnb.runtime.elicitation import Approve
+from agentnb.runtime.host import current_host
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.places import default_store
@@ -51,7 +52,8 @@ async def recover(
     writer, found = place.reopen(run_id)
     try:
         chosen = agent or agent_of(found, tools=tools, model=model)
-        people: Any = {"can_ask": False, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
+        can_ask = current_host.get().can_ask
+        people: Any = {"can_ask": can_ask, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
         live = chosen.resume(found, writer, RunOptions(store=place, watch=watch, work_dir=work_dir, **people))
     except BaseException:
         writer.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -76,7 +76,7 @@ class Session:
             options = options or RunOptions()
             board = self._board_of(options.continue_from) if agent.todos is True else None
             self._forget_ended()
-            with hosted(replace(current_host.get() or self.host(), begun=None)):
+            with self._hosting():
                 return self._begun(agent.start(prompt, replace(self._own(options), store=self.store, board=board)))
 
     def recover(
@@ -97,7 +97,7 @@ class Session:
             writer, run = self.store.reopen(run_id)
             try:
                 own = replace(self._own(options or RunOptions()), store=self.store)
-                with hosted(replace(current_host.get() or self.host(), begun=None)):
+                with self._hosting():
                     live = make_agent(run).resume(run, writer, own)
             except BaseException:
                 writer.close()
@@ -111,6 +111,10 @@ class Session:
         They spend from its budget and are among its live runs. Without a store of their own, their log is in memory only.
         """
         return Host(begun=self.take, budget=self.budget, thread=lambda: self._thread("background"))
+
+    def _hosting(self) -> AbstractContextManager[None]:
+        """Let a run of the session start with its host; the runs nested in it keep their logs beside its own."""
+        return hosted(replace(current_host.get() or self.host(), begun=None, watch=None, store=self.store))
 
     def take(self, live: LiveRun) -> None:
         """Count a run that was not started here among the live runs. It is no part of the conversation."""

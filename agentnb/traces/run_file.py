@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import sleep
 from typing import BinaryIO
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from agentnb.core.events import AnyEvent, RoundFinished, RunFinished
 from agentnb.core.wire import decode_lines, encode
@@ -21,6 +22,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # it is a module or None
 
 _sync = getattr(os, "fdatasync", os.fsync)
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
 ENDS = frozenset({RoundFinished, RunFinished})
 ATTEMPTS, PAUSE = 50, 0.005
 """Attempts to lock a log that others are reading, and seconds between them."""
@@ -40,7 +42,8 @@ def is_being_written(file: BinaryIO) -> bool:
     return False
 
 
-def _lock(descriptor: int) -> None:
+def lock(descriptor: int) -> None:
+    """Lock a new log for this process."""
     if fcntl is not None:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # a reader's lock is released at once
@@ -94,14 +97,17 @@ class RunFile:
         """Create the file, which must not exist; or continue the ``opened`` one, locked and ending with a whole event."""
         self.path = path
         if opened is None:
-            opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-            _lock(opened)
+            opened = os.open(path, CREATE, 0o600)
+            lock(opened)
         self._descriptor = opened
         self._size = os.fstat(opened).st_size
         self._sync_rounds = sync_rounds
         self._on_close = on_close
         self._open = True
+        self._nested = 0
+        """Open logs of nested runs for which the lock of this one stands."""
         _open_files.add(self)
+        _holders[str(path)] = self
 
     @classmethod
     def reopened(cls, path: str | Path, *, sync_rounds: bool = False) -> tuple[RunFile, list[AnyEvent]]:
@@ -128,32 +134,73 @@ class RunFile:
         """Write the event. If that fails, the file ends with the previous event, and OSError is raised."""
         if not self._open:  # its descriptor may belong to another file by now
             raise OSError(errno.EBADF, f"{self.path} was closed")
-        data = encode(event)
-        done = 0
-        try:
-            while done < len(data):
-                done += os.write(self._descriptor, data[done:] if done else data)
-            if type(event) in ENDS:
-                self._settle()
-        except OSError:
-            if done:
-                os.ftruncate(self._descriptor, self._size)
-            raise
-        self._size += done
-
-    def _settle(self) -> None:
-        """Check at the end of a round that the file still exists, and force it to the disk if ``sync_rounds`` is set."""
-        # Writes to a deleted file succeed, but nobody could read them. (Not all file systems count links.)
-        if not os.fstat(self._descriptor).st_nlink and not Path(self.path).exists():
-            raise FileNotFoundError(errno.ENOENT, "it was deleted", str(self.path))
-        if self._sync_rounds:
-            _sync(self._descriptor)
+        self._size += write_event(self._descriptor, event, self._size, self.path, self._sync_rounds)
 
     def close(self) -> None:
-        """Close the file. Does nothing the second time."""
+        """Close the file; its lock stays until the logs of nested runs are closed too. Does nothing the second time."""
         if self._open:
             self._open = False
-            _open_files.discard(self)
-            os.close(self._descriptor)
+            with _holding:
+                if not self._nested:
+                    self._let_go()
             if self._on_close is not None:
                 self._on_close()
+
+    def _let_go(self) -> None:
+        _open_files.discard(self)
+        if _holders.get(str(self.path)) is self:
+            del _holders[str(self.path)]
+        os.close(self._descriptor)
+
+
+def write_event(descriptor: int, event: AnyEvent, size: int, path: str | Path, sync_rounds: bool) -> int:
+    """Append the event to a log of ``size`` bytes and return its length; if that fails, the log stays as it was."""
+    data = encode(event)
+    done = 0
+    try:
+        while done < len(data):
+            done += os.write(descriptor, data[done:] if done else data)
+        if type(event) in ENDS:
+            _settle(descriptor, path, sync_rounds)
+    except OSError:
+        if done:
+            os.ftruncate(descriptor, size)
+        raise
+    return done
+
+
+def _settle(descriptor: int, path: str | Path, sync_rounds: bool) -> None:
+    """Check at the end of a round that the file still exists, and force it to the disk if ``sync_rounds`` is set."""
+    # Writes to a deleted file succeed, but nobody could read them. (Not all file systems count links.)
+    if not os.fstat(descriptor).st_nlink and not Path(path).exists():
+        raise FileNotFoundError(errno.ENOENT, "it was deleted", str(path))
+    if sync_rounds:
+        _sync(descriptor)
+
+
+_holders: WeakValueDictionary[str, RunFile] = WeakValueDictionary()
+"""The open logs of this process with a lock, by path; also by the paths of the nested logs that they stand for."""
+_holding = threading.Lock()
+
+
+def hold(parent: str, nested: str) -> RunFile | None:
+    """Return the log whose lock is to stand for a ``nested`` one: that of its parent run, or of the parent's own parent.
+
+    None if no open log of this process is.
+    """
+    with _holding:
+        holder = _holders.get(parent)
+        if holder is None:
+            return None
+        holder._nested += 1
+        _holders[nested] = holder
+        return holder
+
+
+def released(holder: RunFile, nested: str) -> None:
+    """Note that the ``nested`` log is closed."""
+    with _holding:
+        _holders.pop(nested, None)
+        holder._nested -= 1
+        if not (holder._nested or holder._open):
+            holder._let_go()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 from agentnb.core.events import AnyEvent
@@ -17,12 +18,14 @@ from agentnb.core.well_formed import check_events
 from agentnb.core.wire import TooDeep, decode_lines
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
+from agentnb.traces.nested_file import Holders, NestedFile
 from agentnb.traces.reading import opened
 from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, summary
 
 MAX_OPEN = 128
 """Runs of one event loop that may write at the same time; others wait. (Many processes may open only 256 files.)"""
+AnyFile = TypeVar("AnyFile")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -39,17 +42,17 @@ class Store:
         self._sync_rounds = fsync == "round"
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
-    async def open(self, run_id: str, *, nested: bool = False) -> RunFile:
+    async def open(self, run_id: str, *, nested: bool = False) -> RunFile | NestedFile:
         """Create the log of a new run; waits while too many are being written. Raises `StoreError` if it cannot be created."""
         if nested:  # its parent run holds a slot: waiting here could deadlock
-            return self._create(run_id, None)
+            return self._create(run_id, NestedFile)
         loop = asyncio.get_running_loop()
         slots = self._slots.get(loop)
         if slots is None:
             slots = self._slots[loop] = asyncio.Semaphore(MAX_OPEN)
         await slots.acquire()
         try:
-            return self._create(run_id, slots)
+            return self._create(run_id, partial(RunFile, on_close=slots.release))
         except BaseException:
             slots.release()
             raise
@@ -62,6 +65,7 @@ class Store:
         """
         path = self.path(self.find(run_id))
         try:
+            _check_parents(path)
             file, events = RunFile.reopened(path, sync_rounds=self._sync_rounds)
         except BlockingIOError as error:
             raise StoreError(
@@ -75,10 +79,8 @@ class Store:
             file.close()
             raise
 
-    def _create(self, run_id: str, slots: asyncio.Semaphore | None) -> RunFile:
-        path = self._path(run_id)
-        release = slots.release if slots is not None else None
-        make = partial(RunFile, path, sync_rounds=self._sync_rounds, on_close=release)
+    def _create(self, run_id: str, kind: Callable[..., AnyFile]) -> AnyFile:
+        make = partial(kind, self._path(run_id), sync_rounds=self._sync_rounds)
         try:
             try:
                 return make()
@@ -148,11 +150,14 @@ class Store:
 
         The names of files that are no run logs are appended to ``left_out``.
         """
+        holders = Holders()
         for run_id in self.ids()[::-1]:
             try:
-                with opened(self.path(run_id)) as file:
-                    without_end = "running" if is_being_written(file) else "interrupted"  # before it is read, as below
-                    found = summary(file.read(), without_end)
+                path = self.path(run_id)
+                found = _summary(path)
+                if _is_torn(found):
+                    held = holders.hold(path, found.parent_id, found.started_at)
+                    found = found._replace(status="running", stop_reason="running") if held else _summary(path)
             except (TraceError, OSError):
                 if left_out is not None:
                     left_out.append(f"{run_id}.jsonl")
@@ -167,6 +172,27 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({str(self.folder)!r})"
+
+
+def _summary(path: Path) -> RunSummary:
+    with opened(path) as file:
+        without_end = "running" if is_being_written(file) else "interrupted"  # before it is read, as below
+        return summary(file.read(), without_end)
+
+
+def _is_torn(found: RunSummary) -> bool:
+    """Return whether this is the log of a nested run, has no end, and is not locked itself."""
+    return found.parent_id is not None and found.stop_reason == "interrupted"
+
+
+def _check_parents(path: Path) -> None:
+    """Raise BlockingIOError if a live process holds this nested log through that of its top-level run."""
+    try:
+        found = _summary(path)
+    except TraceError:  # as is told when it is read as a whole
+        return
+    if _is_torn(found) and Holders().hold(path, found.parent_id, found.started_at):
+        raise BlockingIOError(errno.EWOULDBLOCK, "The run that it is nested in is going on")
 
 
 def _run_of(events: list[AnyEvent], source: str) -> Run:
@@ -193,6 +219,11 @@ def load_file(path: Path) -> Run:
         with opened(path) as lines:
             going_on = is_being_written(lines)  # checked first: a run that ends meanwhile is read with its end
             run = _run_of(decode_lines(lines, str(path)), str(path))
+            if not going_on and run.parent_id is not None and run.should_continue:
+                going_on = Holders().hold(path, run.parent_id, run.started_at)
+                if not going_on:  # by now it has its end, if it was not cut off
+                    lines.seek(0)
+                    run = _run_of(decode_lines(lines, str(path)), str(path))
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
     if not going_on:

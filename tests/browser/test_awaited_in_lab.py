@@ -15,7 +15,8 @@ from story import *
 import asyncio
 from agentnb import Agent, ask_person
 
-inner = Agent(Slow([[ToolCall('load_penguins', {'path': 'p.csv'})], [ToolCall('wait', {'what': 'inner'})], 'Three species: **Adelie**, Chinstrap and Gentoo.']),
+inner = Agent(Slow([[ToolCall('load_penguins', {'path': 'p.csv'})], [ToolCall('wait', {'what': 'inner'})],
+                    'Three species: **Adelie**, Chinstrap and Gentoo.']),
               [load_penguins, wait], name='reader', guidance='off', todos=False)
 
 async def read(question: str) -> str:
@@ -91,7 +92,8 @@ def test_eight_runs_at_once_are_one_line_which_opens_to_a_list(lab: Any) -> None
     index = opened(
         lab,
         "eight",
-        "def one(n):\n    replies = [ToolCall('wait', {'what': f'eight-{n % 2}'}), ValueError('broken') if n == 7 else 'Done.']\n"
+        "def one(n):\n"
+        "    replies = [ToolCall('wait', {'what': f'eight-{n % 2}'}), ValueError('broken') if n == 7 else 'Done.']\n"
         "    return Agent(Slow(replies), [wait], guidance='off', todos=False)\n"
         "runs = await asyncio.gather(*[one(n).run(f'Look at part {n}.') for n in range(8)])",
     )

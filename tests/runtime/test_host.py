@@ -183,6 +183,19 @@ def test_a_nested_run_that_outlives_its_parent_runs_its_plain_tools_in_threads(t
     assert left[0].result().rounds[1].results[0].text == "ran"
 
 
+def test_runs_nested_in_a_resumed_run_keep_their_logs_beside_its_own(tmp_path: Path) -> None:
+    async def delegate() -> str:
+        """Ask another agent."""
+        return (await agent("inner").run("go")).text
+
+    cut = asyncio.run(outer(delegate).run("go", store=Store(tmp_path)))
+    log = Store(tmp_path).path(cut.id)
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+    session = Session(Store(tmp_path))
+    run = session.recover(cut.id, lambda found: outer(delegate)).result()
+    assert run.status == "completed" and len(session.store.ids()) == 2
+
+
 def test_many_runs_of_a_session_leave_no_handles_behind(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
 

@@ -73,6 +73,20 @@ def panel() -> Panel:
     return known
 
 
+class _Watcher:
+    """Passes what a run does on to its card, and has it listed when it begins."""
+
+    def __init__(self, view: CardView, begun: Callable[[], None]) -> None:
+        self._view = view
+        self._begun = begun
+        self.nested = view.nested
+
+    def __call__(self, item: AnyEvent | Delta) -> None:
+        self._view(item)
+        if isinstance(item, RunStarted):
+            self._begun()
+
+
 class Panel:
     """The panel returned by `panel`: displays itself as the result of a cell."""
 
@@ -152,7 +166,7 @@ class Panel:
         agent, note = self._agent(message)
         place = RunPlace(self._area)
         view = CardView(self._left_open, answer_beside=False, blocks=False, place=place)
-        options = RunOptions(watch=partial(self._watch, view), can_ask=can_ask(self._shell, blocks=False))
+        options = RunOptions(watch=_Watcher(view, self._listed), can_ask=can_ask(self._shell, blocks=False))
         live = self._session.start(agent, prompt, options)
         self._places[live.run_id] = place
         view.show(live)
@@ -166,10 +180,8 @@ class Panel:
         chosen = AgentOptions(str(message.get("model") or ""), tools, str(message.get("guidance") or ""))
         return make_agent(chosen, self._session, self._shell.user_ns)
 
-    def _watch(self, view: CardView, item: AnyEvent | Delta) -> None:
-        view(item)
-        if isinstance(item, RunStarted):
-            self._soon(self._list_runs)
+    def _listed(self) -> None:
+        self._soon(self._list_runs)
 
     def _wait_for(self, live: LiveRun) -> None:
         error = ""

@@ -1,0 +1,137 @@
+"""Nested runs at the tool call that began them, and many runs in one line."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from agentnb import Agent, Run, ToolCall
+from agentnb.core.events import Event, RunFinished
+from agentnb.display import nested
+from agentnb.display.html import run_html
+from agentnb.display.live_card import LiveCard
+from agentnb.display.many_runs import MAX_LISTED, ManyRuns
+from agentnb.display.nested import NestedRuns
+from agentnb.models import ScriptedModel
+from agentnb.runtime.host import Beginning, Host, hosted
+
+
+class Watching:
+    """Watches a run as a card does."""
+
+    def __init__(self) -> None:
+        self.card = LiveCard()
+        self.changes = 0
+
+    def __call__(self, item: Any) -> None:
+        self.card.take(item)
+
+    def nested(self, beginning: Beginning) -> Any:
+        return self.card.nested.add(beginning, self.changed)
+
+    def changed(self) -> None:
+        self.changes += 1
+        self.card.nested_changed()
+
+
+def agent(*replies: Any, tools: Any = (), name: str = "") -> Agent:
+    return Agent(ScriptedModel(list(replies)), tools, guidance="off", todos=False, name=name)
+
+
+def run_with(count: int, depth: int = 1) -> tuple[Run, Watching, list[str]]:
+    """Return a run whose one call begins so many runs, each of which begins one if they are to be deeper; and its frames."""
+    frames: list[str] = []
+    watching = Watching()
+
+    def level(left: int) -> Agent:
+        async def deeper() -> str:
+            """Begin a run."""
+            return (await level(left - 1).run(f"level {left - 1}")).text
+
+        tools = [deeper] if left else []
+        return agent(*([ToolCall("deeper", {})] if left else []), f"<done> at {left}", tools=tools, name=f"helper-{left}")
+
+    async def begin() -> str:
+        """Begin runs."""
+        await asyncio.gather(*[level(depth - 1).run(f"part {n}") for n in range(count)])
+        frames.append(str(watching.card.frame()))
+        return "begun"
+
+    with hosted(Host(begun=lambda live: None)):
+        run = asyncio.run(agent(ToolCall("begin", {}, id="c"), "Done.", tools=[begin]).run("go", watch=watching))
+    return run, watching, frames
+
+
+def test_a_few_are_shown_one_by_one_live_and_saved_and_open_to_their_rounds() -> None:
+    run, watching, frames = run_with(2)
+    saved = run_html(run, nested=watching.card.nested.html)
+    for html in (frames[0], saved):
+        assert html.count("agentnb-nested-summary") == 2 and "helper-0" in html and "part 1" in html
+        assert "<done>" not in html and "&lt;done&gt; at 0" in html
+    assert "%agent load" not in saved
+    opened = watching.card.nested.html("c", {f"nested:{one.run_id}": True for one in watching.card.nested._few["c"]})
+    assert opened.count(" open") == 2
+
+
+def test_more_are_one_line_and_their_runs_are_let_go() -> None:
+    run, watching, frames = run_with(nested.MAX_CARDS + 1)
+    saved = run_html(run, nested=watching.card.nested.html)
+    assert "5 runs" in frames[0] and "5 done" in saved and "agentnb-nested-summary" not in saved
+    assert watching.card.nested._few["c"] == [] and watching.card.nested._many["c"]._live == {}
+
+
+def test_nested_runs_are_shown_within_nested_runs_up_to_a_depth() -> None:
+    _, watching, _ = run_with(1, depth=5)
+    assert watching.card.nested.html("c", {}).count("agentnb-nested-summary") == nested.MAX_DEPTH
+
+
+def test_a_call_that_begins_no_runs_shows_none() -> None:
+    assert NestedRuns().html("c", {}) == "" and NestedRuns().changes("c") == 0
+
+
+def failed_run() -> Run:
+    async def main() -> Run:
+        found: list[Run] = []
+        try:
+            await agent(ValueError("broken")).run("fails\nhere", watch=lambda item: found.append(item))
+        except Exception as error:
+            return error.run  # type: ignore[attr-defined, no-any-return]  # every AgentnbError of a run has it
+        raise AssertionError(found)
+
+    return asyncio.run(main())
+
+
+def test_many_runs_are_counted_by_state_with_time_and_cost() -> None:
+    done, failed, live = asyncio.run(agent("Done.").run("works")), failed_run(), Run()
+    many = ManyRuns()
+    for name, run in {"a": done, "b": failed, "c": live}.items():
+        many.add(name, run)
+    for name in "ab":
+        many.ended(name)
+        many.ended(name)  # told twice, counted once
+    assert many.text == "3 runs: 1 done, 1 running, 1 failed · 0:00" and not many.is_over
+    assert 'value="2"' in many.html() and "agentnb-many-lines" not in many.html()
+    for event in done.events:
+        live.apply(event)
+    many.ended("c")
+    assert many.is_over and many.text.startswith("3 runs: 2 done, 1 failed · ")
+    html = many.html()
+    assert html.index("fails here") < html.index("works") and "agentnb-bad" in html
+
+
+def test_the_list_of_many_runs_is_bounded_and_keeps_the_failed_ones() -> None:
+    done, failed, many = asyncio.run(agent("Done.").run("works")), failed_run(), ManyRuns()
+    for n in range(MAX_LISTED + 20):
+        many.add(f"d{n}", done)
+        many.ended(f"d{n}")
+    many.add("f", failed)
+    many.ended("f")
+    html = many.html()
+    assert html.count("works") == MAX_LISTED and "fails here" in html and "20 more" in html
+
+
+def test_the_watcher_of_a_nested_run_counts_events_only() -> None:
+    run, watching, _ = run_with(1)
+    (one,) = watching.card.nested._few["c"]
+    assert watching.changes == sum(isinstance(event, Event) for event in one.run.events)
+    assert isinstance(one.run.events[-1], RunFinished) and one.is_over and run.status == "completed"

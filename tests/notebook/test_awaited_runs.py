@@ -1,0 +1,87 @@
+"""Runs that the Python code of a cell begins: shown below it, known to the session, stopped by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from real_kernel import Kernel
+
+SETUP = """
+%load_ext agentnb
+import asyncio
+from agentnb import Agent, Store, ToolCall, ask_person
+from agentnb.models import ScriptedModel
+
+def made(*replies, tools=(), **settings):
+    return Agent(ScriptedModel(list(replies)), list(tools), guidance='off', todos=False, **settings)
+
+async def delegate(count: int) -> str:
+    "Begin runs."
+    runs = await asyncio.gather(*[made(f"inner {n}", name="helper").run(f"part {n}") for n in range(count)])
+    return ", ".join(run.text for run in runs)
+
+async def rest() -> str:
+    "Wait."
+    await asyncio.Event().wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    kernel = Kernel(tmp_path_factory.mktemp("kernel"))
+    assert kernel.run(SETUP).status == "ok"
+    yield kernel
+    kernel.close()
+
+
+def test_an_awaited_run_is_shown_once_and_keeps_no_log_without_a_store(kernel: Kernel) -> None:
+    cell = kernel.run("from pathlib import Path\nawait made('Four <b>.').run('Two and two?')")
+    assert cell.status == "ok" and "Four &lt;b&gt;" in cell.displays[-1]["text/html"]
+    assert "shown above" in cell.result["text/html"] and "Four" not in cell.result["text/html"]
+    assert "%agent load" not in cell.displays[0]["text/html"]
+    assert kernel.run("print(Path('.agentnb/runs').exists())").printed == "False\n"
+    assert "Nothing has run yet" in kernel.run("%agent status").printed
+    again = kernel.run("run = await made('Four.').run('Two and two?')\nNone")
+    assert len(again.displays) >= 1 and not again.result
+    assert (
+        "What it did"
+        in kernel.run("await made(ToolCall('x', {}), 'Four.').run('go', watch=lambda item: None)").result["text/html"]
+    )
+
+
+def test_a_run_in_the_background_counts_in_status_and_is_stopped(kernel: Kernel) -> None:
+    begun = kernel.run("live = made(ToolCall('rest', {}), tools=[rest]).start('Rest.')\nlive.run_id")
+    assert begun.status == "ok"
+    kernel.run("while not live.run.rounds: await asyncio.sleep(0.01)")
+    assert kernel.run("print(live.run_id)").printed.strip() in kernel.run("%agent status").printed
+    assert "Stopping run" in kernel.run("%agent stop").printed
+    assert kernel.run("print((await live).status)").printed == "cancelled\n"
+
+
+def test_more_than_four_runs_of_a_cell_are_one_line(kernel: Kernel) -> None:
+    at_once = "await asyncio.gather(*[made('Done.').run(f'part {n}') for n in range(9)])\nNone"
+    cell = kernel.run(at_once)
+    assert cell.displays[-1]["text/plain"].startswith("9 runs: 9 done · ")
+    assert len([one for one in cell.outputs if one["type"] == "display_data"]) == 1
+    in_turn = kernel.run("for n in range(7):\n    await made('Done.').run(f'part {n}')\n    await asyncio.sleep(0.1)")
+    shown = [one["data"]["text/plain"] for one in in_turn.outputs if one["type"] == "display_data"]
+    assert len(shown) == 5 and in_turn.displays[-1]["text/plain"].startswith("3 runs: 3 done · ")
+
+
+def test_nested_runs_are_in_the_saved_form_of_their_parent_and_in_its_store(kernel: Kernel) -> None:
+    kernel.run("outer = ScriptedModel([ToolCall('delegate', {'count': 2}), ToolCall('delegate', {'count': 6}), 'Done.'])")
+    cell = kernel.run("%%agent -m outer -t delegate\nAsk them.")
+    kept = cell.displays[-1]["text/html"]
+    assert kept.count("agentnb-nested-summary") == 2 and kept.count(">helper<") == 2 and "inner 1" in kept
+    assert "6 runs" in kept and "6 done" in kept
+    assert kernel.run("print(len(list(Path('.agentnb/runs').iterdir())))").printed == "9\n"
+    listed = kernel.run("%agent history").listing["text/plain"]
+    assert "8 nested" in listed and "part 1" not in listed
+
+
+def test_without_the_extension_nothing_is_shown(kernel: Kernel) -> None:
+    kernel.run("%unload_ext agentnb")
+    cell = kernel.run("run = await made('Four.').run('Two and two?')\nprint(run.text)")
+    assert cell.printed == "Four.\n" and not cell.displays
+    assert kernel.run("%load_ext agentnb\nrun = await made('Four.').run('Two and two?')").displays
