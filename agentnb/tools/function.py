@@ -21,7 +21,8 @@ EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Names of tools that all providers accept."""
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
-_ATTRIBUTE = "__agentnb_tool__"
+MARK = "__agentnb_tool__"
+"""The attribute of a function that holds what `tool` made of it."""
 
 
 class FunctionTool:
@@ -150,7 +151,7 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     def mark(function: F) -> F:
         made = FunctionTool(function, **settings)
         try:
-            setattr(function, _ATTRIBUTE, made)
+            setattr(function, MARK, made)
         except AttributeError as error:
             raise InvalidTool(f"{function!r} cannot be marked", "Mark the function in its class, or wrap it in one") from error
         return function
@@ -160,7 +161,7 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
 
 def as_tool(value: Any) -> Any:
     """Return a tool for the value: a tool as it is, a function as a `FunctionTool`. Raises `InvalidTool` for anything else."""
-    marked = getattr(value, _ATTRIBUTE, None)
+    marked = getattr(value, MARK, None)
     if isinstance(marked, FunctionTool) and marked.function is value:
         return marked
     if isinstance(marked, FunctionTool) and inspect.ismethod(value):

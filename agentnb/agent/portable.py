@@ -1,0 +1,184 @@
+"""Agents as bytes for a worker process, with the tools of the notebook by value, and never with a key."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import pickle
+from types import FunctionType
+from typing import Any, TypeVar
+
+import msgspec
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.settings import AgentSettings
+from agentnb.errors import SettingsError
+from agentnb.models.registry import REMOTE, endpoint_of
+from agentnb.models.remote import RemoteModel
+from agentnb.settings import secrets
+from agentnb.tools.function import MARK, FunctionTool, as_tool, tool
+
+A = TypeVar("A", bound=AgentSettings)
+
+MSGSPEC_CACHE = "__msgspec_cache__"
+"""What msgspec keeps in a class of the person's own: it cannot be pickled, and is made again."""
+
+METHODS = (FunctionType, property, classmethod, staticmethod)
+STRUCT_CONFIG = (
+    "frozen",
+    "eq",
+    "order",
+    "array_like",
+    "omit_defaults",
+    "repr_omit_defaults",
+    "forbid_unknown_fields",
+    "tag",
+    "tag_field",
+)
+SENTINELS = ("MISSING", "_HAS_DEFAULT_FACTORY")
+"""Objects of `dataclasses` that its classes are compared with by identity: they travel by name."""
+
+
+def portable(agent: Agent) -> bytes:
+    """Return the agent as bytes, for `from_portable` in another process with the same packages.
+
+    Functions and classes of the notebook travel by value, with what they refer to; those of modules by name. A provider's
+    model travels by its name: its key is looked up where it arrives. So may agentnb's scripted and simulated models, and a
+    model of your own whose class says ``portable = True``, because it holds neither a key nor a connection.
+    Raises `SettingsError` for what cannot travel, and if the bytes would hold a key that is known.
+    """
+    cloudpickle = _cloudpickle()
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc,name-defined]  # the package may be missing
+        def reducer_override(self, value: Any) -> Any:
+            if (made := _made_again(value)) is not None:
+                return made
+            if isinstance(value, type) and MSGSPEC_CACHE in vars(value):
+                delattr(value, MSGSPEC_CACHE)
+            reduced = super().reducer_override(value)
+            return reduced if reduced is NotImplemented else _whole(value, reduced)
+
+    buffer = io.BytesIO()
+    try:
+        Pickler(buffer).dump(agent)
+    except SettingsError:
+        raise
+    except Exception as error:  # whatever an object of the person raises
+        raise SettingsError(
+            f"Agent {agent.name} cannot be sent to another process: {type(error).__name__}: {error}",
+            "Open files, connections and locks inside of the tool that needs them",
+        ) from error
+    data = buffer.getvalue()
+    if any(text.encode() in data for text in secrets()):
+        raise SettingsError(
+            f"Agent {agent.name} holds a key, in a tool or in a variable that a tool uses",
+            "Read the key inside of the tool: os.environ[NAME]",
+        )
+    return data
+
+
+def from_portable(data: bytes) -> Agent:
+    """Return the agent of these bytes. Take them from `portable` only: to read them runs code that they hold.
+
+    Raises `MissingKey` if its model is an object of a provider whose key is not here.
+    """
+    agent = pickle.loads(data)
+    if not isinstance(agent, Agent):
+        raise SettingsError("These bytes are no agent", "Make them with portable(agent)")
+    return agent
+
+
+def _cloudpickle() -> Any:
+    try:
+        import cloudpickle
+    except ImportError as error:
+        raise SettingsError(
+            "To send an agent to another process needs the package cloudpickle", "Install it: %pip install agentnb[scale]"
+        ) from error
+    return cloudpickle
+
+
+def _check_model(agent: AgentSettings) -> None:
+    model = agent.model
+    own = type(model).__module__.partition(".")[0] == "agentnb"
+    if not (isinstance(model, str) or own or getattr(type(model), "portable", False) is True):
+        raise SettingsError(
+            f"The model {agent.model_name} is an object of yours, which may hold a key or a connection",
+            "Give the agent its name, provider:model, or say that it holds none: portable = True in its class",
+        )
+
+
+def _agent_again(kind: type[A], settings: dict[str, Any]) -> A:
+    return kind(**settings)
+
+
+def _made_again(value: Any) -> Any:
+    """Return how a value is made again of what it was made of, or its name; None for a value that is pickled as usual."""
+    if isinstance(value, AgentSettings):
+        _check_model(value)
+        return _agent_again, (
+            type(value),
+            {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init},
+        )
+    if isinstance(value, RemoteModel):
+        return _model_again, (value.name.partition(":")[0], value.model, value.options, value.retries)
+    if type(value) is FunctionTool:
+        return _tool_again, (value.function, value.settings)
+    return next((name for name in SENTINELS if value is getattr(dataclasses, name, None)), None)
+
+
+def _whole(value: Any, reduced: Any) -> Any:
+    """Return how cloudpickle makes a value again, mended for tools and Struct classes."""
+    marked = vars(value).get(MARK) if isinstance(value, FunctionType) else None
+    if marked is not None:
+        return _function_unmarked(reduced, marked.settings)
+    if isinstance(value, type) and issubclass(value, msgspec.Struct):
+        return _struct_again, _struct_parts(value)
+    return reduced
+
+
+def _tool_again(function: Any, settings: dict[str, Any]) -> Any:
+    made = as_tool(function)
+    return made if made.settings == settings else FunctionTool(function, **settings)
+
+
+def _function_unmarked(reduced: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
+    """Return how a function that is marked as a tool is made again: it is marked when it is whole."""
+    make, arguments, (names, slots), *_, fill = reduced
+    unmarked = {name: value for name, value in names.items() if name != MARK}
+    return make, arguments, ((unmarked, slots), fill, settings), None, None, _fill_and_mark
+
+
+def _fill_and_mark(function: Any, state: tuple[Any, Any, dict[str, Any]]) -> None:
+    names, fill, settings = state
+    fill(function, names)
+    tool(**settings)(function)
+
+
+def _struct_parts(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
+    """Return what a Struct class of the person's own is made of: cloudpickle would leave out its fields."""
+    own = vars(kind).get("__annotations__", {})
+    given = []
+    for one in msgspec.structs.fields(kind):
+        if one.name in own:
+            default = (
+                {"default": one.default}
+                if one.default_factory is msgspec.NODEFAULT
+                else {"default_factory": one.default_factory}
+            )
+            given.append((one.name, one.type, default, one.encode_name))
+    config = {name: getattr(kind.__struct_config__, name) for name in STRUCT_CONFIG}
+    config["kw_only"] = not set(own) & set(kind.__match_args__)
+    kept = {name: value for name, value in vars(kind).items() if isinstance(value, METHODS)}
+    return kind.__name__, given, kind.__bases__, kind.__module__, kept, config
+
+
+def _struct_again(
+    name: str, given: list[Any], bases: tuple[type, ...], module: str, kept: dict[str, Any], config: dict[str, Any]
+) -> type[msgspec.Struct]:
+    made = [(field, kind, msgspec.field(**default, name=encoded)) for field, kind, default, encoded in given]
+    return msgspec.defstruct(name, made, bases=bases, module=module, namespace=kept, **config)
+
+
+def _model_again(provider: str, model: str, options: Any, retries: Any) -> RemoteModel:
+    return RemoteModel(REMOTE[provider], model, options, endpoint_of(REMOTE[provider], options), retries=retries)

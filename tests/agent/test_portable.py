@@ -1,0 +1,186 @@
+"""An agent with tools of the notebook goes to another process by value, and no key goes with it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Matrix, TodoBoard, ToolCall
+from agentnb.agent.extension import Extension
+from agentnb.agent.portable import from_portable, portable
+from agentnb.core.request import Request
+from agentnb.errors import MissingKey, SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.models.model import StreamItem
+from agentnb.models.registry import make_model
+
+NOTEBOOK = '''
+import msgspec
+from dataclasses import dataclass, field
+from agentnb import tool
+from agentnb.tools.tool import ToolContext
+
+FACTOR = 3
+
+@dataclass
+class Place:
+    name: str
+    rows: list[int] = field(default_factory=list)
+    size: int = 2
+
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    rows: int
+    columns: int = msgspec.field(default=2, name="cols")
+    names: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def cells(self) -> int:
+        return self.rows * self.columns
+
+class Cube(Size):
+    depth: int
+
+def times(n: int) -> int:
+    return n * FACTOR
+
+@tool(repeatable=True)
+def measure(place: Place, context: ToolContext) -> str:
+    """Measure a place."""
+    return f"{place.name} has {times(place.size)}"
+
+def fill(cube: Cube) -> str:
+    """Fill it."""
+    return str(cube.cells * cube.depth)
+
+def keyed(n: int) -> str:
+    """Use a key."""
+    return KEY[:n]
+'''
+WORKER = """
+import json, sys
+from agentnb.agent.portable import from_portable
+run = from_portable(sys.stdin.buffer.read()).run_sync("go")
+results = [one.text for one in run.rounds[0].results]
+print(json.dumps([run.status, *results, str(run.output), type(run.output).__module__]))
+"""
+KEY = "sk-ant-api03-planted-and-found-nowhere-else"
+
+
+@pytest.fixture
+def notebook() -> dict[str, Any]:
+    """What the cells of a notebook have defined: of `__main__`, and in no module."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(NOTEBOOK, "cell", "exec", dont_inherit=True), names)
+    return names
+
+
+def let_pass(held: Any, call: Any, run: Any) -> None:
+    """A gate that holds something."""
+
+
+class Holding:
+    """A model of the person's own, with a client that holds a key."""
+
+    name = "mine:holding"
+
+    def __init__(self) -> None:
+        self.client = {"api_key": "another-key-that-nobody-knows-of"}
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        yield  # type: ignore[misc]  # never asked
+
+
+class Bare(Holding):
+    portable = True
+
+    def __init__(self) -> None:
+        """It holds nothing."""
+
+
+def test_a_worker_without_the_notebook_runs_the_agent_and_its_tools(notebook: dict[str, Any]) -> None:
+    calls = [ToolCall("measure", {"place": {"name": "Bay"}}), ToolCall("fill", {"cube": {"rows": 2, "cols": 3, "depth": 4}})]
+    model = ScriptedModel([calls, '{"name": "Bay", "rows": [1]}'])
+    tools = [notebook["measure"], notebook["fill"]]
+    data = portable(Agent(model, tools=tools, output=notebook["Place"], guidance="off", todos=False))
+    worker = subprocess.run([sys.executable, "-c", WORKER], input=data, capture_output=True, timeout=60, check=False)
+    assert worker.returncode == 0, worker.stderr.decode()
+    assert json.loads(worker.stdout) == ["completed", "Bay has 6", "24", "Place(name='Bay', rows=[1], size=2)", "__main__"]
+
+
+def test_what_arrives_has_the_same_settings_and_tools(notebook: dict[str, Any]) -> None:
+    extension = Extension(name="plans", tools=[notebook["times"]], settings={"most": 3})
+    agent = Agent(
+        "simulated:chatty",
+        tools=[notebook["measure"]],
+        policy=Matrix(workflow_mode=True),
+        todos=TodoBoard(["One"]),
+        budget=2.0,
+        extensions=[extension],
+        name="far",
+    )
+    there = from_portable(portable(agent))
+    assert (there.settings, there.toolbox.specs, there.name) == (agent.settings, agent.toolbox.specs, "far")
+    assert [todo.title for todo in there.todos.read()] == ["One"]  # type: ignore[union-attr]  # it is a board
+
+
+def test_no_key_travels_with_a_providers_model(notebook: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    model = make_model("anthropic:claude?max_tokens=99&price=3/15")
+    inner = Agent(model, name="inner")
+    agent = Agent(model, tools=[notebook["measure"]], gates=[partial(let_pass, inner)])
+    data = portable(agent)
+    assert KEY.encode() not in data
+    assert from_portable(data).model_name == model.name
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(MissingKey):
+        from_portable(data)
+
+
+def test_an_agent_that_holds_a_key_is_refused(
+    notebook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    notebook["KEY"] = KEY
+    of_anthropic = "anthropic:claude"
+    cases: dict[str, tuple[Agent, str]] = {
+        "in a variable that a tool uses": (Agent(of_anthropic, tools=[notebook["keyed"]]), "holds a key.*Read the key inside"),
+        "in the system prompt": (Agent(of_anthropic, system=f"Use {KEY}."), "holds a key"),
+        "perhaps in a model's client": (Agent(Holding()), "is an object of yours.*portable = True"),
+        "perhaps in the client of an inner agent": (
+            Agent(of_anthropic, gates=[partial(let_pass, Agent(Holding()))]),
+            "is an object of yours",
+        ),
+    }
+    for name, (agent, words) in cases.items():
+        with subtests.test(name), pytest.raises(SettingsError, match=words) as refused:
+            portable(agent)
+        assert KEY not in str(refused.value)
+
+
+def test_a_model_that_says_it_holds_no_key_travels() -> None:
+    assert isinstance(from_portable(portable(Agent(Bare()))).model, Bare)
+
+
+def test_what_cannot_be_pickled_is_told_with_what_to_do() -> None:
+    generator = (one for one in range(3))
+    with pytest.raises(SettingsError, match=r"Agent far cannot be sent.*generator.*inside of the tool"):
+        portable(Agent("simulated:chatty", gates=[partial(let_pass, generator)], name="far"))
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(SettingsError, match=r"agentnb\[scale\]"):
+        portable(Agent("simulated:chatty"))
+
+
+def test_bytes_of_something_else_are_refused() -> None:
+    import pickle
+
+    with pytest.raises(SettingsError, match="no agent"):
+        from_portable(pickle.dumps([1]))
