@@ -20,6 +20,7 @@
     ├── NotAnswered               a tool asked the person a question, and has no answer
     │   ├── Declined              the person gave no answer
     │   └── NobodyToAsk           there is no person to ask
+    ├── ToolFailed                a tool that another tool called failed, or was not allowed to run
     ├── StoreError                a run log cannot be written or found
     ├── TraceError                a file is not a run log that this version can read
     ├── StepFailed                a step of a run failed
