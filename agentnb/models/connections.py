@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from agentnb.core.redaction import redact
 from agentnb.errors import SettingsError
 from agentnb.models.failure import is_local, readable
-from agentnb.models.limiter import Limiter
+from agentnb.models.limiter import CallLimiter, Limiter
 from agentnb.models.provider import Sdk
 from agentnb.settings import Key
 
@@ -35,16 +35,43 @@ class Endpoint:
 
 
 _clients: dict[asyncio.AbstractEventLoop, dict[Endpoint, tuple[Any, AsyncIterator[None]]]] = {}
-_limiters: dict[tuple[Key | None, str, str | None], Limiter] = {}
+_limiters: dict[tuple[Key | None, str, str | None], CallLimiter] = {}
 _of_the_parent: list[Any] = []
 _lock = Lock()
 
 
-def limiter_of(endpoint: Endpoint) -> Limiter:
+class Account(NamedTuple):
+    """Whose calls a provider counts together, without the key itself."""
+
+    provider: str
+    key_name: str
+    """The variable that holds the key; empty if there is none."""
+    url: str | None
+    """The server; None for the provider's own."""
+
+
+def _usual(account: Account) -> CallLimiter:
+    return Limiter(name=account.provider)
+
+
+_make_limiter: Callable[[Account], CallLimiter] = _usual
+
+
+def limit_calls_by(make: Callable[[Account], CallLimiter] | None) -> None:
+    """Make the limiter of each account with this function from now on, in this process; None: as agentnb makes them."""
+    global _make_limiter  # noqa: PLW0603  # as the limiters themselves, it belongs to the process
+    with _lock:
+        _make_limiter = make or _usual
+        _limiters.clear()
+
+
+def limiter_of(endpoint: Endpoint) -> CallLimiter:
     """Return the limiter of this account, a key at a provider. Providers that count the calls of a key together share it."""
     account = endpoint.key, endpoint.key_name or endpoint.provider, endpoint.url
     with _lock:
-        return _limiters.setdefault(account, Limiter(name=endpoint.provider))
+        if account not in _limiters:
+            _limiters[account] = _make_limiter(Account(endpoint.provider, endpoint.key_name, endpoint.url))
+        return _limiters[account]
 
 
 def _begin_anew() -> None:

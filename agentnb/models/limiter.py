@@ -6,11 +6,12 @@ import asyncio
 import math
 from bisect import insort
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from threading import RLock
 from time import monotonic
+from typing import Protocol
 
 MAX_AT_ONCE = 32
 """Calls to one provider at the same time."""
@@ -29,6 +30,26 @@ class NoPlace(Exception):
         super().__init__(f"no place for {seconds:g} s, after {held:g} s")
         self.seconds = seconds
         self.held = held
+
+
+class CallLimiter(Protocol):
+    """A limit on the calls of one account: a `Limiter`, or one that is shared in another way, as by many processes."""
+
+    @property
+    def name(self) -> str:
+        """What messages to the person call it: the provider."""
+
+    def place(self, most: float = math.inf, longest: float = math.inf) -> AbstractAsyncContextManager[float]:
+        """Wait for a place and hold it; yield the seconds that the call was held up.
+
+        Raises `NoPlace` if they would exceed ``most``, or if no call may go for more than ``longest`` seconds.
+        """
+
+    def went_well(self) -> None:
+        """Record a successful call."""
+
+    def was_refused(self, seconds: float, asked: float | None = None) -> None:
+        """Record a refusal for too many requests. ``asked``: the seconds that the provider asked to wait for, if it did."""
 
 
 @dataclass(eq=False, slots=True)

@@ -14,7 +14,7 @@ from time import monotonic
 from agentnb.core.events import ReplyDelta
 from agentnb.errors import RateLimited
 from agentnb.models.failure import Failure
-from agentnb.models.limiter import Limiter, NoPlace
+from agentnb.models.limiter import CallLimiter, NoPlace
 from agentnb.models.model import Reply, Retry
 
 WORTH_TELLING = 1.0
@@ -77,7 +77,7 @@ class RetryPolicy:
 async def with_retries(
     attempt: Callable[[], AsyncGenerator[ReplyDelta | Reply]],
     policy: RetryPolicy,
-    limiter: Limiter,
+    limiter: CallLimiter,
 ) -> AsyncGenerator[ReplyDelta | Retry | Reply]:
     """Yield the items of the attempts, with a `Retry` between two of them. Raises the `ModelError` of the last attempt.
 
@@ -118,7 +118,7 @@ async def with_retries(
         number += 1
 
 
-def _held_up(limiter: Limiter, seconds: float, waited: float) -> RateLimited:
+def _held_up(limiter: CallLimiter, seconds: float, waited: float) -> RateLimited:
     """Return the error of a call that the limiter held up for too long; it was never sent."""
     if not seconds:
         what = f"{limiter.name}: too many requests; after {waited:,.0f} s this call had not had its turn"

@@ -131,6 +131,8 @@ def test_a_run_is_recovered_with_its_extension_and_refused_without_it(tmp_path: 
     for agent in (None, bare(model), bare(model, extensions=[with_parts(name="notes")])):
         with pytest.raises(SettingsError, match=r"had the extension plans.*extensions=\[\.\.\.\]"):
             asyncio.run(recover(cut.id, agent=agent, model=None if agent else model, store=store))
+    with pytest.raises(SettingsError, match="had the extension plans"):
+        agent_of(cut, model=model)
     again = agent_of(cut, model=model, extensions=[with_parts()])
     assert isinstance(again, Agent)
     run = asyncio.run(recover(cut.id, agent=again, store=store))

@@ -23,9 +23,10 @@ from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.core.usage import Usage
 from agentnb.core.work_events import StepFinished, StepStarted
-from agentnb.errors import ModelError, SettingsError
+from agentnb.errors import ModelError, SettingsError, StepFailed
 from agentnb.models import Reply
 from agentnb.models.model import StreamItem
+from agentnb.policies.verdict import Stop
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.steps import StepOrchestrator
@@ -169,6 +170,7 @@ def test_one_time_limit_ends_the_whole_tree(tmp_path: Path) -> None:
 def test_a_paused_run_begins_no_step_until_it_goes_on() -> None:
     begun: list[str] = []
     seen: list[int] = []
+    going_on: list[asyncio.Task[None]] = []
 
     class InTurn(StepOrchestrator):
         async def orchestrate(self) -> None:
@@ -182,8 +184,13 @@ def test_a_paused_run_begins_no_step_until_it_goes_on() -> None:
         if isinstance(item, StepStarted) and item.step == "first":
             live.pause()
         if getattr(item, "command", "") == "pause":
-            seen.append(len(begun))
-            live.resume()
+            going_on.append(asyncio.ensure_future(go_on(live)))
+
+    async def go_on(live: LiveRun) -> None:
+        for _ in range(20):  # steps that could begin have begun by then
+            await asyncio.sleep(0)
+        seen.append(len(begun))
+        live.resume()
 
     run = played(Orchestration(make=InTurn), watch)
     assert (run.status, begun, seen) == ("completed", ["here"] * 3, [1])
@@ -221,6 +228,24 @@ def test_a_step_that_fails_ends_the_run_and_says_which(tmp_path: Path, subtests:
             assert (run.status, run.steps[step].status) == ("failed", "failed")
             assert run.error is not None and words in run.error.message
             assert not run.should_continue
+
+
+def test_a_step_beside_one_that_fails_is_cancelled_and_the_orchestrator_may_go_on() -> None:
+    class GoesOn(StepOrchestrator):
+        async def orchestrate(self) -> Stop:
+            with pytest.raises(StepFailed, match="Step bad failed: ValueError: no"):
+                await self.together(self.do("slow", self.wait), self.do("bad", self.fail))
+            return Stop("good_enough")
+
+        async def wait(self) -> None:
+            await asyncio.Event().wait()
+
+        async def fail(self) -> None:
+            raise ValueError("no")
+
+    run = Orchestration(make=GoesOn).start("Go.").result(30)
+    assert (run.status, run.stop_reason, run.error) == ("completed", "good_enough", None)
+    assert {name: step.status for name, step in run.steps.items()} == {"slow": "cancelled", "bad": "failed"}
 
 
 def test_two_open_steps_with_one_id_are_refused() -> None:

@@ -1,0 +1,69 @@
+"""The limiter of an account may be one of another making, such as one that several processes share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+from quick_models import ask
+
+from agentnb.models.connections import Account, Endpoint, limit_calls_by, limiter_of
+from agentnb.models.limiter import Limiter
+from agentnb.settings import Key
+from agentnb.testing import LoopbackServer
+
+
+class Noting:
+    """A limiter that only notes what it is told."""
+
+    def __init__(self, account: Account) -> None:
+        self.name = account.provider
+        self.account = account
+        self.told: list[str] = []
+
+    @asynccontextmanager
+    async def place(self, most: float = math.inf, longest: float = math.inf) -> AsyncIterator[float]:
+        self.told.append("comes")
+        yield 0.0
+        self.told.append("leaves")
+
+    def went_well(self) -> None:
+        self.told.append("went well")
+
+    def was_refused(self, seconds: float, asked: float | None = None) -> None:
+        self.told.append("was refused")
+
+
+@pytest.fixture
+def made() -> Iterator[list[Noting]]:
+    """The limiters that were made."""
+    found: list[Noting] = []
+
+    def make(account: Account) -> Noting:
+        found.append(Noting(account))
+        return found[-1]
+
+    limit_calls_by(make)
+    yield found
+    limit_calls_by(None)
+
+
+def test_the_calls_of_an_account_ask_the_limiter_that_was_made_for_it(made: list[Noting]) -> None:
+    with LoopbackServer(["Hello.", "Hello."]) as server:
+        ask(server, "compatible")
+        ask(server, "compatible")
+    assert [one.told for one in made] == [["comes", "leaves", "went well"] * 2]
+
+
+def test_it_is_made_once_for_an_account_and_never_told_the_key(made: list[Noting]) -> None:
+    endpoint = Endpoint("openai", None, Key("MY_KEY", "sk-one-of-those-long-keys", "this kernel"), "MY_KEY")
+    assert limiter_of(endpoint) is limiter_of(endpoint) is made[0]
+    assert made[0].account == Account("openai", "MY_KEY", None)
+
+
+def test_without_it_agentnb_makes_them_again(made: list[Noting]) -> None:
+    limit_calls_by(None)
+    assert isinstance(limiter_of(Endpoint("openai", None, None)), Limiter)
+    assert made == []

@@ -1,0 +1,95 @@
+"""A budget of one's own making, which runs share that know nothing of each other."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from scripted_runs import bare, reply, work
+
+from agentnb import Agent, RunOptions, Store, ToolCall
+from agentnb.core.messages import Text
+from agentnb.core.usage import Usage
+from agentnb.errors import SettingsError
+from agentnb.models import Reply, ScriptedModel
+from agentnb.runtime.budget import Budget
+
+COST = 0.25
+
+
+class Reached(NamedTuple):
+    name: str
+    limit: float
+    spent: float
+
+
+class Purse:
+    """As an experiment would have it in another process: nothing of agentnb's, a number and a lock."""
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit = limit
+        self.spent = 0.0
+        self._lock = threading.Lock()
+
+    def pay(self, dollars: float) -> None:
+        with self._lock:
+            self.spent += dollars
+
+    def left(self) -> float | None:
+        return None if self.limit is None else self.limit - self.spent
+
+    def exhausted(self) -> Reached | None:
+        done = self.limit is not None and self.spent >= self.limit
+        return Reached("experiment", self.limit or 0.0, self.spent) if done else None
+
+    def has_limit(self) -> bool:
+        return self.limit is not None
+
+
+def paid(part: ToolCall | Text) -> Reply:
+    return reply(part, usage=Usage(1, 1, cost=COST), stop_reason="tool_use" if isinstance(part, ToolCall) else "end_turn")
+
+
+def spending(calls: int) -> Agent:
+    """An agent that makes so many calls and pays for each."""
+    parts = [paid(ToolCall("work", {"n": number})) for number in range(calls)]
+    return bare(ScriptedModel([*parts, paid(Text("Done."))]), [work], unpriced=True)
+
+
+def test_two_runs_side_by_side_spend_from_it_and_end_with_it(tmp_path: Path) -> None:
+    purse = Purse(6 * COST)
+    lives = [spending(20).start("go", RunOptions(budget=purse, store=Store(tmp_path))) for _ in range(2)]
+    runs = [live.result(30) for live in lives]
+    assert {(run.status, run.stop_reason) for run in runs} == {("limited", "experiment")}
+    assert purse.spent == pytest.approx(sum(run.spent for run in runs))
+    assert 6 * COST <= purse.spent <= 7 * COST  # a reply that was under way is paid for
+
+
+def test_a_run_for_which_nothing_is_left_is_refused() -> None:
+    purse = Purse(COST)
+    purse.pay(COST)
+    with pytest.raises(SettingsError, match=r"Nothing is left of the experiment of \$0.25"):
+        spending(1).start("go", RunOptions(budget=purse))
+
+
+def test_without_a_limit_it_only_counts() -> None:
+    purse = Purse(None)
+    run = spending(2).start("go", RunOptions(budget=purse)).result(30)
+    assert (run.status, purse.spent) == ("completed", 3 * COST)
+
+
+def test_a_budget_within_it_has_what_is_left_in_both() -> None:
+    purse = Purse(1.0)
+    inner, outer = Budget(0.6, within=purse), Budget(within=purse)
+    outer.settle(0.5)
+    assert (inner.left(), outer.left(), inner.has_limit(), Budget(within=Purse(None)).has_limit()) == (0.5, 0.5, True, False)
+    inner.settle(0.5)
+    assert (inner.exhausted(), outer.exhausted()) == (Reached("experiment", 1.0, 1.0), Reached("experiment", 1.0, 1.0))
+    assert not inner.is_over()
+
+
+def test_what_is_no_budget_is_refused() -> None:
+    with pytest.raises(SettingsError, match="is no budget"):
+        RunOptions(budget=3)  # type: ignore[arg-type]  # what a person may type
