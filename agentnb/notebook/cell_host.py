@@ -35,6 +35,8 @@ class CellHost:
         self._begun: dict[str, CellRun] = {}
         self._cards: set[str] = set()
         self._line: ProgressLine | None = None
+        self._printed: Beginning | None = None
+        """The run whose lines a terminal shows."""
 
     def host(self) -> Host:
         """Return what the runs take that the code of the cell begins."""
@@ -72,8 +74,10 @@ class CellHost:
     def _watch(self, beginning: Beginning) -> Watcher | None:
         with self._lock:
             if getattr(self._shell, "kernel", None) is None:  # lines of several runs would be mixed up
-                running = [one for one in self._begun.values() if one.live is not None and not one.live.done]
-                return None if running else TerminalView()
+                if self._printed is not None and self._printed.run.should_continue:
+                    return None
+                self._printed = beginning
+                return TerminalView()
             one = self._begun[beginning.run_id] = CellRun(self, beginning)
             self._undecided.append(one)
             return one

@@ -20,7 +20,10 @@ from agentnb.tools.todos.board import Board
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of one run. Raises `SettingsError` for a store that is no store or a run that is no run."""
+    """The options of one run. What they do not give comes from the host it starts in, such as a notebook (`runtime.host`).
+
+    Raises `SettingsError` for a store that is no store or a run that is no run.
+    """
 
     store: RunStore | None = None
     """Keeps the log; without a store, the log is in memory only."""

@@ -131,7 +131,7 @@ def test_a_run_that_a_plain_tool_begins_does_not_wait_for_the_thread_of_that_too
 
     def awaits() -> str:
         """Run another agent on an event loop of its own."""
-        return asyncio.run(outer(plain).run("inner")).text
+        return asyncio.run(asyncio.wait_for(outer(plain).run("inner"), 10)).text
 
     def waits() -> str:
         """Run another agent and wait."""
@@ -140,7 +140,7 @@ def test_a_run_that_a_plain_tool_begins_does_not_wait_for_the_thread_of_that_too
     @tool(parallel_safe=True)
     def beside() -> str:
         """Run another agent from a thread."""
-        return asyncio.run(outer(plain).run("inner")).text
+        return asyncio.run(asyncio.wait_for(outer(plain).run("inner"), 10)).text
 
     session = Session(Store(tmp_path))
     for begins in (awaits, waits, beside):
