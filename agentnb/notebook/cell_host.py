@@ -8,6 +8,7 @@ from typing import Any
 
 from agentnb.core.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
 from agentnb.core.log import Watcher
+from agentnb.display.nested import NestedRuns
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.frontend import can_ask, view_for
@@ -67,9 +68,11 @@ class CellHost:
                 one.count_in(self._line)
             self._line.draw()
 
-    def view(self, beginning: Beginning) -> CardView | DisplayView | TerminalView:
+    def view(self, beginning: Beginning) -> CardView | DisplayView:
         """Return a view for a run."""
-        return view_for(self._shell, self._left_open, blocks=beginning.blocks, shows_answer=True, stored=beginning.stored)
+        view = view_for(self._shell, self._left_open, blocks=beginning.blocks, shows_answer=True, stored=beginning.stored)
+        assert not isinstance(view, TerminalView), "there is a kernel"
+        return view
 
     def _watch(self, beginning: Beginning) -> Watcher | None:
         with self._lock:
@@ -102,10 +105,12 @@ class CellRun:
         """It is to be shown as soon as its handle is there."""
         self._cell = cell
         self._lock = threading.RLock()
-        self._view: CardView | DisplayView | TerminalView | None = None
+        self._view: CardView | DisplayView | None = None
         self._line: ProgressLine | None = None
         self._waiting: list[AnyEvent | Delta] = []
         self._timed = False
+        self._nested = NestedRuns()
+        """The runs that its calls began, also before it is shown."""
 
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Pass the item on, or keep it until the run is shown."""
@@ -126,13 +131,17 @@ class CellRun:
 
     def nested(self, beginning: Beginning) -> Watcher | None:
         """Return the watcher of a run that a call of this one begins."""
-        with self._lock:
-            view = self._view
-        return None if view is None or isinstance(view, TerminalView) else view.nested(beginning)
+        return self._nested.add(beginning, self._draw_nested)
 
-    def show(self, view: CardView | DisplayView | TerminalView) -> None:
+    def _draw_nested(self) -> None:
+        view = self._view
+        if view is not None:
+            view.draw_nested()
+
+    def show(self, view: CardView | DisplayView) -> None:
         """Show the run in this view from now on."""
         with self._lock:
+            view.nested_runs.share(self._nested)
             for item in self._waiting:
                 view(item)
             self._waiting.clear()
@@ -153,6 +162,7 @@ class CellRun:
     def _show_question(self, live: LiveRun) -> None:
         """Give the run a card of its own: the person can answer nowhere else while the cell goes on."""
         view = self._cell.view(self.beginning)
+        view.nested_runs.share(self._nested)
         for event in self.beginning.run.events:
             view(event)
         self._view = view

@@ -90,6 +90,11 @@ def test_nested_runs_are_in_the_saved_form_of_their_parent_and_in_its_store(kern
     assert "8 nested" in listed and "part 1" not in listed
 
 
+def test_nested_runs_that_begin_at_once_are_shown_too(kernel: Kernel) -> None:
+    cell = kernel.run("run = await made(ToolCall('delegate', {'count': 2}), 'Done.', tools=[delegate]).run('Ask them.')")
+    assert cell.displays[-1]["text/html"].count("agentnb-nested-summary") == 2
+
+
 def test_without_the_extension_nothing_is_shown(kernel: Kernel) -> None:
     kernel.run("%unload_ext agentnb")
     cell = kernel.run("run = await made('Four.').run('Two and two?')\nprint(run.text)")
