@@ -86,6 +86,10 @@ class NestedRuns:
             few.clear()
         return made
 
+    def share(self, other: NestedRuns) -> None:
+        """Hold what ``other`` holds, and what is added to either from now on."""
+        self._few, self._many, self._changes = other._few, other._many, other._changes
+
     @property
     def calls(self) -> list[str]:
         """The calls that began runs."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentnb.core.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
 from agentnb.core.log import Watcher
+from agentnb.display.nested import NestedRuns
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.frontend import can_ask, view_for
@@ -35,6 +36,8 @@ class CellHost:
         self._begun: dict[str, CellRun] = {}
         self._cards: set[str] = set()
         self._line: ProgressLine | None = None
+        self._printed: Beginning | None = None
+        """The run whose lines a terminal shows."""
 
     def host(self) -> Host:
         """Return what the runs take that the code of the cell begins."""
@@ -65,15 +68,19 @@ class CellHost:
                 one.count_in(self._line)
             self._line.draw()
 
-    def view(self, beginning: Beginning) -> CardView | DisplayView | TerminalView:
+    def view(self, beginning: Beginning) -> CardView | DisplayView:
         """Return a view for a run."""
-        return view_for(self._shell, self._left_open, blocks=beginning.blocks, shows_answer=True, stored=beginning.stored)
+        view = view_for(self._shell, self._left_open, blocks=beginning.blocks, shows_answer=True, stored=beginning.stored)
+        assert not isinstance(view, TerminalView), "there is a kernel"
+        return view
 
     def _watch(self, beginning: Beginning) -> Watcher | None:
         with self._lock:
             if getattr(self._shell, "kernel", None) is None:  # lines of several runs would be mixed up
-                running = [one for one in self._begun.values() if one.live is not None and not one.live.done]
-                return None if running else TerminalView()
+                if self._printed is not None and self._printed.run.should_continue:
+                    return None
+                self._printed = beginning
+                return TerminalView()
             one = self._begun[beginning.run_id] = CellRun(self, beginning)
             self._undecided.append(one)
             return one
@@ -98,10 +105,12 @@ class CellRun:
         """It is to be shown as soon as its handle is there."""
         self._cell = cell
         self._lock = threading.RLock()
-        self._view: CardView | DisplayView | TerminalView | None = None
+        self._view: CardView | DisplayView | None = None
         self._line: ProgressLine | None = None
         self._waiting: list[AnyEvent | Delta] = []
         self._timed = False
+        self._nested = NestedRuns()
+        """The runs that its calls began, also before it is shown."""
 
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Pass the item on, or keep it until the run is shown."""
@@ -122,13 +131,17 @@ class CellRun:
 
     def nested(self, beginning: Beginning) -> Watcher | None:
         """Return the watcher of a run that a call of this one begins."""
-        with self._lock:
-            view = self._view
-        return None if view is None or isinstance(view, TerminalView) else view.nested(beginning)
+        return self._nested.add(beginning, self._draw_nested)
 
-    def show(self, view: CardView | DisplayView | TerminalView) -> None:
+    def _draw_nested(self) -> None:
+        view = self._view
+        if view is not None:
+            view.draw_nested()
+
+    def show(self, view: CardView | DisplayView) -> None:
         """Show the run in this view from now on."""
         with self._lock:
+            view.nested_runs.share(self._nested)
             for item in self._waiting:
                 view(item)
             self._waiting.clear()
@@ -149,6 +162,7 @@ class CellRun:
     def _show_question(self, live: LiveRun) -> None:
         """Give the run a card of its own: the person can answer nowhere else while the cell goes on."""
         view = self._cell.view(self.beginning)
+        view.nested_runs.share(self._nested)
         for event in self.beginning.run.events:
             view(event)
         self._view = view

@@ -91,7 +91,10 @@ class DisplayView:
 
     def nested(self, beginning: Beginning) -> Watcher | None:
         """Return the watcher of a run that a call of this one begins. It is drawn when this run is."""
-        return self.nested_runs.add(beginning, lambda: None)
+        return self.nested_runs.add(beginning, self.draw_nested)
+
+    def draw_nested(self) -> None:
+        """Do nothing: they are drawn with the next event of this run."""
 
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Record the item and schedule an update."""

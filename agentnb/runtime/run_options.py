@@ -23,7 +23,10 @@ SPENDING = ("pay", "left", "exhausted", "has_limit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of one run. Raises `SettingsError` for a store that is no store or a run that is no run."""
+    """The options of one run. What they do not give comes from the host it starts in, such as a notebook (`runtime.host`).
+
+    Raises `SettingsError` for a store that is no store or a run that is no run.
+    """
 
     store: RunStore | None = None
     """Keeps the log, and those of nested runs; without a store, the log is in memory only. Of a run that is resumed, whose own

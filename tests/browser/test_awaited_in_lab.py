@@ -111,3 +111,24 @@ def test_eight_runs_at_once_are_one_line_which_opens_to_a_list(lab: Any) -> None
     line.locator("summary").click()
     line.get_by_text("Look at part 7.").wait_for()
     shots(lab, "eight-done-open")
+
+
+def test_one_of_many_that_asks_gets_a_card_and_nothing_is_left_of_it(lab: Any) -> None:
+    index = opened(
+        lab,
+        "asks",
+        "def one(n):\n"
+        "    asks = [ToolCall('ask_person', {'question': 'Which?', 'options': ['red', 'blue']})]\n"
+        "    return Agent(Slow([*(asks if n == 5 else []), 'Done.']), [ask_person], guidance='off', todos=False)\n"
+        "runs = await asyncio.gather(*[one(n).run(f'Look at part {n}.') for n in range(6)])",
+    )
+    lab.start(index)
+    card_says(lab, index, "Waiting for you")
+    lab.cell(index).locator(".agentnb-run").get_by_text("5 done, 1 waiting").wait_for()
+    shots(lab, "one-asks")
+    lab.cell(index).get_by_role("button", name="red").click()
+    lab.cell(index).get_by_text("6 done").wait_for()
+    lab.wait_done(index)
+    lab.wait_idle()
+    lab.wait_for_value("len(__import__('ipywidgets').widget._instances)", "0")
+    assert lab.complaints() == []

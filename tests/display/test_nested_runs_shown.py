@@ -41,19 +41,30 @@ def agent(*replies: Any, tools: Any = (), name: str = "") -> Agent:
 def run_with(count: int, depth: int = 1) -> tuple[Run, Watching, list[str]]:
     """Return a run whose one call begins so many runs, each of which begins one if they are to be deeper; and its frames."""
     frames: list[str] = []
-    watching = Watching()
+    watching, go = Watching(), asyncio.Event()
+
+    async def hold() -> str:
+        """Wait until it was looked at."""
+        await go.wait()
+        return "held"
 
     def level(left: int) -> Agent:
         async def deeper() -> str:
             """Begin a run."""
             return (await level(left - 1).run(f"level {left - 1}")).text
 
-        tools = [deeper] if left else []
-        return agent(*([ToolCall("deeper", {})] if left else []), f"<done> at {left}", tools=tools, name=f"helper-{left}")
+        return agent(
+            ToolCall("deeper" if left else "hold", {}), f"<done> at {left}", tools=[deeper, hold], name=f"helper-{left}"
+        )
 
     async def begin() -> str:
         """Begin runs."""
-        await asyncio.gather(*[level(depth - 1).run(f"part {n}") for n in range(count)])
+        tasks = [asyncio.ensure_future(level(depth - 1).run(f"part {n}")) for n in range(count)]
+        while not watching.changes:
+            await asyncio.sleep(0)
+        frames.append(str(watching.card.frame()))
+        go.set()
+        await asyncio.gather(*tasks)
         frames.append(str(watching.card.frame()))
         return "begun"
 
@@ -64,8 +75,9 @@ def run_with(count: int, depth: int = 1) -> tuple[Run, Watching, list[str]]:
 
 def test_a_few_are_shown_one_by_one_live_and_saved_and_open_to_their_rounds() -> None:
     run, watching, frames = run_with(2)
+    assert "Done" not in frames[0] and "Done" in frames[-1]
     saved = run_html(run, nested=watching.card.nested.html)
-    for html in (frames[0], saved):
+    for html in (frames[-1], saved):
         assert html.count("agentnb-nested-summary") == 2 and "helper-0" in html and "part 1" in html
         assert "<done>" not in html and "&lt;done&gt; at 0" in html
     assert "%agent load" not in saved
@@ -76,7 +88,7 @@ def test_a_few_are_shown_one_by_one_live_and_saved_and_open_to_their_rounds() ->
 def test_more_are_one_line_and_their_runs_are_let_go() -> None:
     run, watching, frames = run_with(nested.MAX_CARDS + 1)
     saved = run_html(run, nested=watching.card.nested.html)
-    assert "5 runs" in frames[0] and "5 done" in saved and "agentnb-nested-summary" not in saved
+    assert "5 runs" in frames[-1] and "5 done" in saved and "agentnb-nested-summary" not in saved
     assert watching.card.nested._few["c"] == [] and watching.card.nested._many["c"]._live == {}
 
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from real_kernel import Kernel
+
+from agentnb import Agent, Store, ToolCall
+from agentnb.models import ScriptedModel
+from agentnb.notebook.card.widget import LeftOpen
+from agentnb.notebook.cell_host import CellHost
+from agentnb.runtime.host import hosted
+from agentnb.session.session import Session
 
 SETUP = """
 %load_ext agentnb
@@ -80,8 +90,32 @@ def test_nested_runs_are_in_the_saved_form_of_their_parent_and_in_its_store(kern
     assert "8 nested" in listed and "part 1" not in listed
 
 
+def test_nested_runs_that_begin_at_once_are_shown_too(kernel: Kernel) -> None:
+    cell = kernel.run("run = await made(ToolCall('delegate', {'count': 2}), 'Done.', tools=[delegate]).run('Ask them.')")
+    assert cell.displays[-1]["text/html"].count("agentnb-nested-summary") == 2
+
+
 def test_without_the_extension_nothing_is_shown(kernel: Kernel) -> None:
     kernel.run("%unload_ext agentnb")
     cell = kernel.run("run = await made('Four.').run('Two and two?')\nprint(run.text)")
     assert cell.printed == "Four.\n" and not cell.displays
     assert kernel.run("%load_ext agentnb\nrun = await made('Four.').run('Two and two?')").displays
+
+
+def test_in_a_terminal_the_lines_of_two_runs_are_not_mixed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def rest() -> str:
+        """Let others work."""
+        await asyncio.sleep(0)
+        return "rested"
+
+    def made(text: str) -> Agent:
+        return Agent(ScriptedModel([ToolCall("rest", {}), text]), [rest], guidance="off", todos=False)
+
+    async def main() -> None:
+        await asyncio.gather(made("first").run("go"), made("second").run("go"))
+        await made("third").run("go")
+
+    with hosted(CellHost(SimpleNamespace(kernel=None), Session(Store(tmp_path)), LeftOpen()).host()):
+        asyncio.run(main())
+    printed = capsys.readouterr().out
+    assert "first" in printed and "second" not in printed and "third" in printed

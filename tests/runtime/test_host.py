@@ -96,7 +96,8 @@ def test_a_script_has_no_host_so_its_nested_runs_keep_no_log(tmp_path: Path) -> 
         return (await agent("inner").run("go")).text
 
     asyncio.run(outer(delegate).run("go", store=Store(tmp_path)))
-    assert len(Store(tmp_path).ids()) == 1
+    outer(delegate).run_sync("go", store=Store(tmp_path))
+    assert len(Store(tmp_path).ids()) == 2
 
 
 def test_a_nested_run_is_watched_stored_and_run_as_its_parent_is(tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_a_run_that_a_plain_tool_begins_does_not_wait_for_the_thread_of_that_too
 
     def awaits() -> str:
         """Run another agent on an event loop of its own."""
-        return asyncio.run(outer(plain).run("inner")).text
+        return asyncio.run(asyncio.wait_for(outer(plain).run("inner"), 10)).text
 
     def waits() -> str:
         """Run another agent and wait."""
@@ -140,7 +141,7 @@ def test_a_run_that_a_plain_tool_begins_does_not_wait_for_the_thread_of_that_too
     @tool(parallel_safe=True)
     def beside() -> str:
         """Run another agent from a thread."""
-        return asyncio.run(outer(plain).run("inner")).text
+        return asyncio.run(asyncio.wait_for(outer(plain).run("inner"), 10)).text
 
     session = Session(Store(tmp_path))
     for begins in (awaits, waits, beside):
@@ -201,10 +202,10 @@ def test_many_runs_of_a_session_leave_no_handles_behind(tmp_path: Path) -> None:
 
     async def main() -> None:
         with hosted(session.host()):
-            for _ in range(200):
+            for _ in range(100):
                 await agent("Done.").run("go")
 
     asyncio.run(main())
-    assert len(session._others) < 70 and session.running() == [] and session.store.ids() == []
+    assert len(session._others) < 66 and session.running() == [] and session.store.ids() == []
     with pytest.raises(Exception, match="no run"):
         session.last_run()

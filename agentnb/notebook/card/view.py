@@ -17,6 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import ASKED, Frame, LiveCard
 from agentnb.display.markup import Html, tag
+from agentnb.display.nested import NestedRuns
 from agentnb.display.text import run_text
 from agentnb.errors import AgentnbError
 from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
@@ -111,11 +112,16 @@ class CardView:
     def nested(self, beginning: Beginning) -> Watcher | None:
         """Return the watcher of a run that a call of this one begins: it is shown at that call."""
         with self._lock:
-            return self._card.nested.add(beginning, self._draw_nested)
+            return self.nested_runs.add(beginning, self.draw_nested)
 
-    def _draw_nested(self) -> None:
+    @property
+    def nested_runs(self) -> NestedRuns:
+        """The runs that its calls began."""
+        return self._card.nested
+
+    def draw_nested(self) -> None:
         """Draw soon, from whichever thread the nested run is on."""
-        if not self._nested_changed:
+        if self._loop is not None and not self._nested_changed:
             self._nested_changed = True
             self._on_loop(self._nested_soon)
 
