@@ -163,7 +163,7 @@ def meta(run: Run) -> list[str]:
         parts.append(f"{done} of {counted(len(run.todos), 'todo')}")
     if has_ended(run) and run.seconds is not None:
         parts.append(duration(run.seconds))
-    return [*parts, *used(run), clean(run.model)]
+    return [*parts, *used(run), *filter(None, [clean(run.model)])]
 
 
 def asked(run: Run) -> str:

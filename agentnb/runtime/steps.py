@@ -121,6 +121,7 @@ class StepOrchestrator:
 
     async def work(self) -> Stop:
         """Do the steps, and return how the run ends."""
+        self._count_spent()
         try:
             verdict = await self.orchestrate()
         except NothingLeft:
@@ -147,6 +148,16 @@ class StepOrchestrator:
         return Stop("completed")
 
     # Steps
+
+    def _count_spent(self) -> None:
+        """Count what nested runs spent in a process that died before it was logged here."""
+        store = self.log.store
+        if isinstance(store, ReopeningStore):
+            found = [store.load(one.nested) for one in self.log.run.steps.values() if one.nested and store.has(one.nested)]
+            spent = sum(run.spent + run.counters.spent_inside for run in found)
+            missing = round(spent - self.log.run.counters.spent_inside, 9)
+            if missing > 0:
+                self._lifecycle.budget.pay(missing)
 
     def _finished(self, step: str) -> StepRecord | None:
         """Return the record of a step that a process has finished; raise `SettingsError` for one that is open here."""

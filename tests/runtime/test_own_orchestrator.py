@@ -331,6 +331,7 @@ def test_a_killed_tree_is_recovered_from_any_event_without_doing_finished_work_a
             }
             assert done == Counter({"a fetch": 1, "b fetch": 1}) - finished + Counter({"join": not joined})
             assert here.load(run.id) == run
+            assert run.counters.spent_inside == pytest.approx(sum(one.spent for one in nested(here, run).values()))
             for one in nested(here, run).values():
                 assert one.status == "completed" and one.parent_id == run.id
                 started = Counter(event.call.id for event in one.events if isinstance(event, ToolStarted))
