@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from dataclasses import replace as options_of_run
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -42,7 +41,7 @@ from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host import Beginning, Host, current_host, hosted, on_main_thread, plain_tools
+from agentnb.runtime.host import Beginning, Host, completed, current_host, hosted, on_main_thread, plain_tools
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
@@ -77,7 +76,7 @@ class PendingRun:
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
-        self.options = self._completed(self.options)
+        self.options = completed(self.options, is_resumed=self.recovered is not None)
         watchers: tuple[Watcher, ...] = () if self.options.watch is None else (self.options.watch,)
         if self.recovered is None:
             self.log = EventLog(new_run_id(), parent_id=self.parent_id, watchers=watchers)
@@ -166,20 +165,6 @@ class PendingRun:
         if shared is None:
             future.add_done_callback(lambda _: thread.close())
         return self._hand_over(host, future)
-
-    def _completed(self, options: RunOptions) -> RunOptions:
-        """Return the options, with what the host offers where they say nothing."""
-        host = current_host.get()
-        if not host:
-            return options
-        return options_of_run(
-            options,
-            store=options.store or (host.store if self.recovered is None else None),
-            can_ask=host.can_ask if options.can_ask is None else options.can_ask,
-            approve=options.approve or host.approve,
-            answer=options.answer or host.answer,
-            budget=options.budget or host.budget,
-        )
 
     def _watched(self, host: Host, *, awaited: bool) -> Host:
         """Have the host watch the run unless its options name a watcher; return the host of its nested runs."""
