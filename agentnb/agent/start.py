@@ -41,12 +41,11 @@ from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host import plain_tools
+from agentnb.runtime.host import completed, plain_tools
 from agentnb.runtime.launch import (
     budget_of,
     check_left,
     check_resumable,
-    completed,
     here,
     in_background,
     log_of,
@@ -89,7 +88,7 @@ class PendingRun:
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
-        self.options = completed(self.options, is_new=self.recovered is None)
+        self.options = completed(self.options, is_resumed=self.recovered is not None)
         self.log = log_of(self.options, parent_id=self.parent_id, recovered=self.recovered)
         if self.agent.bundle.detectors:
             self.log.run.detect_with(self.agent.bundle.detectors)

@@ -15,6 +15,7 @@ from agentnb.runtime.approval import AnswerQuestion
 from agentnb.runtime.budget import Spending
 from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.live import LiveRun
+from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread, call_in_thread
 from agentnb.tools.tool import CallSync
 
@@ -89,6 +90,21 @@ def hosted(host: Host) -> Iterator[None]:
     finally:
         with suppress(ValueError):  # a run that was not awaited is closed from another context
             current_host.reset(before)
+
+
+def completed(options: RunOptions, *, is_resumed: bool) -> RunOptions:
+    """Return the options, with what the host offers where they say nothing. A run that is resumed has its store already."""
+    host = current_host.get()
+    if not host:
+        return options
+    return replace(
+        options,
+        store=options.store or (None if is_resumed else host.store),
+        can_ask=host.can_ask if options.can_ask is None else options.can_ask,
+        approve=options.approve or host.approve,
+        answer=options.answer or host.answer,
+        budget=options.budget or host.budget,
+    )
 
 
 def on_main_thread(call_sync: CallSync) -> CallSync:

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any
 
 from agentnb.core.inbox import Inbox
@@ -81,21 +80,6 @@ def check_left(budget: Budget, *, recovered: bool = False) -> None:
             f"Nothing is left of the {spent.name.replace('_', ' ')} of ${spent.limit:g}: ${spent.spent:.4f} were spent",
             f"Raise it: {more}",
         )
-
-
-def completed(options: RunOptions, *, is_new: bool = True) -> RunOptions:
-    """Return the options, with what the host offers where they say nothing. A run that is resumed has its own log."""
-    host = current_host.get()
-    if not host:
-        return options
-    return replace(
-        options,
-        store=options.store or (host.store if is_new else None),
-        can_ask=host.can_ask if options.can_ask is None else options.can_ask,
-        approve=options.approve or host.approve,
-        answer=options.answer or host.answer,
-        budget=options.budget or host.budget,
-    )
 
 
 async def here(

@@ -20,11 +20,11 @@ from agentnb.runtime.approval import answering
 from agentnb.runtime.budget import OWN
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.elicitation import Elicitation, current_call
+from agentnb.runtime.host import completed
 from agentnb.runtime.launch import (
     budget_of,
     check_left,
     check_resumable,
-    completed,
     here,
     in_background,
     log_of,
@@ -92,7 +92,7 @@ class _Pending:
         if recovered is not None:
             check_resumable(recovered, options)
         self._what = what
-        self._options = options = completed(options, is_new=recovered is None)
+        self._options = options = completed(options, is_resumed=recovered is not None)
         self._recovered = recovered
         self._log = log = log_of(options, parent_id=parent_of(options), recovered=recovered)
         self._first = self._resumed(recovered) if recovered is not None else self._started(prompt)
