@@ -87,8 +87,8 @@ def in_background(
     board: Board | None = None,
 ) -> LiveRun:
     """Start the coroutine of a run on an event loop in a thread, and return a handle at once."""
-    thread = options.thread or LoopThread()
+    thread, before = options.thread or LoopThread(), len(log.run.events)
     future = thread.submit(life)
     if options.thread is None:
         future.add_done_callback(lambda _: thread.close())
-    return LiveRun(log.id, log.run, inbox, future, board, options.foreground)
+    return LiveRun(log.id, log.run, inbox, future, board, options.foreground, before)
