@@ -8,6 +8,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import check_extensions, logged_extensions
 from agentnb.agent.output import Output
+from agentnb.agent.settings import name_of_gate
 from agentnb.context.history import as_sent_then
 from agentnb.core.events import RunStarted
 from agentnb.core.todos import TODO_TOOL
@@ -16,6 +17,7 @@ from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
+from agentnb.policies.gates import Gate
 from agentnb.policies.limits import Limits
 from agentnb.policies.named import NAMED, OWN_POLICY, PolicySet, policy_as_logged
 from agentnb.tools.function import as_tool
@@ -26,21 +28,24 @@ WITH_GUIDANCE_TEXTS = 5
 """The first schema of logs that hold the texts of the guidance set."""
 
 
-def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None = None, **instead: Any) -> Agent:
+def agent_of(
+    run: Run,
+    *,
+    tools: Iterable[Any] = (),
+    gates: Iterable[Gate] = (),
+    model: str | Model | None = None,
+    **instead: Any,
+) -> Agent:
     """Return an agent with the settings of this run; ``instead``: settings that replace the run's.
 
-    Raises `UnknownTool` if a tool of the run is missing, and `SettingsError` if its model, policy or guidance cannot be made
-    from the log.
+    Raises `UnknownTool` if a tool of the run is missing, and `SettingsError` if one of its gates is, or if its model, policy or
+    guidance cannot be made from the log.
     """
     if run.kind != "agent":
         raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Give what made it: recover(run, agent=...)")
-    given = tuple(tools)
+    given, guarded = tuple(tools), tuple(gates)
     _check_tools(run, given)
-    if run.settings.get("gates") and "gates" not in instead:
-        names = ", ".join(run.settings["gates"])
-        raise SettingsError(
-            f"Run {run.id} had the gates {names}, which are not in its log", "Give them: recover(run, agent=Agent(...))"
-        )
+    _check_gates(run, guarded)
     check_extensions(run, instead.get("extensions", ()))
     if model is None:
         if not can_be_made(run.model):
@@ -57,7 +62,7 @@ def agent_of(run: Run, *, tools: Iterable[Any] = (), model: str | Model | None =
         **Limits.logged(logged),
         **instead,
     }
-    return Agent(model, tools=given, name=run.agent, **found)
+    return Agent(model, tools=given, gates=guarded, name=run.agent, **found)
 
 
 def names_of_tools(run: Run) -> list[str]:
@@ -69,6 +74,21 @@ def names_of_tools(run: Run) -> list[str]:
 def missing_tools(run: Run, names: Container[str]) -> list[str]:
     """Return the names of the run's tools that are not in ``names``."""
     return [name for name in names_of_tools(run) if name not in names]
+
+
+def names_of_gates(run: Run) -> list[str]:
+    """Return the names of the gates that the run was given, in their order."""
+    logged = run.settings.get("gates")
+    return [str(name) for name in logged] if isinstance(logged, list | tuple) else []
+
+
+def missing_gates(run: Run, names: Iterable[str]) -> list[str]:
+    """Return the names of the run's gates that are not in ``names``; of a name that it had twice, both must be."""
+    missing = names_of_gates(run)
+    for name in names:
+        if name in missing:
+            missing.remove(name)
+    return missing
 
 
 def has_guidance_texts(run: Run) -> bool:
@@ -83,6 +103,15 @@ def _check_tools(run: Run, given: tuple[Any, ...]) -> None:
         raise UnknownTool(
             f"Run {run.id} had the tools {', '.join(missing)}, which are not given",
             f"Define them, then name them: -t {' '.join(missing)}, recover(run, tools=[{', '.join(missing)}])",
+        )
+
+
+def _check_gates(run: Run, given: tuple[Gate, ...]) -> None:
+    missing = missing_gates(run, map(name_of_gate, given))
+    if missing:
+        raise SettingsError(
+            f"Run {run.id} had the gates {', '.join(missing)}, which are not given",
+            f"Define them, then give them: recover(run, gates=[{', '.join(names_of_gates(run))}])",
         )
 
 

@@ -319,6 +319,8 @@ def history_of(before: Run) -> tuple[Message, ...]:
 
     Raises `SettingsError` if the run has not ended.
     """
+    if before.is_suspended:
+        raise SettingsError(f"Run {before.id} waits for your answer", f"Give it: %agent answer {before.id} TEXT")
     if before.should_continue:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you go on from it")
     messages = tuple(map(bounded, before.messages))  # older versions did not bound what they logged

@@ -276,7 +276,8 @@ def _run_suspended(run: RunState, event: e.RunSuspended) -> None:
 def _run_recovered(run: RunState, event: e.RunRecovered) -> None:
     current = run._rounds[-1] if run._rounds else None
     if current is not None and current.status == "running":
-        run._rounds[-1] = replace(current, recovered=True, compactions=_whole(current.compactions))
+        died = not run._suspended  # else its process ended in order
+        run._rounds[-1] = replace(current, recovered=current.recovered or died, compactions=_whole(current.compactions))
     else:
         run._recovered = True
     run._paused = False

@@ -8,7 +8,18 @@ from agentnb.core.events import RetryScheduled
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.elapsed import Elapsed
-from agentnb.display.labels import amount, chip, counted, duration, first_line, has_ended, leaves_todos, thousands, used
+from agentnb.display.labels import (
+    amount,
+    chip,
+    counted,
+    duration,
+    first_line,
+    has_ended,
+    is_going_on,
+    leaves_todos,
+    thousands,
+    used,
+)
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.totals import Totals
 
@@ -92,7 +103,7 @@ def _rounds(run: Run) -> Html:
 def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
     if has_ended(run):
         return words(duration(run.seconds)) if run.seconds is not None else NOTHING
-    if elapsed is None or not run.should_continue:
+    if elapsed is None or not is_going_on(run):
         return NOTHING
     most = amount(run.settings.get("max_seconds"))
     limit = words(f" of {_clock(most)}" if most else "")

@@ -95,6 +95,8 @@ def status_html(one: RunSummary) -> Html:
 def state_told(one: RunSummary) -> str:
     """Return the status in words: ``Done``, ``Limit: budget``."""
     limit = LIMIT_WORDS.get(one.stop_reason) if one.status == "limited" else None
+    if one.status == "waiting_on_user":  # its log is closed, or it would be running
+        return "Waiting for you"
     return f"Limit: {limit}" if limit else CHIPS.get(one.status, one.status)
 
 

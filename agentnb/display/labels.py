@@ -177,6 +177,11 @@ def has_ended(run: Run) -> bool:
     return not run.should_continue and run.status != "interrupted"
 
 
+def is_going_on(run: Run) -> bool:
+    """Return whether a process works on the run: it has no end, and is not suspended."""
+    return run.should_continue and not run.is_suspended
+
+
 def failed_calls(run: Run) -> int:
     """Return how many calls failed; calls that were blocked, or that the person stopped, did not fail."""
     return sum(state(record) == "failed" for one in run.rounds for record in one.records)
@@ -341,7 +346,7 @@ def todo_line(todo: Todo) -> str:
 
 
 def ending(run: Run) -> str:
-    """Return how the run ended, and what to type next; empty if it simply completed."""
+    """Return how the run ended or was suspended, and what to type next; empty if it simply completed."""
     if run.status == "limited" and run.limit is not None:
         has = ", and answered with what it had" if shown_answer(run) else ". All that it did is kept"
         return f"Stopped {limit_told(run.limit)}{_who_else(run)}{has}. {_how_to_go_on(run.limit)}"
@@ -353,7 +358,12 @@ def ending(run: Run) -> str:
         return clean(f"Its process ended before the run did. What was logged is here; go on: %agent recover {short_id(run.id)}")
     if run.status == "stopped":
         return clean(f"Stopped: {_why_stopped(run)}. Go on with %%agent --continue")
-    return ""
+    return _how_to_answer(run) if run.is_suspended else ""
+
+
+def _how_to_answer(run: Run) -> str:
+    which = f"{run.waiting[0].id} " if len(run.waiting) > 1 else ""
+    return clean(f"Suspended until you answer: %agent answer {short_id(run.id)} {which}TEXT")
 
 
 def limit_told(limit: LimitReached) -> str:

@@ -25,6 +25,7 @@ from agentnb.core.events import (
     RoundStarted,
     RunFinished,
     RunStarted,
+    RunSuspended,
     TextDelta,
     ThinkingDelta,
     ToolProgress,
@@ -39,7 +40,7 @@ from agentnb.display.elapsed import Elapsed
 from agentnb.display.event_lines import AlsoHappened
 from agentnb.display.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.html import notes_html
-from agentnb.display.labels import chip, clean
+from agentnb.display.labels import chip, clean, is_going_on
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.nested import NestedRuns
 from agentnb.display.rounds import (
@@ -136,7 +137,7 @@ class LiveCard:
             self._form = self._form._replace(effects=effects_of(event.tools), settings=event.settings)
         elif isinstance(event, CommandReceived):
             self._was_read(event)
-        elif isinstance(event, RunFinished):
+        elif isinstance(event, RunFinished | RunSuspended):
             self._asked.clear()
         self._user_messages.take(event)
         self._also.take(event)
@@ -188,7 +189,7 @@ class LiveCard:
             "seq": self._seq,
             "now": round(datetime.now(UTC).timestamp() * 1_000),
             "say": chip(self.run, hears=self.is_streaming),
-            "going": self.run.should_continue,
+            "going": is_going_on(self.run),
             "heard": self._controls,
             "streaming": self._streams if self.is_streaming else None,
         }
@@ -211,7 +212,7 @@ class LiveCard:
         return changed
 
     def _controls_html(self) -> Html:
-        if not self.run.should_continue:
+        if not is_going_on(self.run):
             return NOTHING
         if not self._controls:
             return tag("span", "hint", "To stop it: Kernel → Interrupt")

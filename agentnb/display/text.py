@@ -29,7 +29,7 @@ MAX_READ = 10_000
 def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
     """Return the whole run, a few lines per round. ``last_text=False`` leaves out the answer, which is then shown elsewhere."""
     lines = [f"{labels.chip(run)}: {', '.join(labels.meta(run))}"]
-    first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if run.should_continue else 0
+    first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if labels.is_going_on(run) else 0
     if first:
         lines.append(labels.counted(first, "earlier round"))
     rounds, also = labels.as_left(run), AlsoHappened(run.events)
@@ -45,7 +45,7 @@ def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
         lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), LINE)}")
     lines += [f"  {line}" for line in labels.todo_lines(run)]
     lines += question_lines(run)
-    if run.waiting and run.should_continue:
+    if run.waiting and labels.is_going_on(run):
         lines.append("Answer it: %agent answer TEXT")
     lines += [f"Note: {note}" for note in labels.notes(run)]
     if ending := labels.ending(run):

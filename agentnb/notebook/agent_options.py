@@ -10,7 +10,7 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
 from agentnb.detect.run import Run
 from agentnb.notebook.commands.guidance import find_guidance
-from agentnb.notebook.names import find_history, find_model, find_output, find_tools
+from agentnb.notebook.names import find_gates, find_history, find_model, find_output, find_tools
 from agentnb.policies.named import find_policy, in_workflow_mode
 from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
@@ -26,6 +26,7 @@ class AgentOptions:
     policy: str = ""
     workflow_mode: bool = False
     output: str = ""
+    gates: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     extensions: Sequence[Extension] = ()
 
@@ -47,6 +48,7 @@ def make_agent(
         tools=find_tools(chosen.tools, variables),
         guidance=find_guidance(chosen.guidance or defaults["guidance"], session, variables),
         policy=in_workflow_mode(policy) if chosen.workflow_mode else policy,
+        gates=find_gates(chosen.gates, variables),
         output=find_output(chosen.output, variables) if chosen.output else None,
         extensions=chosen.extensions,
         **settings,

@@ -63,7 +63,7 @@ class CellRuns:
         """
         blocks = options.foreground is not None
         view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
-        live = start(replace(options, watch=view, can_ask=can_ask(self._shell, blocks=blocks)))
+        live = start(replace(options, watch=view, can_ask=can_ask(self._shell, blocks=blocks), suspend=True))
         self._shell.user_ns[out] = live.run
         view.show(live)
         if not blocks:

@@ -58,6 +58,8 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
     option = next((word for word in reversed(before) if word.startswith("-")), "")
     if option in ("-t", "--tools"):
         return [name for name in tool_names(variables) if name not in before] + options
+    if option == "--gate" and before[-1] == option:
+        return tool_names(variables)
     values: dict[str, Callable[[], list[str]]] = {
         "--model": lambda: model_names() + _held(variables, is_model),
         "--guidance": lambda: [*BUILT_IN, *session.sets, *_held(variables, _is_a(GuidanceSet))],
@@ -88,7 +90,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
         "todos": lambda: ["add", *CHANGES],
         "key": lambda: [*OPTIONS] if len(before) > 1 else names_to_offer(),
         "history": lambda: list(KINDS),
-        "answer": lambda: [DECLINE, *offered(session)],
+        "answer": lambda: [DECLINE, *offered(session), *islice(session.suspended(), MAX_IDS)],
         "load": lambda: session.store.ids()[::-1],
         "recover": lambda: _recover_words(before[1:], session, variables),
         "defaults": lambda: _defaults(session),

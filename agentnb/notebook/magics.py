@@ -77,6 +77,13 @@ class AgentMagics(Magics):
         metavar="NAME",
         help="the form of the answer, which run.output then holds: a variable with a dataclass, another type, or a JSON Schema",
     )
+    @argument(
+        "--gate",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a function of the notebook, gate(call, run), that allows or denies a call or has you asked; repeatable",
+    )
     @argument("-o", "--out", metavar="NAME", default="run", help="the variable that gets the Run (default: run)")
     @run_options
     @extension_options
@@ -131,7 +138,8 @@ class AgentMagics(Magics):
     @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
         """Steer and look: %agent status | stop | pause | resume | say TEXT | todos | models [PROVIDER] | key [NAME] |
-        tools [NAME] | guidance [NAME] | defaults [KEY=VALUE] | history | load ID | recover [ID].
+        tools [NAME] | guidance [NAME] | defaults [KEY=VALUE] | history | load ID | recover [ID] |
+        answer [ID] TEXT.
 
         ``%agent`` alone lists the commands. Write a task for an agent in a cell that begins with %%agent.
         """
@@ -168,6 +176,7 @@ class AgentMagics(Magics):
             options.policy or "",
             options.workflow_mode,
             unquoted(options.output),
+            words_of([options.gate]),
             given(options),
             chosen_extensions(options),
         )

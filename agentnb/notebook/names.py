@@ -11,13 +11,15 @@ from importlib import import_module
 from typing import Any, get_origin
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import names_of_tools
+from agentnb.agent.from_log import names_of_gates, names_of_tools
 from agentnb.agent.output import Output
+from agentnb.agent.settings import name_of_gate
 from agentnb.context import history
 from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model
+from agentnb.policies.gates import Gate
 from agentnb.tools.function import as_tool
 
 BUILT_IN_TOOLS = {"ask_person": "agentnb.tools.ask_person"}
@@ -45,6 +47,43 @@ def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
         value = variables[name]
         found += [one for one in (value if isinstance(value, list | tuple) else [value]) if one not in found]
     return found
+
+
+def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Gate]:
+    """Return the functions of these names, as gates. Raises `SettingsError` for a name that holds none."""
+    found: list[Gate] = []
+    for name in names:
+        value = variables.get(name)
+        if not callable(value):
+            what = f"The variable {name} holds a {type(value).__name__}" if name in variables else f"There is no {name!r} here"
+            hint = near(name, [known for known in tool_names(variables) if known != name])
+            raise SettingsError(
+                f"--gate {name}: {what}", f"{hint} A gate is a function of the call and the run: def {name}(call, run)".strip()
+            )
+        found.append(value)
+    return found
+
+
+def gates_again(run: Run, given: Iterable[Gate], variables: Mapping[str, Any]) -> list[Gate]:
+    """Return the gates of a run in their order: of each name the one given, else the one in a variable of this notebook.
+
+    Gates found nowhere are left out. A lambda has no name by which it could be found.
+    """
+    others, found = list(given), []
+    for name in names_of_gates(run):
+        here = [*others, *(_gates_called(name, variables) if name.isidentifier() else ())]
+        gate = next((one for one in here if name_of_gate(one) == name), None)
+        if gate is not None:
+            found.append(gate)
+            if gate in others:
+                others.remove(gate)
+    return [*found, *others]
+
+
+def _gates_called(name: str, variables: Mapping[str, Any]) -> Iterator[Gate]:
+    known = dict(variables)
+    values = (known.get(name), *(value for other, value in known.items() if not other.startswith("_")))
+    return (value for value in values if callable(value) and not isinstance(value, type))
 
 
 def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:

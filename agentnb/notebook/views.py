@@ -23,14 +23,16 @@ from agentnb.core.events import (
     RunFinished,
     RunRecovered,
     RunStarted,
+    RunSuspended,
     TextDelta,
 )
 from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
-from agentnb.display.labels import chip, clean, ending, meta
+from agentnb.display.labels import chip, clean, ending, is_going_on, meta
 from agentnb.display.markup import Html
 from agentnb.display.nested import NestedRuns
+from agentnb.display.question_labels import question_lines
 from agentnb.display.round_notes import RECOVERED, compaction_line, retry_line
 from agentnb.display.text import round_lines, run_text
 from agentnb.notebook.widgets import view_bundle
@@ -104,7 +106,7 @@ class DisplayView:
             self._run.apply(item)
             if isinstance(item, ModelReplied | RetryScheduled):
                 self._heard.clear()
-        if isinstance(item, RunStarted | RunFinished):
+        if isinstance(item, RunStarted | RunFinished | RunSuspended):
             if self._timer is not None:
                 self._timer.cancel()
             self._draw()
@@ -117,7 +119,7 @@ class DisplayView:
         self._timer = None
         streaming = "".join(self._heard)
         answered_beside = self._answer_beside and self._run.is_answered
-        if self._run.should_continue:
+        if is_going_on(self._run):
             html = running_html(self._run, streaming=streaming, drawn=self._finished_rounds, nested=self.nested_runs.html)
         else:
             html = run_html(self._run, last_text=not answered_beside, variable=self._variable, nested=self.nested_runs.html)
@@ -157,8 +159,8 @@ class TerminalView:
             rest = replace(self._run.rounds[-1], retries=(), compactions=(), recovered=False)
             for line in round_lines(rest, questions=self._run.questions_of(rest.index), with_text=False):
                 self._write(line + "\n")
-        elif isinstance(item, RunFinished):
-            self._end_line("")
+        elif isinstance(item, RunFinished | RunSuspended):
+            self._end_line("\n".join(question_lines(self._run)))
             self._write(f"{chip(self._run)}: {', '.join(meta(self._run))}\n")
             self._end_line(ending(self._run))
 

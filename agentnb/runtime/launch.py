@@ -96,7 +96,7 @@ async def here(
     if not host:
         return await life()
     inside, ended = _watched(host, log, options, name, awaited=True), Future[Run]()
-    _handed_over(host, LiveRun(log.id, log.run, inbox, ended, board, options.foreground))
+    _handed_over(host, LiveRun(log.id, log.run, inbox, ended, board, options.foreground, len(log.run.events)))
     try:
         with hosted(inside):
             run = await life()
@@ -117,7 +117,7 @@ def in_background(
     name: str,
 ) -> LiveRun:
     """Start the coroutine of a run on an event loop in a thread, and return a handle at once, which its host gets too."""
-    host = current_host.get()
+    host, before = current_host.get(), len(log.run.events)
     inside = _watched(host, log, options, name, awaited=False)
     shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
     thread = shared or LoopThread()
@@ -129,7 +129,7 @@ def in_background(
     future = thread.submit(work)
     if shared is None:
         future.add_done_callback(lambda _: thread.close())
-    return _handed_over(host, LiveRun(log.id, log.run, inbox, future, board, options.foreground))
+    return _handed_over(host, LiveRun(log.id, log.run, inbox, future, board, options.foreground, before))
 
 
 def _watched(host: Host, log: EventLog, options: RunOptions, name: str, *, awaited: bool) -> Host:

@@ -22,12 +22,21 @@ class LiveRun:
     """
 
     def __init__(
-        self, run_id: str, run: Run, inbox: Inbox, future: Future[Run], board: Any = None, foreground: Foreground | None = None
+        self,
+        run_id: str,
+        run: Run,
+        inbox: Inbox,
+        future: Future[Run],
+        board: Any = None,
+        foreground: Foreground | None = None,
+        events_before: int = 0,
     ) -> None:
         self.run_id = run_id
         self.run = run
         self.board = board
         """The todo list, which you may change too: a `TodoBoard` or the agent's own board; None if there is none."""
+        self.events_before = events_before
+        """Number of events that an earlier process logged, for a run that is resumed."""
         self._inbox = inbox
         self._future = future
         self._foreground = foreground

@@ -13,6 +13,7 @@ from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models.model import Model
+from agentnb.policies.gates import Gate
 from agentnb.runtime.approval import AnswerQuestion
 from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.host import current_host
@@ -26,6 +27,7 @@ async def recover(
     run: Run | str | Path,
     *,
     tools: Iterable[Any] = (),
+    gates: Iterable[Gate] = (),
     model: str | Model | None = None,
     agent: Agent | Orchestration | None = None,
     store: Store | None = None,
@@ -38,20 +40,20 @@ async def recover(
 ) -> Run:
     """Resume an interrupted or suspended run where it stands, append to its log, and return the whole run when it has ended.
 
-    ``run``: a loaded run, its id, or the path of its log. ``tools``: the functions it had; ``model``: its model, if that
-    cannot be made from its name. Or ``agent``: the agent to resume it with, whatever its log says, or the `Orchestration` that
-    made a run of another kind. ``store``: where its log is, by default `.agentnb/runs`; ``work_dir``: where its tools work, by
-    default the current folder. ``approve`` and ``answer`` decide and answer in your place, as for `Agent.run`; ``answers``:
-    those to the questions that a suspended run waits with, by their ids in ``run.waiting``; ``suspend``: suspend it again where
-    a gate asks. Tool calls that have ended are not made again; a call that was cut off is reported to the model as interrupted,
-    unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or still being written, `SettingsError` if the
-    run has ended, or if a tool or the model is missing.
+    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: the functions it had; ``model``: its
+    model, if that cannot be made from its name. Or ``agent``: the agent to resume it with, whatever its log says, or the
+    `Orchestration` that made a run of another kind. ``store``: where its log is, by default `.agentnb/runs`; ``work_dir``:
+    where its tools work, by default the current folder. ``approve`` and ``answer`` decide and answer in your place, as for
+    `Agent.run`; ``answers``: those to the questions that a suspended run waits with, by their ids in ``run.waiting``;
+    ``suspend``: suspend it again where a gate asks. Tool calls that have ended are not made again; a call that was cut off
+    is reported to the model as interrupted, unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or
+    still being written, `SettingsError` if the run has ended, or if a tool, a gate or the model is missing.
     """
     _check_agent(agent)
     place, run_id = _place_of(run, store)
     writer, found = place.reopen(run_id)
     try:
-        chosen = agent or agent_of(found, tools=tools, model=model)
+        chosen = agent or agent_of(found, tools=tools, gates=gates, model=model)
         can_ask = current_host.get().can_ask
         people: Any = {"can_ask": can_ask, "approve": approve, "answer": answer, "answers": answers, "suspend": suspend}
         live = chosen.resume(found, writer, RunOptions(store=place, watch=watch, work_dir=work_dir, **people))

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from agentnb.agent.agent import Agent
@@ -129,6 +130,12 @@ class Session:
         here = [live.run_id for live in self.running()]
         return (one.id for one in self.store.each_summary() if one.status == "interrupted" and one.id not in here)
 
+    def suspended(self) -> Iterator[str]:
+        """Yield the ids of the suspended top-level runs in the store, newest first."""
+        here = [live.run_id for live in self.running()]
+        each = (one for one in self.store.each_summary() if one.status == "waiting_on_user" and one.parent_id is None)
+        return (one.id for one in each if one.id not in here)
+
     def newest_interrupted(self) -> str:
         """Return the newest interrupted top-level run; nested runs belong to their parent.
 
@@ -223,7 +230,10 @@ class Session:
         """Return the newest run with an open question for the person; raises `SettingsError` if there is none."""
         waiting = [live for live in self.running() if live.run.waiting]
         if not waiting:
-            raise SettingsError("No run waits for an answer", "%agent status shows what is running")
+            suspended = list(islice(self.suspended(), 2))
+            hint = f"%agent answer {suspended[0]} TEXT resumes the one that is suspended" if len(suspended) == 1 else ""
+            hint = "%agent history lists those that are suspended: %agent answer ID TEXT" if len(suspended) > 1 else hint
+            raise SettingsError("No run waits for an answer", hint or "%agent status shows what is running")
         return waiting[-1]
 
     def last_run(self) -> Run:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 from waiting import wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover, tool
+from agentnb.agent.from_log import missing_gates
 from agentnb.core import events as e
 from agentnb.core.rounds import DENIED
 from agentnb.errors import SettingsError
@@ -162,6 +164,27 @@ def test_words_that_came_too_late_are_read_when_it_is_resumed(tmp_path: Path) ->
     model = ScriptedModel(["Minded."])
     run = asyncio.run(recover(run.id, store=desk.store, agent=Agent(model, **tools), answers={"q1": True}))  # type: ignore[arg-type]
     assert run.text == "Minded." and "Mind the gap." in model.requests[0].messages[-1].text
+
+
+def test_an_agent_rebuilt_from_its_log_needs_the_gates_by_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    desk = Desk(tmp_path)
+    run = desk.suspended(write("a"))
+
+    def other(call: ToolCall, run: Run) -> Verdict:
+        return None
+
+    model = ScriptedModel(["Done."])
+    for name, gates in {"none": [], "another": [other]}.items():
+        with subtests.test(name), pytest.raises(SettingsError, match=r"had the gates careful, which are not given"):
+            asyncio.run(recover(run.id, store=desk.store, tools=desk.tools(), gates=gates, model=model, answers={"q1": True}))
+    with subtests.test("the same"):
+        given: dict[str, Any] = {"tools": desk.tools(), "gates": [careful], "model": model}
+        ended = asyncio.run(recover(run.id, store=desk.store, answers={"q1": "approve"}, **given))
+        assert ended.status == "completed" and desk.done == ["write a"]
+    with subtests.test("as often as it had it"):
+        twice = Agent(ScriptedModel([]), gates=[careful, other, careful], todos=False)
+        log = Run.from_events([replace(run.events[0], settings=twice.settings, tools=())])
+        assert missing_gates(log, ["careful", "more"]) == ["other", "careful"]
 
 
 def test_without_a_store_the_call_is_denied_as_ever(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from agentnb.core.log import Watcher
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
+from agentnb.display.labels import is_going_on
 from agentnb.display.live_card import ASKED, Frame, LiveCard
 from agentnb.display.markup import Html, tag
 from agentnb.display.nested import NestedRuns
@@ -104,7 +105,7 @@ class CardView:
                 self._loop = loop
                 loop.call_soon(self._begin)  # if it is shown already; otherwise `show` will do so
             self._card.take(item)
-            if isinstance(item, RunFinished):
+            if isinstance(item, RunFinished) or self._is_suspended():
                 self._end()
             elif self._timer is None and self._widget is not None:
                 self._send_soon()
@@ -136,7 +137,7 @@ class CardView:
         """Start showing the run. A run that has already ended is shown in its final form."""
         with self._lock:
             self._live = live
-            if not self._run.should_continue:
+            if not self._run.should_continue or self._is_suspended():
                 self._place.keep(self._kept())
                 return
             self._widget = make_widget()
@@ -149,6 +150,11 @@ class CardView:
     @property
     def _run(self) -> Run:
         return self._card.run
+
+    def _is_suspended(self) -> bool:
+        """Return whether the live run is suspended, and not one that is resumed, whose earlier events come first."""
+        run, live = self._run, self._live
+        return live is not None and run.is_suspended and len(run.events) > live.events_before
 
     def _begin(self) -> None:
         """Send the first frame once there is a loop and a widget, and check later whether a browser shows it."""
@@ -201,7 +207,7 @@ class CardView:
     def _todos(self) -> Any:
         """Return the list from its board, so that the person's changes show before the loop has read them."""
         board = self._live.board if self._live is not None else None
-        if board is None or not self._run.should_continue:
+        if board is None or not is_going_on(self._run):
             return None
         try:
             return redact(tuple(board.read()))  # unlike the log, a board is not redacted

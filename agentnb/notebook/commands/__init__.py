@@ -12,7 +12,7 @@ from agentnb import settings
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
-from agentnb.notebook.commands.answer import answered
+from agentnb.notebook.commands.answer import answer_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
 from agentnb.notebook.commands.history import show_history
 from agentnb.notebook.commands.keys import key_lines, key_verdict
@@ -80,9 +80,9 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
     print(f"Run {live.run_id} reads it in its next round")
 
 
-def answer(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """TEXT | --decline: answer the question that a run waits with, in words, a choice, yes or no, or JSON"""
-    print(answered(session, rest))
+def answer(session: Session, shell: InteractiveShell, rest: str) -> Any:
+    """[ID [QUESTION]] TEXT | --decline: answer what a run asks, in words, a choice, yes or no, or JSON; ID: a suspended run"""
+    return answer_command(session, shell, rest)
 
 
 def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -149,7 +149,7 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
 
 
 def recover(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID] [-m MODEL] [-t TOOL ...] [-g GUIDANCE] [-o NAME]: go on with a run whose process died, the newest or that one"""
+    """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME]: go on with a run whose process died"""
     return recover_run(session, shell, rest)
 
 

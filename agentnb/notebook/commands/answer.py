@@ -1,10 +1,17 @@
-"""``%agent answer``: answers the question that a run asks the person."""
+"""``%agent answer``: answers the question that a run asks the person, a live run or a suspended one, which it resumes."""
 
 from __future__ import annotations
 
-from agentnb.core.questions import choice_in_words, choices
-from agentnb.display.labels import clean, first_line
+from collections.abc import Sequence
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from agentnb.core.questions import WaitingOnUser, answer_in_words, choice_in_words, choices
+from agentnb.display.labels import SHORT_ID, clean, first_line
 from agentnb.errors import SettingsError
+from agentnb.notebook.cell_runs import Answer
+from agentnb.notebook.commands.recover import resume_with
+from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
 
 DECLINE = "--decline"
@@ -12,20 +19,79 @@ MAX_OF_A_QUESTION = 200
 """Characters of a question that are repeated in a message."""
 
 
-def answered(session: Session, text: str) -> str:
-    """Answer the oldest question of the newest waiting run; return a line that says what was done."""
-    live = session.waiting_for_answer()
-    if not text:
-        asked = first_line(clean(live.run.waiting[0].message), MAX_OF_A_QUESTION)
-        raise SettingsError(f"There is no answer in the line. It asks: {asked}", f"Write: %agent answer TEXT, or {DECLINE}")
-    if text == DECLINE:
-        live.decline()
-        return f"Run {live.run_id} goes on without an answer"
-    live.answer_in_words(text)
-    return f"Run {live.run_id} goes on with your answer"
+def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
+    """Answer a question of the run that the line names, or else of the newest waiting run. A suspended run is resumed."""
+    first, _, text = rest.partition(" ")
+    live = next((one for one in session.running() if one.run_id == first), None)
+    if live is not None:
+        question, text = _question_and_text(first, live.run.waiting, text.strip())
+        print(_answered(live, question, text, question.id))
+        return None
+    suspended = _suspended(session, first)
+    if not suspended:
+        live = session.waiting_for_answer()
+        print(_answered(live, live.run.waiting[0], rest))
+        return None
+    question, text = _question_and_text(suspended, session.store.load(suspended).waiting, text.strip())
+    _check_text(question, text, f"%agent answer {suspended} TEXT")
+    return resume_with(session, shell, suspended, {question.id: answer_in_words(question.schema, text)})
 
 
 def offered(session: Session) -> list[str]:
     """Return the choices of the open question, if it has any."""
     asked = [question for live in session.running()[::-1] for question in live.run.waiting[:1]]
     return [choice_in_words(choice) for choice in choices(asked[0].schema)] if asked else []
+
+
+def _suspended(session: Session, part_of_id: str) -> str:
+    """Return the id of the suspended run that begins or ends with this word; empty if there is none.
+
+    While a live run waits for an answer, a word that is shorter than a short id belongs to that answer.
+    """
+    if not part_of_id or (len(part_of_id) < SHORT_ID and any(live.run.waiting for live in session.running())):
+        return ""
+    if not any(_is_part(part_of_id, run_id) for run_id in session.store.ids()):  # it need not read any log
+        return ""
+    found = [run_id for run_id in session.suspended() if _is_part(part_of_id, run_id)]
+    if len(found) > 1:
+        raise SettingsError(f"{len(found)} suspended runs match {part_of_id!r}: {', '.join(found)}", "Name one by its whole id")
+    return found[0] if found else ""
+
+
+def _is_part(part: str, run_id: str) -> bool:
+    return run_id.startswith(part) or run_id.endswith(part)
+
+
+def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str) -> tuple[WaitingOnUser, str]:
+    """Return the question that is answered, and the answer: the text may begin with the id of a question."""
+    if not waiting:
+        raise SettingsError(f"Run {run_id} waits for no answer", "%agent status shows what is running")
+    first, _, rest = text.partition(" ")
+    named = next((question for question in waiting if question.id == first), None)
+    if named is not None:
+        return named, rest.strip()
+    if len(waiting) > 1:
+        asked = "; ".join(f"{question.id}: {_shown(question)}" for question in waiting)
+        raise SettingsError(
+            f"Run {run_id} has several open questions. {asked}", f"Say which: %agent answer {run_id} {waiting[0].id} TEXT"
+        )
+    return waiting[0], text
+
+
+def _answered(live: LiveRun, question: WaitingOnUser, text: str, question_id: str | None = None) -> str:
+    """Answer this question of a live run, by default the oldest open one; return a line that says what was done."""
+    _check_text(question, text, f"%agent answer TEXT, or {DECLINE}")
+    if text == DECLINE:
+        live.decline(question_id)
+        return f"Run {live.run_id} goes on without an answer"
+    live.answer_in_words(text, question_id)
+    return f"Run {live.run_id} goes on with your answer"
+
+
+def _check_text(question: WaitingOnUser, text: str, command: str) -> None:
+    if not text:
+        raise SettingsError(f"There is no answer in the line. It asks: {_shown(question)}", f"Write: {command}")
+
+
+def _shown(question: WaitingOnUser) -> str:
+    return first_line(clean(question.message), MAX_OF_A_QUESTION)

@@ -22,7 +22,7 @@ MAX_LISTED = 200
 MAX_LEFT_OUT = 200
 """Characters of the names of files that are no run logs."""
 NESTED = "--nested"
-KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted", "running", NESTED]
+KINDS = ["failed", "completed", "limited", "stopped", "cancelled", "interrupted", "running", "waiting_on_user", NESTED]
 """Words that tab completion offers."""
 
 
@@ -88,8 +88,13 @@ def _families(session: Session, left_out: list[str] | None = None) -> Iterator[l
 def _told(session: Session, found: list[RunSummary], wanted: list[str], most: int) -> str:
     store = session.store
     what = list_told(found, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
-    interrupted = any(one.status == "interrupted" for one in found)
-    return f"{what}{'. Go on with one that was interrupted: %agent recover ID' if interrupted else ''}"
+    interrupted, waiting = (any(one.status == status for one in found) for status in ("interrupted", "waiting_on_user"))
+    told = [
+        what,
+        *(["Go on with one that was interrupted: %agent recover ID"] if interrupted else []),
+        *(["Answer one that waits for you: %agent answer ID TEXT"] if waiting else []),
+    ]
+    return ". ".join(told)
 
 
 def _opened(session: Session, run_id: str) -> Html:

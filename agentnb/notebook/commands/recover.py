@@ -11,27 +11,38 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, has_guidance_texts, missing_tools
+from agentnb.agent.from_log import agent_of, has_guidance_texts, missing_gates, missing_tools
+from agentnb.agent.settings import name_of_gate
 from agentnb.detect.run import Run
-from agentnb.errors import UnknownTool
+from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import GuidanceSet
 from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.extension_options import extensions_again
 from agentnb.notebook.magic_errors import parsed
-from agentnb.notebook.names import check_variable, find_model, find_tools, tools_again, unquoted, words_of
+from agentnb.notebook.names import (
+    check_variable,
+    find_gates,
+    find_model,
+    find_tools,
+    gates_again,
+    tools_again,
+    unquoted,
+    words_of,
+)
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
-RECOVER_OPTIONS = ["--model", "--tools", "--guidance", "--out"]
-USAGE = "Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [-g GUIDANCE] [-o NAME]"
+RECOVER_OPTIONS = ["--model", "--tools", "--gate", "--guidance", "--out"]
+USAGE = "Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME]"
 
 
 @magic_arguments("agent recover")
 @argument("run_id", metavar="ID", nargs="?", default="")
 @argument("-m", "--model", metavar="MODEL", default="")
 @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+")
+@argument("--gate", metavar="NAME", action="append", default=[])
 @argument("-g", "--guidance", metavar="NAME", default="")
 @argument("-o", "--out", metavar="NAME", default="run")
 def _options(line: str) -> None:
@@ -40,7 +51,17 @@ def _options(line: str) -> None:
 
 def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
     """Resume the run that the line names, or the newest interrupted run, and wait for its end."""
-    options = parsed(_options, rest, {}, see=USAGE)
+    return _resumed(session, shell, parsed(_options, rest, {}, see=USAGE))
+
+
+def resume_with(session: Session, shell: InteractiveShell, run_id: str, answers: Mapping[str, Any]) -> Answer | None:
+    """Resume the suspended run with answers to its questions, by their ids, and wait for its end."""
+    return _resumed(session, shell, parsed(_options, run_id, {}, see=USAGE), answers)
+
+
+def _resumed(
+    session: Session, shell: InteractiveShell, options: Namespace, answers: Mapping[str, Any] | None = None
+) -> Answer | None:
     out = check_variable(options.out)
     foreground = Foreground()
     with foreground.own_interrupts():
@@ -52,11 +73,12 @@ def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer 
                 print(f"Going on with run {run.id}")
             return agent
 
-        return cell_runs(shell, session).run(partial(session.recover, run_id, make), out, RunOptions(foreground=foreground))
+        run_options = RunOptions(foreground=foreground, answers=answers)
+        return cell_runs(shell, session).run(partial(session.recover, run_id, make), out, run_options)
 
 
 def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Agent:
-    """Return the agent that resumes the run: the run's own settings, with its tools and guidance from the notebook."""
+    """Return the agent that resumes the run: its own settings, with its tools, gates and guidance from the notebook."""
     tools = tools_again(run, find_tools(words_of(options.tools), variables), variables)
     missing = missing_tools(run, tools)
     if missing:
@@ -64,11 +86,19 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
             f"Run {run.id} had the tools {', '.join(missing)}, which are not in this notebook",
             f"Define them again, then: %agent recover {run.id}",
         )
+    gates = gates_again(run, find_gates(words_of([options.gate]), variables), variables)
+    missing = missing_gates(run, map(name_of_gate, gates))
+    if missing:
+        raise SettingsError(
+            f"Run {run.id} had the gates {', '.join(missing)}, which are not in this notebook",
+            f"Define them again, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
+        )
     model = unquoted(options.model)
     guidance = _guidance(session, variables, options.guidance, run)
     return agent_of(
         run,
         tools=tools.values(),
+        gates=gates,
         model=find_model(model, variables) if model else None,
         extensions=extensions_again(run),
         **({} if guidance is None else {"guidance": guidance}),

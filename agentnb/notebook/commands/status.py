@@ -6,7 +6,7 @@ from collections.abc import Collection
 from itertools import islice
 
 from agentnb.display.text import run_text
-from agentnb.notebook.commands.history import as_known_here
+from agentnb.notebook.commands.history import SHOWN, as_known_here
 from agentnb.session.defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
 
@@ -14,9 +14,10 @@ NOTHING = "Nothing has run yet. Write a task in a cell that begins with %%agent"
 
 
 def status_lines(session: Session) -> list[str]:
-    """Return what is running, or how the last run ended; then what is left of the session's budget."""
+    """Return what is running, or how the last run ended; suspended runs; what is left of the session's budget."""
     runs = [live.run for live in session.running()] or ([session.last_run()] if session.has_run else [])
     lines = [f"{run.id}  {run_text(run)}" for run in runs] or [NOTHING, *_left_behind(session)]
+    lines += _suspended(session, {run.id for run in runs})
     if session.budget.limit is not None:
         lines.append(f"Budget of the session: {_spent(session)}")
     return lines
@@ -33,6 +34,13 @@ def _left_behind(session: Session) -> list[str]:
     return [
         f"Run {one.id} was interrupted. Go on with it: %agent recover {one.id}" for one in newest if one.status == "interrupted"
     ]
+
+
+def _suspended(session: Session, told: set[str]) -> list[str]:
+    """Return a line about each of the newest runs that is suspended and not told of yet."""
+    newest = islice(as_known_here(session), SHOWN)
+    found = [one.id for one in newest if one.status == "waiting_on_user" and one.id not in told]
+    return [f"Run {run_id} waits for your answer: %agent answer {run_id} TEXT" for run_id in found]
 
 
 def _explained(session: Session, key: str, value: str) -> str:

@@ -18,7 +18,7 @@ from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.history import run_list_html
 from agentnb.display.html import run_html, running_html
-from agentnb.display.labels import counted
+from agentnb.display.labels import counted, is_going_on
 from agentnb.display.markup import tag
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
@@ -235,9 +235,9 @@ class Panel:
             self._show(place, run_id)
             return
         run = self._run(run_id)
-        html = running_html(run, hint=ELSEWHERE) if run.should_continue else run_html(run, prompt=True)
+        html = running_html(run, hint=ELSEWHERE) if is_going_on(run) else run_html(run, prompt=True)
         self._show(RunPlace(self._area, html), run_id)
-        self._watched = run_id if run.should_continue else ""
+        self._watched = run_id if is_going_on(run) else ""
 
     def _run(self, run_id: str) -> Run:
         live = next((live for live in self._session.running() if live.run_id == run_id), None)

@@ -1,0 +1,88 @@
+"""``%agent answer ID TEXT`` in a real kernel: a run that was suspended goes on with the answer, in this kernel or another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+SETUP = '''
+from agentnb import ToolCall
+from agentnb.models import ScriptedModel
+from agentnb.policies.gates import Ask
+
+wrote = []
+
+def write(path: str) -> str:
+    """Write a file."""
+    wrote.append(path)
+    return f"wrote {path}"
+
+def careful(call, run):
+    return Ask(f"May {call.name} run?") if call.name == "write" else None
+
+def lax(call, run):
+    return None
+'''
+PLAN = "- first `write('a')`\n"
+CELL = "%%agent -m simulated:disciplined -t write --gate careful --gate lax"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ready(kernel: Any) -> None:
+    assert kernel.run(SETUP).status == "ok"
+
+
+def suspended(kernel: Any) -> str:
+    """The id of a run that has just been suspended, in a cell without a person."""
+    cell = kernel.run(f"{CELL}\n{PLAN}")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("run.is_suspended, run.settings['gates'], wrote") == "(True, ['careful', 'lax'], [])"
+    run_id = kernel.value("run.id")
+    assert f"Suspended until you answer: %agent answer {run_id[-8:]} TEXT" in cell.shown
+    return str(run_id)
+
+
+@pytest.mark.req("KX.5", "KX.11")
+def test_the_answer_resumes_the_run_in_a_cell_like_another(kernel: Any) -> None:
+    run_id = suspended(kernel)
+    assert f"%agent answer {run_id[-8:]} TEXT" in kernel.run("%agent status").printed
+    assert "Answer one that waits for you: %agent answer ID TEXT" in str(kernel.run("%agent history").listing)
+    for line, words in {
+        "": "There is no answer in the line. It asks: May write run?",
+        " perhaps": "approve, deny",
+    }.items():
+        refused = kernel.run(f"%agent answer {run_id}{line}")
+        assert refused.status == "error" and words in refused.error
+    refused = kernel.run("%agent answer approve")
+    assert f"No run waits for an answer. %agent answer {run_id} TEXT resumes the one that is suspended" in refused.error
+    refused = kernel.run("%%agent --continue\nGo on.")
+    assert f"waits for your answer. Give it: %agent answer {run_id} TEXT" in refused.error
+    cell = kernel.run(f"%agent answer {run_id[-8:]} approve")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("run.id, run.status, wrote") == f"('{run_id}', 'completed', ['a'])"
+    assert kernel.run(f"%agent answer {run_id} approve").status == "error"
+    kernel.run("wrote.clear()")
+
+
+def test_a_gate_that_is_missing_is_named_and_the_run_still_waits(kernel: Any) -> None:
+    run_id = suspended(kernel)
+    kernel.run("kept = careful\nkept.__name__ = 'kept'\ndel careful")
+    cell = kernel.run(f"%agent answer q1 {run_id}")
+    assert cell.status == "error"
+    cell = kernel.run(f"%agent answer {run_id} q1 deny: not now")
+    assert cell.status == "error"
+    assert "had the gates careful, which are not in this notebook. Define them again, then: %agent answer" in cell.error
+    kernel.run(SETUP)
+    cell = kernel.run(f"%agent answer {run_id} q1 deny: not now")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("wrote, [record.result.error_code for one in run.rounds for record in one.records]").startswith(
+        "([], ["
+    )
+    assert "not now" in kernel.value("str(run.events)")
+
+
+def test_a_gate_that_is_no_function_is_refused(kernel: Any) -> None:
+    for name, words in {"nothing": "There is no 'nothing' here", "data": "The variable data holds a dict"}.items():
+        cell = kernel.run(f"%%agent --gate {name}\nGo.")
+        assert cell.status == "error" and f"--gate {name}: {words}" in cell.error
