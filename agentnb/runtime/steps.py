@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -81,11 +82,20 @@ class StepOrchestrator:
         self._finish(step, "completed", output=output)
         return output
 
-    async def run(self, step: str, what: Runnable, prompt: str, *, kind: str = "agent", title: str = "") -> Run:
+    async def run(
+        self,
+        step: str,
+        what: Runnable,
+        prompt: str,
+        options: RunOptions | None = None,
+        *,
+        kind: str = "agent",
+        title: str = "",
+    ) -> Run:
         """Do a step that is a nested run, and return that run; the step's output is its answer.
 
-        A nested run that the dead process had begun is resumed; one that had ended is loaded. What it asks reaches the person
-        of this run.
+        ``options``: of the nested run, such as its watcher or folder; its log and its id are given here. A nested run that the
+        dead process had begun is resumed; one that had ended is loaded. What it asks reaches the person of this run.
         """
         if (record := self._finished(step)) is not None:
             return self._loaded(record)
@@ -94,7 +104,7 @@ class StepOrchestrator:
         outer = current_call.set(asker)
         try:
             with self._ended(step):
-                run = await self._run(step, what, prompt, kind=kind, title=title)
+                run = await self._run(step, what, prompt, options or RunOptions(), kind=kind, title=title)
         finally:
             current_call.reset(outer)
             asker.close()
@@ -186,19 +196,22 @@ class StepOrchestrator:
             seconds = perf_counter() - began
             self.log.emit(w.StepFinished, step=step, status=status, output=output, error=error, seconds=seconds)
 
-    async def _run(self, step: str, what: Runnable, prompt: str, *, kind: str, title: str) -> Run:
+    async def _run(self, step: str, what: Runnable, prompt: str, options: RunOptions, *, kind: str, title: str) -> Run:
         before = self.log.run.steps.get(step)
         if before is None or not before.nested or not self._store_for(before).has(before.nested):
             nested = new_run_id()
-            self._start(step, step_kind=kind, title=title, inputs={"prompt": prompt}, nested=nested)
-            return await _ended_run(what.run(prompt, RunOptions(parent=self.log, run_id=nested)))
+            self._start(step, step_kind=kind, title=title, inputs={"prompt": encodable(prompt)}, nested=nested)
+            return await _ended_run(what.run(prompt, replace(options, parent=self.log, run_id=nested)))
         self._started[step] = perf_counter()
         found = self._loaded(before)
         if not found.should_continue and found.status != "interrupted":
             return found
         store = self._store_for(before)
         writer, found = store.reopen(before.nested)
-        return await _ended_run(what.resume_here(found, writer, RunOptions(store=store)))
+        try:
+            return await _ended_run(what.resume_here(found, writer, replace(options, store=store)))
+        finally:
+            writer.close()  # also if it was refused: nobody else could resume it
 
     @contextmanager
     def _ended(self, step: str) -> Iterator[None]:

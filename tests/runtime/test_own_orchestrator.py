@@ -230,6 +230,29 @@ def test_a_step_that_fails_ends_the_run_and_says_which(tmp_path: Path, subtests:
             assert not run.should_continue
 
 
+def test_a_nested_run_has_options_of_its_own(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    class Watched(StepOrchestrator):
+        async def orchestrate(self) -> None:
+            options = RunOptions(tags=("inner",), watch=lambda item: told.append(type(item).__name__))
+            run = await self.run("one", worker("a"), "Go.", options)
+            assert (run.tags, run.parent_id, run.id) == (("inner",), self.log.id, self.log.run.steps["one"].nested)
+
+    run = Orchestration(make=Watched).start("Go.", RunOptions(store=Store(tmp_path))).result(30)
+    assert (run.status, told[0], told[-1]) == ("completed", "RunStarted", "RunFinished")
+
+
+def test_an_orchestration_is_nested_like_an_agent(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    outer = side_by_side(worker("a"), side_by_side(worker("b"), worker("c")), lambda texts: len(texts))  # type: ignore[arg-type]
+    run = outer.start("Go.", RunOptions(store=store)).result(30)
+    inner = nested(store, run)["right"]
+    assert (run.steps["right"].status, inner.kind, inner.parent_id) == ("completed", "workflow", run.id)
+    assert {one.parent_id for one in nested(store, inner).values()} == {inner.id}
+    assert len(store.ids()) == 5
+
+
 def test_a_step_beside_one_that_fails_is_cancelled_and_the_orchestrator_may_go_on() -> None:
     class GoesOn(StepOrchestrator):
         async def orchestrate(self) -> Stop:
