@@ -72,10 +72,10 @@ class Agent(AgentSettings):
         """Work on the prompt until the run ends, on the running event loop; plain tools run in threads.
 
         ``store`` keeps the log (without a store, it is in memory only); ``continue_from`` continues a run's conversation;
-        ``watch`` is called with every event and delta. ``approve(call, run)`` decides about calls that a gate asks about, and
-        ``answer(question)`` answers what tools ask; both may be async (see `RunOptions`). A keyword that is given replaces
-        that option. If the first round fails, `ModelError` is raised; if a later one fails, the run is returned with status
-        ``failed`` and ``run.error``.
+        ``watch`` is called with every event and delta (without it, a notebook with the extension shows a card).
+        ``approve(call, run)`` decides about calls that a gate asks about, and ``answer(question)`` answers what tools ask; both
+        may be async (see `RunOptions`). A keyword that is given replaces that option. If the first round fails, `ModelError` is
+        raised; if a later one fails, the run is returned with status ``failed`` and ``run.error``.
         """
         options = _with(
             options,

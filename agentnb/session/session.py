@@ -28,8 +28,8 @@ from agentnb.session.places import default_store
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.traces.store import Store
 
-SWEEP = 32
-"""Number of other runs from which on the ended ones are forgotten."""
+SWEEP = 2
+"""Number of runs from which on the ended ones are forgotten."""
 
 
 class Session:
@@ -40,8 +40,8 @@ class Session:
         self._lock = threading.RLock()  # a cell and the panel, which has its own thread, may start runs at the same time
         self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
-        self._others: list[LiveRun] = []
-        """Live runs that Python code began, besides the conversation."""
+        self._begun_here: list[LiveRun] = []
+        """All runs that began in this kernel and may be live, in order, with those that are no part of the conversation."""
         self._sweep_at = SWEEP
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
@@ -118,12 +118,12 @@ class Session:
         return hosted(replace(current_host.get() or self.host(), begun=None, watch=None, store=self.store))
 
     def take(self, live: LiveRun) -> None:
-        """Count a run that was not started here among the live runs. It is no part of the conversation."""
+        """Count a run among the live runs. One that was not started by `start` or `recover` is no part of the conversation."""
         with self._lock:
-            if len(self._others) >= self._sweep_at:
-                self._others = [one for one in self._others if not one.done]
-                self._sweep_at = 2 * len(self._others) + SWEEP
-            self._others.append(live)
+            if len(self._begun_here) >= self._sweep_at:
+                self._begun_here = [one for one in self._begun_here if not one.done]
+                self._sweep_at = 2 * len(self._begun_here) + SWEEP
+            self._begun_here.append(live)
 
     def interrupted(self) -> Iterator[str]:
         """Yield the ids of the interrupted runs in the store, newest first."""
@@ -150,6 +150,7 @@ class Session:
         raise SettingsError(f"No run in {self.store.shown_folder} was interrupted", "%agent history lists the runs")
 
     def _begun(self, live: LiveRun) -> LiveRun:
+        self.take(live)
         self._live.append(live)
         self._loaded = None
         return live
@@ -216,8 +217,7 @@ class Session:
 
     def running(self) -> list[LiveRun]:
         """Return the runs that have not ended, oldest first."""
-        with self._lock:
-            return sorted((live for live in (*self._live, *self._others) if not live.done), key=lambda live: live.run_id)
+        return [live for live in tuple(self._begun_here) if not live.done]
 
     def current(self) -> LiveRun:
         """Return the newest run that has not ended; raises `SettingsError` if there is none."""
