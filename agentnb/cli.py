@@ -148,7 +148,7 @@ def _runs_within(folder: Path) -> Path:
 
 
 def _run(name: str) -> Run:
-    path = Path(name).expanduser()
+    path = _path(name)
     if path.is_dir():
         raise SettingsError(f"{path} is a folder", f"agentnb runs {path} lists its runs")
     return load_trace(path) if _is_file(path) else default_store()[0].load(name)
@@ -156,7 +156,7 @@ def _run(name: str) -> Run:
 
 def _source(name: str) -> Path:
     """Return a file, a folder or a glob as it is, and the file of a run that is named by its id."""
-    path = Path(name).expanduser()
+    path = _path(name)
     if path.is_dir():
         return _runs_within(path)
     if _is_file(path) or has_magic(name):
@@ -165,13 +165,20 @@ def _source(name: str) -> Path:
     return store.path(store.find(name))
 
 
+def _path(name: str | Path) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise SettingsError(f"{name} names the home of somebody who is not known here", "Write ./~NAME for a file") from error
+
+
 def _is_file(path: Path) -> bool:
     return path.suffix == ".jsonl" or path.exists()  # an id has no ending
 
 
 def _written(data: bytes, path: Path, what: str) -> str:
     """Write the file and return nothing for standard output."""
-    write_whole(path.expanduser(), [data], what)
+    write_whole(_path(path), [data], what)
     return ""
 
 
@@ -180,6 +187,8 @@ def _written(data: bytes, path: Path, what: str) -> str:
 
 def _write(text: str) -> None:
     out = sys.stdout
+    if out is None:  # it was closed before the program began
+        raise StoreError("There is no standard output", "Write to a file: -o FILE")
     if out.isatty():
         text = clean(text)  # no text of a model or tool may control the terminal
         out.reconfigure(errors="replace")  # type: ignore[union-attr]  # a text stream
@@ -190,6 +199,8 @@ def _write(text: str) -> None:
 
 
 def _complain(text: str) -> None:
+    if sys.stderr is None:  # it was closed before the program began
+        return
     for notebook, shell in IN_A_SHELL.items():
         text = text.replace(notebook, shell)
     sys.stderr.write(f"agentnb: {clean(' '.join(text.split()))}\n")
@@ -197,7 +208,7 @@ def _complain(text: str) -> None:
 
 def _forget_standard_output() -> None:
     """Let nothing be written to a closed pipe at exit, which Python would report."""
-    with suppress(OSError, ValueError):  # it is no file, or closed
+    with suppress(OSError, ValueError, AttributeError):  # it is no file, or closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

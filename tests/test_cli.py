@@ -273,3 +273,17 @@ def test_a_closed_pipe_is_quiet_and_nothing_heavy_is_loaded() -> None:
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (141, "[]\n")
+
+
+def test_without_standard_output_the_error_is_one_line(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = do()
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["show", run.id]) == 1
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["show", run.id]) == 1
+
+
+def test_the_home_of_somebody_unknown_is_told_in_a_line(cli: Call) -> None:
+    for command in (("show", "~nobody-of-this-name/x"), ("table", "runs", "~nobody-of-this-name/x")):
+        done = cli(*command)
+        assert done.code == 2 and "Traceback" not in done.err and done.err.count("\n") == 1

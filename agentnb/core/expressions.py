@@ -31,7 +31,9 @@ MAX_BITS = 1_024
 MAX_ITEMS = 100_000
 """Maximum characters or items that ``+`` yields."""
 MAX_TEXT = 1_000_000
-"""Maximum characters of a text after substitution."""
+"""Maximum characters of all texts after substitution together."""
+MAX_COMPARED = 1_000_000
+"""Maximum values within what is compared or written as JSON: data that steps put together may hold one list many times."""
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 KNOWN = 'Write paths such as plan.steps[-1].name, len(x), comparisons, arithmetic, && || !, "texts", numbers, true, false, null'
 
@@ -69,7 +71,7 @@ def substituted(value: Any, names: Mapping[str, Any]) -> Any:
     other value as JSON. Inserted texts are not searched again. Raises `ExpressionError`.
     """
     _check_depth(value)
-    return _substituted(value, names)
+    return _substituted(value, names, [MAX_TEXT])
 
 
 def expressions_in(value: Any) -> Iterator[str]:
@@ -106,27 +108,27 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _substituted(value: Any, names: Mapping[str, Any]) -> Any:
+def _substituted(value: Any, names: Mapping[str, Any], left: list[int]) -> Any:
+    """``left``: the one number in it is how many characters may still be written."""
     if isinstance(value, str):
-        return _substituted_text(value, names)
+        return _substituted_text(value, names, left)
     if isinstance(value, dict):
-        return {key: _substituted(item, names) for key, item in value.items()}
+        return {key: _substituted(item, names, left) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_substituted(item, names) for item in value]
+        return [_substituted(item, names, left) for item in value]
     return value
 
 
-def _substituted_text(text: str, names: Mapping[str, Any]) -> Any:
+def _substituted_text(text: str, names: Mapping[str, Any], left: list[int]) -> Any:
     pieces = list(_pieces(text))
     if [is_expression for is_expression, piece in pieces] == [True]:
         return evaluate(pieces[0][1], names)
     done: list[str] = []
-    size = 0
     for is_expression, piece in pieces:
         done.append(_as_text(piece, evaluate(piece, names)) if is_expression else piece)
-        size += len(done[-1])
-        if size > MAX_TEXT:
-            raise ExpressionError(f"The text has more than {MAX_TEXT:,} characters with its values", "Insert less")
+        left[0] -= len(done[-1]) if len(pieces) > 1 else 0
+        if left[0] < 0:
+            raise ExpressionError(f"The texts have more than {MAX_TEXT:,} characters with their values", "Insert less")
     return "".join(done)
 
 
@@ -150,9 +152,11 @@ def _as_text(expression: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     try:
+        _check_size(value)
         return str(value) if type(value) in (int, float) else msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        _refuse(expression, f"its value cannot be written as text ({type(error).__name__})")
+        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        _refuse(expression, f"its value cannot be written as text ({why})")
 
 
 def _parsed(expression: str) -> ast.AST:
@@ -271,6 +275,30 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _check_size(value: Any) -> None:
+    """Raise OverflowError for data of more values than `MAX_COMPARED`; one that is held twice counts twice."""
+    count, level = 1, [value]
+    while level:
+        level = [item for one in level if isinstance(one, list | tuple | dict) for item in _items(one)]
+        count += len(level)
+        if count > MAX_COMPARED:
+            raise OverflowError(f"more than {MAX_COMPARED:,} values")
+
+
+def _items(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value
+
+
+def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def compared(left: Any, right: Any) -> bool:
+        for value in (left, right):
+            if isinstance(value, list | tuple | dict):
+                _check_size(value)
+        return function(left, right)
+
+    return compared
+
+
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return the operator for numbers only, as Python's also repeat and format texts; its result is bounded."""
 
@@ -318,8 +346,8 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.UAdd: _signed(operator.pos),
     ast.Not: operator.not_,
     ast.Invert: operator.not_,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
+    ast.Eq: _compared(operator.eq),
+    ast.NotEq: _compared(operator.ne),
     ast.Lt: _ordered(operator.lt),
     ast.LtE: _ordered(operator.le),
     ast.Gt: _ordered(operator.gt),

@@ -101,7 +101,7 @@ class Run(RunFacts):
         if judge is not None:
             judge(self._judged, event, self)
         for detector in self._detectors:
-            found = [*detector.take(event, self)]
+            found = [*(detector.take(event, self) or ())]
             self._detected += found
             self._unlogged += found
 

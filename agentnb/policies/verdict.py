@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from agentnb.core.event import RoundStatus, Status
 from agentnb.core.guidance import Guidance
 from agentnb.core.todos import has_open, listed, open_todos
+from agentnb.core.well_formed import ENDS
 from agentnb.detect.so_far import RunSoFar
+from agentnb.errors import SettingsError
 
 MAX_LISTED = 40
 """Open todos that a warning lists."""
@@ -83,17 +85,34 @@ class OnTextOnly:
 def decide(policies: Iterable[Policy], run: RunSoFar) -> Verdict:
     """Return the first verdict of the policies; without one the run continues.
 
-    A limit also stops what another policy would continue. A stop with open todos warns about them.
+    A limit also stops what another policy would continue. A stop with open todos warns about them. Raises `SettingsError` for
+    a verdict that no log can hold.
     """
     first: Verdict | None = None
     for policy in policies:
         verdict = policy(run)
         if verdict is None:
             continue
+        check_verdict(verdict, policy)
         if isinstance(verdict, Stop) and (first is None or verdict.limit is not None):
             return _validated(verdict, run)
         first = first or verdict
     return first or Continue("tool_results" if run.last_round.records else "said")
+
+
+def check_verdict(verdict: Any, source: Any) -> None:
+    """Raise `SettingsError` unless this is a verdict with which a round or a run can end; ``source`` is what returned it."""
+    if isinstance(verdict, Stop) and verdict.status in ENDS:
+        reason: Any = verdict.stop_reason
+    elif isinstance(verdict, Continue):
+        reason = verdict.reason
+    else:
+        wrong = f"Stop(status={verdict.status!r})" if isinstance(verdict, Stop) else repr(verdict)
+        hint = f"Return Continue(REASON), Stop(REASON) or None; a run ends as {', '.join(sorted(ENDS))}"
+        raise SettingsError(f"{source!r} returned {wrong}, which is no verdict", hint)
+    if not isinstance(reason, str) or not isinstance(verdict.round_status, str) or verdict.round_status == "running":
+        what = f"the reason {reason!r} and the round status {verdict.round_status!r}"
+        raise SettingsError(f"{source!r} returned a verdict with {what}", 'Both are words; no round ends as "running"')
 
 
 def _validated(stop: Stop, run: RunSoFar) -> Stop:

@@ -17,7 +17,7 @@ from agentnb.core.messages import encodable
 from agentnb.core.work_state import StepRecord
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StepFailed, StoreError
-from agentnb.policies.verdict import Stop
+from agentnb.policies.verdict import Stop, check_verdict
 from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.launch import new_run_id
 from agentnb.runtime.lifecycle import Lifecycle
@@ -136,6 +136,8 @@ class StepOrchestrator:
             verdict = await self.orchestrate()
         except NothingLeft:
             verdict = None
+        if verdict is not None:
+            check_verdict(verdict, type(self))
         return verdict or self._verdict()
 
     async def final_answer(self, limit: Stop) -> None:
@@ -170,7 +172,9 @@ class StepOrchestrator:
                 self._lifecycle.budget.pay(missing)
 
     def _finished(self, step: str) -> StepRecord | None:
-        """Return the record of a step that a process has finished; raise `SettingsError` for one that is open here."""
+        """Return the record of a step that a process has finished; raise `SettingsError` for one that is open, or no id."""
+        if not isinstance(step, str) or not step or encodable(step) != step:
+            raise SettingsError(f"{step!r} is no id of a step", "Give each step of a run a text of its own")
         if step in self._started:
             raise SettingsError(f"Step {step} is open already", "Give each step of a run an id of its own")
         record = self.log.run.steps.get(step)
@@ -188,6 +192,7 @@ class StepOrchestrator:
 
     def _start(self, step: str, **fields: Any) -> None:
         self._started[step] = perf_counter()
+        fields["title"] = encodable(fields["title"])
         self.log.emit(w.StepStarted, step=step, **fields)
 
     def _finish(self, step: str, status: StepStatus, *, output: Any = None, error: str = "") -> None:

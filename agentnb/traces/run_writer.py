@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -20,8 +21,9 @@ from agentnb.core.older_logs import STATUS_AT_END
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.core.well_formed import YEARS, check_events
+from agentnb.core.wire import decode, encode
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError
+from agentnb.errors import SettingsError, TraceError
 from agentnb.traces.filled import Gap, sentences_of
 
 Content: TypeAlias = str | Sequence[AnyPart] | None
@@ -75,7 +77,8 @@ class RunWriter:
     """Takes the messages, calls and results of a trace in their order, and makes the run of them.
 
     Ids of calls may be missing, or used again for other calls; results may come late, twice or never. Times, durations and
-    counts that are unknown stay unknown. What had to be filled stands in `filled`, and the run warns of it.
+    counts that are unknown stay unknown. What had to be filled stands in `filled`, and the run warns of it. Data of a kind that
+    no log can hold is a `TraceError`, as a trace may have anything in any place.
 
         writer = RunWriter(Origin("openai_chat", "runs.json", "3"), model="openai:gpt-4o")
         writer.say("What is the weather?")
@@ -98,7 +101,7 @@ class RunWriter:
         such as ``agent``, ``tags`` or ``settings``.
         """
         self._origin, self._run_id, self._parent_id, self._about = origin, run_id, parent_id, about
-        self._model, self._system, self._tools = encodable(model), "", tuple(tools)
+        self._model, self._system, self._tools = self._text("model", model), "", tuple(tools)
         self._items: list[_Round | _Fact] = []
         self._rounds: list[_Round] = []
         self._open: list[_Call] = []
@@ -114,18 +117,18 @@ class RunWriter:
     def system(self, text: str) -> None:
         """Take the system prompt. One within the conversation becomes a message whose author is system."""
         if not self._items and not self._system:
-            self._system = encodable(text)
+            self._system = self._text("system", text)
         else:
             self._gaps["system message"] += 1
             self.say(text, author="system")
 
     def say(self, content: Content, *, author: str = "", at: datetime | None = None) -> None:
         """Take a message of the person, or of whoever else speaks to the agent. The first of them is the prompt."""
-        parts = _parts(content)
+        parts = self._parts(content)
         if not any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in parts):
             self._gaps["blank message"] += 1
             return
-        message = bounded(Message("user", tuple(parts), encodable(author)))
+        message = bounded(Message("user", tuple(parts), self._text("author", author)))
         fields = {"command": "say", "text": message.text, "message": message}
         self._items.append(_Fact(e.CommandReceived, fields, self._time(at)))
 
@@ -145,10 +148,10 @@ class RunWriter:
         fields = {
             "usage": usage,
             "seconds": seconds,
-            "stop_reason": encodable(stop_reason),
+            "stop_reason": self._text("stop_reason", stop_reason),
             "metadata": bounded_metadata(encodable_data(metadata or {})),
         }
-        now = _Round(_parts(content), encodable(author), self._time(at), fields)
+        now = _Round(self._parts(content), self._text("author", author), self._time(at), fields)
         self._items.append(now)
         self._rounds.append(now)
         for call in calls:
@@ -169,7 +172,8 @@ class RunWriter:
 
         A result to which no call fits gets a call of its own in the last round.
         """
-        parts = tuple([part for part in _parts(content) if isinstance(part, Text | Image)])
+        parts = tuple([part for part in self._parts(content) if isinstance(part, Text | Image)])
+        call_id, name = self._text("call_id", call_id), self._text("name", name)
         found = self._call_of(call_id, name)
         if found is None:
             before = self._answered.get(call_id)
@@ -209,10 +213,11 @@ class RunWriter:
             facts.append(_Fact(e.RunFinished, ended, self._time(at)))
         if self._gaps:
             facts.insert(0, _Fact(e.Warned, {"message": f"Filled in what the trace lacks. {' '.join(self.filled)}"}, prompt.at))
-        events: list[Any] = [started]
+        events = [self._as_read(lambda: started)]
         for seq, fact in enumerate(facts, 1):
-            events.append(fact.kind(seq=seq, at=fact.at, run_id=started.run_id, parent_id=self._parent_id, **fact.fields))
-        check_events(events, f"{self._origin.file or self._origin.format} {self._origin.position}".rstrip())
+            about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
+            events.append(self._as_read(partial(fact.kind, **about, **fact.fields)))
+        check_events(events, self._source)
         run = Run.from_events(events)
         run.mark_interrupted()  # unless it has an end
         return run
@@ -220,10 +225,10 @@ class RunWriter:
     # Calls
 
     def _add_call(self, now: _Round, call: ToolCall) -> _Call:
-        recorded = encodable(call.id)
+        recorded = self._text("id of a call", call.id)
         if not recorded or recorded in self._ids:
             self._gaps["repeated id" if recorded else "missing id"] += 1
-        name = encodable(call.name) or UNNAMED
+        name = self._text("name of a tool", call.name) or UNNAMED
         self._gaps["name"] += not call.name
         made = replace(call, name=name, id=self._fresh(recorded), arguments=self._arguments(call.arguments))
         added = _Call(recorded, made)
@@ -251,10 +256,9 @@ class RunWriter:
 
     def _call_of(self, call_id: str, name: str) -> _Call | None:
         """Return the open call that this is the result of."""
-        call_id = encodable(call_id)
         if call_id:
             return next((one for one in self._open if one.recorded_id == call_id), None)
-        of_tool = (one for one in self._open if one.call.name == encodable(name))
+        of_tool = (one for one in self._open if one.call.name == name)
         return next(of_tool, None) if name else next(iter(self._open), None)
 
     def _call_for(self, call_id: str, name: str) -> _Call:
@@ -262,7 +266,7 @@ class RunWriter:
         if not self._rounds:
             self.reply()
         self._gaps["no call"] += 1
-        added = _Call(encodable(call_id), ToolCall(encodable(name) or UNNAMED, {}, self._fresh(encodable(call_id))))
+        added = _Call(call_id, ToolCall(name or UNNAMED, {}, self._fresh(call_id)))
         self._rounds[-1].calls.append(added)
         self._open.append(added)
         return added
@@ -287,7 +291,8 @@ class RunWriter:
         self._gaps["model"] += not self._model
         self._gaps += Counter()  # without those that are not there
         message = prompt.fields["message"]
-        told = (self._origin.format, self._origin.file, self._origin.position, message.text)
+        origin = self._origin
+        told = [self._text("origin", one) for one in (origin.format, origin.file, origin.position, message.text)]
         return e.RunStarted(
             seq=0,
             at=prompt.at,
@@ -328,9 +333,43 @@ class RunWriter:
         ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)
         yield _Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
 
+    # What a trace has in a place
+
+    @property
+    def _source(self) -> str:
+        return f"{self._origin.file or self._origin.format} {self._origin.position}".rstrip()
+
+    def _wrong(self, what: str) -> TraceError:
+        return TraceError(f"{self._source}: {what}", "The trace is damaged, or of another format")
+
+    def _as_read(self, make: Callable[[], Any]) -> Any:
+        """Return the event as it is read from a log that holds it."""
+        try:
+            return decode(encode(make()))
+        except TraceError as error:
+            raise self._wrong(error.what) from error
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
+
+    def _text(self, name: str, value: Any) -> str:
+        if not isinstance(value, str | None):
+            raise self._wrong(f"the {name} is a {type(value).__name__}, and no text")
+        return encodable(value or "")
+
+    def _parts(self, content: Any) -> list[AnyPart]:
+        """Return the parts of a message, without calls and results, which come apart; none for a blank text."""
+        if content is None or isinstance(content, str):
+            return [Text(encodable(content))] if content and content.strip() else []
+        if not isinstance(content, list | tuple) or not all(isinstance(part, AnyPart) for part in content):
+            raise self._wrong("the content of a message is neither a text nor its parts")
+        told = [part for part in content if not isinstance(part, ToolCall | ToolResult)]
+        return [part if isinstance(part, Image) else replace(part, text=self._text("text", part.text)) for part in told]
+
     def _time(self, at: datetime | None) -> datetime | None:
         if at is None:
             return None
+        if not isinstance(at, datetime):
+            raise self._wrong(f"a time is a {type(at).__name__}")
         if at.year not in YEARS:
             self._gaps["time"] += 1
             return None
@@ -338,14 +377,3 @@ class RunWriter:
             self._gaps["zone"] += 1
             return at.replace(tzinfo=UTC)
         return at.astimezone(UTC)
-
-
-def _parts(content: Content) -> list[AnyPart]:
-    """Return the parts of a message, without calls and results, which come apart; none for a blank text."""
-    if content is None or isinstance(content, str):
-        return [Text(encodable(content))] if content and content.strip() else []
-    return [
-        replace(part, text=encodable(part.text)) if not isinstance(part, Image | ToolCall | ToolResult) else part
-        for part in content
-        if not isinstance(part, ToolCall | ToolResult)
-    ]

@@ -219,3 +219,23 @@ def test_whatever_is_written_is_a_value_or_that_error(text: str) -> None:
     except ExpressionError:
         return
     assert text.strip()
+
+
+def test_data_that_holds_one_list_many_times_costs_no_more_than_its_bound() -> None:
+    left: list[Any] = []
+    right: list[Any] = []
+    for _ in range(40):  # as forty steps would make it, each of which hands on what it got twice
+        left, right = [left, left], [right, right]
+    for expression in ("left == right", "left != right"):
+        with pytest.raises(ExpressionError, match="1,000,000 values"):
+            evaluate(expression, {"left": left, "right": right})
+    with pytest.raises(ExpressionError, match="1,000,000 values"):
+        substituted("It is ${left}.", {"left": left})
+    assert substituted("${left}", {"left": left}) is left
+
+
+def test_the_texts_of_one_substitution_are_bounded_together() -> None:
+    names = {"long": "x" * 90_000}
+    assert len(substituted(["${long} "] * 11, names)) == 11
+    with pytest.raises(ExpressionError, match="1,000,000 characters"):
+        substituted({"a": ["${long} "] * 12}, names)

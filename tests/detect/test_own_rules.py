@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import pytest
 from run_builder import RunBuilder, a_round, guidance_of
 
 from agentnb import Agent, Store, ToolCall, detect, load_trace
@@ -15,9 +16,11 @@ from agentnb.core import events as e
 from agentnb.core.guidance import Guidance
 from agentnb.core.run import RunFacts
 from agentnb.detect import Detector, Finding, Run, RunSoFar
+from agentnb.errors import SettingsError
 from agentnb.guidance import GuidanceSet
 from agentnb.models import ScriptedModel
 from agentnb.policies import Continue, Policy, PolicyBundle, Stop, Verdict
+from agentnb.policies.verdict import decide
 
 ASK_FOR_PROOF = "ask_for_proof"
 """The policy's own reason."""
@@ -127,3 +130,56 @@ def test_guidance_that_asks_for_facts_of_a_later_version_is_not_judged() -> None
 def test_a_detector_is_any_object_with_take() -> None:
     maker: type[Detector] = Waffling
     assert detect.findings(Run.from_events(RunBuilder("Go").extend(*a_round(0, "Hm.")).events), [maker]) == []
+
+
+def test_a_finding_that_no_log_can_hold_is_refused_where_it_is_made(subtests: pytest.Subtests) -> None:
+    fine: dict[str, Any] = {"rule": "r", "family": "f", "first": 0, "last": 2}
+    deep: Any = []
+    for _ in range(400):
+        deep = [deep]
+    odd: tuple[dict[str, Any], ...] = (
+        {"first": 3},
+        {"first": -1},
+        {"last": 2**70},
+        {"first": 0.5},
+        {"last": True},
+        {"rule": 5},
+        {"sentence": None},
+        {"severity": "bad"},
+        {"evidence": object()},
+        {"evidence": deep},
+    )
+    for one in odd:
+        with subtests.test(str(one)[:40]), pytest.raises(SettingsError):
+            Finding(**{**fine, **one})
+    told = Finding(**fine, sentence="half \ud800", evidence=("a", {1: 2}))
+    assert "\ud800" not in told.sentence and told.evidence == ["a", {"1": 2}]
+
+
+def test_a_detector_may_return_nothing() -> None:
+    class Silent:
+        def take(self, event: e.AnyEvent, run: RunFacts) -> Iterable[Finding]:
+            return None  # type: ignore[return-value]  # what a function without a return does
+
+    assert detect.findings(RunBuilder("Go").round("Done.").run, [Silent]) == []
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        "stop",
+        True,
+        Stop("x", status="weird"),  # type: ignore[arg-type]
+        Stop("x", status="running"),
+        Stop(5),  # type: ignore[arg-type]
+        Stop("x", round_status="running"),
+        Continue("x", round_status="running"),
+        Continue(None),  # type: ignore[arg-type]
+    ],
+)
+def test_a_verdict_that_no_log_can_hold_is_refused_and_names_the_policy(verdict: Any) -> None:
+    def odd_policy(run: RunSoFar) -> Any:
+        return verdict
+
+    with pytest.raises(SettingsError, match="odd_policy"):
+        decide([odd_policy], RunBuilder("Go").round("Done.").run)

@@ -26,7 +26,7 @@ from agentnb.core.work_events import StepFinished, StepStarted
 from agentnb.errors import ModelError, SettingsError, StepFailed
 from agentnb.models import Reply
 from agentnb.models.model import StreamItem
-from agentnb.policies.verdict import Stop
+from agentnb.policies import Stop
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.orchestration import Orchestration
 from agentnb.runtime.steps import StepOrchestrator
@@ -385,3 +385,31 @@ def test_a_run_of_another_kind_is_not_recovered_as_an_agent(tmp_path: Path) -> N
     whole = side_by_side(worker("a"), worker("b")).start("Go.", RunOptions(store=store)).result(30)
     with pytest.raises(SettingsError, match=r"is a workflow.*recover\(run, agent=.*"):
         asyncio.run(recover(whole.id, store=Store(store.kept[3])))
+
+
+@pytest.mark.parametrize("step", [5, "", "\ud800", None])
+def test_a_step_whose_id_no_log_can_hold_is_refused(step: Any, tmp_path: Path) -> None:
+    class Odd(StepOrchestrator):
+        async def orchestrate(self) -> None:
+            async def work() -> int:
+                return 1
+
+            await self.do(step, work)
+
+    run = asyncio.run(Orchestration(make=Odd).run("Go.", RunOptions(store=Store(tmp_path))))
+    assert run.status == "failed" and run.error is not None and "no id of a step" in run.error.message
+    assert Store(tmp_path).load(run.id).status == "failed"
+
+
+def test_an_end_that_is_no_verdict_is_refused_and_the_log_can_be_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for number, end in enumerate([5, Stop("x", status="weird")]):  # type: ignore[arg-type]
+
+        class Odd(StepOrchestrator):
+            async def orchestrate(self) -> Any:
+                return end  # noqa: B023  # it is read within this turn
+
+        with subtests.test(repr(end)):
+            store = Store(tmp_path / str(number))
+            run = asyncio.run(Orchestration(make=Odd).run("Go.", RunOptions(store=store)))
+            assert run.error is not None and "no verdict" in run.error.message
+            assert store.load(run.id).status == "failed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from some_events import json_values, words
 from agentnb import Agent, Run, ToolCall, load_trace, save_trace, tables
 from agentnb.core import events as e
 from agentnb.core import work_events as w
+from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Image, Text, Thinking
 from agentnb.core.request import ToolSpec, role_of
 from agentnb.core.usage import Usage
+from agentnb.core.wire import decode, encode
 from agentnb.display.page import page_html
 from agentnb.display.text import run_text
 from agentnb.errors import SettingsError, TraceError
@@ -236,7 +239,7 @@ def test_other_events_stand_where_they_came() -> None:
         odd = writer()
         odd.say("Go.")
         odd.event(w.StepStarted, step="a")
-        odd.event(e.GuidanceGiven, guidance=None)
+        odd.event(e.GuidanceGiven, guidance=Guidance("mine", "text", "Go."))
         odd.finish()
 
 
@@ -299,3 +302,38 @@ def test_a_conversation_of_several_agents_keeps_who_said_what() -> None:
     ]
     assert [one.reason for one in run.rounds] == ["prompt", "said", "said"]
     assert "WebSurfer: I opened the page." in run_text(run)
+
+
+ODD: tuple[Any, ...] = (5, 1.5, True, b"x", [], {}, [5], {1: 2}, object(), "\ud800", NOON.replace(year=1), 2**70)
+PLACES: dict[str, Callable[[RunWriter, Any], object]] = {
+    "text": lambda made, odd: made.say(odd),
+    "part": lambda made, odd: made.reply([Text(odd)]),
+    "author": lambda made, odd: made.say("Go.", author=odd),
+    "system": lambda made, odd: made.system(odd),
+    "time": lambda made, odd: made.say("Go.", at=odd),
+    "name": lambda made, odd: made.reply("", [ToolCall(odd, {}, "1")]),
+    "id": lambda made, odd: made.reply("", [ToolCall("look", {}, odd)]),
+    "arguments": lambda made, odd: made.reply("", [ToolCall("look", odd, "1")]),
+    "usage": lambda made, odd: made.reply("", usage=odd),
+    "seconds": lambda made, odd: made.reply("", seconds=odd),
+    "metadata": lambda made, odd: made.reply("", metadata={"odd": odd}),
+    "result": lambda made, odd: made.result("1", odd),
+    "result's id": lambda made, odd: made.result(odd, "x"),
+    "result's flag": lambda made, odd: made.result("1", "x", is_error=odd),
+    "a step's id": lambda made, odd: made.event(w.StepStarted, step=odd),
+    "no field": lambda made, odd: made.event(w.StepStarted, step="a", odd=odd),
+}
+
+
+def test_whatever_a_trace_has_in_a_place_is_a_run_that_can_be_read_again_or_that_error(subtests: pytest.Subtests) -> None:
+    for name, put in PLACES.items():
+        with subtests.test(name):
+            for odd in ODD:
+                made = writer()
+                try:
+                    put(made, odd)
+                    run = made.finish()
+                except TraceError as error:
+                    assert str(error).startswith("runs.json 3")
+                    continue
+                assert [*Run.from_events(map(decode, map(encode, run.events))).events] == [*run.events]
