@@ -85,10 +85,15 @@ def in_background(
     inbox: Inbox,
     options: RunOptions,
     board: Board | None = None,
+    *,
+    is_kept: bool = False,
 ) -> LiveRun:
-    """Start the coroutine of a run on an event loop in a thread, and return a handle at once."""
+    """Start the coroutine of a run on an event loop in a thread, and return a handle at once.
+
+    ``is_kept``: its log is kept, so that the person may suspend it.
+    """
     thread, before = options.thread or LoopThread(), len(log.run.events)
     future = thread.submit(life)
     if options.thread is None:
         future.add_done_callback(lambda _: thread.close())
-    return LiveRun(log.id, log.run, inbox, future, board, options.foreground, before)
+    return LiveRun(log.id, log.run, inbox, future, board, options.foreground, before, is_kept=is_kept)
