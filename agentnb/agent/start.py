@@ -140,7 +140,7 @@ class PendingRun:
             lifecycle, loop, first = self._assembled(model)
             kept = self.carried_board if self.board is None else self.board
             life = partial(lifecycle.run, loop, first, self.open_log)
-            return await here(life, self.log, self.inbox, self.options, kept, name=self.agent.name)
+            return await here(life, self.log, self.inbox, self.options, kept, name=self.agent.name, is_kept=self._is_kept)
 
     def start(self) -> LiveRun:
         """Start on an event loop in a thread and return a handle at once."""
@@ -149,7 +149,7 @@ class PendingRun:
         lifecycle, loop, first = self._assembled(make_model(self.agent.model))
         kept = self.carried_board if self.board is None else self.board
         life = partial(lifecycle.run_abandonable, loop, first, self.open_log)
-        return in_background(life, self.log, self.inbox, options, kept, name=self.agent.name)
+        return in_background(life, self.log, self.inbox, options, kept, name=self.agent.name, is_kept=self._is_kept)
 
     def first_request(self) -> Request:
         """Return the request that would be sent first. Sends and stores nothing."""
@@ -185,6 +185,18 @@ class PendingRun:
         bundle = agent.bundle
         if self.budget.may_run_out():
             bundle = bundle._replace(policies=(*bundle.policies, WithinBudget(self.budget)))
+        dispatch = Dispatch(
+            toolbox,
+            log,
+            folder,
+            call_sync,
+            bundle.gates,
+            todos,
+            elicitation,
+            self._start_nested,
+            suspends=options.suspend and self._is_kept,
+            can_suspend=self._is_kept,
+        )
         lifecycle = Lifecycle(
             log,
             self.inbox,
@@ -193,17 +205,16 @@ class PendingRun:
             on_limit=agent.on_limit,
             on_answer=elicitation.take,
             end_tool=lambda: None if foreground is None else foreground.end_tool(),
+            on_suspend=dispatch.suspend,
         )
         first = self._started(folder) if recovered is None else self._resumed(recovered)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
-        dispatch = Dispatch(
-            toolbox, log, folder, call_sync, bundle.gates, todos, elicitation, self._start_nested, self._suspends()
-        )
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
 
-    def _suspends(self) -> bool:
-        """Return whether the run may be suspended: only if its log is kept."""
-        return self.options.suspend and self.open_log is not None
+    @property
+    def _is_kept(self) -> bool:
+        """Whether its log is kept, so that it may be suspended."""
+        return self.open_log is not None
 
     async def _start_nested(self, agent: AgentSettings, prompt: str | Message) -> Run:
         """Begin a run for a tool of this one, and wait for its end."""

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.rounds import WorkflowRound
 
 APPROVE, DENY, EDIT = "approve", "deny", "edit"
 _REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
 _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
 """The same for JSON Schema, which knows no flags."""
+
+
+def waiting_for_approval(waiting: Iterable[WaitingOnUser], current: WorkflowRound | None) -> list[WaitingOnUser]:
+    """Return those open questions that gates asked about calls of this round: only they may outlive their process.
+
+    What a running tool asks is not among them, nor what a gate asks about a call that a tool makes itself.
+    """
+    held = {record.call.id for record in current.records if record.waits} if current is not None else set()
+    return [question for question in waiting if question.kind == "approval" and question.call_id in held]
 
 
 class Decision(NamedTuple):

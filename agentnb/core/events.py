@@ -289,7 +289,7 @@ class LimitReached(Event, frozen=True, kw_only=True, tag="limit_reached", gc=Fal
 class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", gc=False):
     """The person sent a message or a command during the run."""
 
-    command: Literal["stop", "pause", "resume", "say"]
+    command: Literal["stop", "pause", "resume", "suspend", "say"]
     text: str = ""
     message: Message | None = None
     """The whole message, where it is more than its text: with pictures, or an author."""

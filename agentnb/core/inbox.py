@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from agentnb.core.questions import Answer
 
-CommandName: TypeAlias = Literal["stop", "pause", "resume", "say", "answer"]
+CommandName: TypeAlias = Literal["stop", "pause", "resume", "suspend", "say", "answer"]
 
 
 class Command(NamedTuple):

@@ -8,7 +8,7 @@ import msgspec
 
 from agentnb.core.questions import MAX_CHOICES, AskedQuestion, WaitingOnUser, choice_in_words, choices, has_other_forms
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.question_labels import ASKED, ASKS, HAD_ASKED, answer_told
+from agentnb.display.question_labels import ASKED, ASKS, HAD_ASKED, LATER, LATER_TITLE, answer_told
 
 MAX_OF_A_QUESTION = 10_000
 MAX_OF_A_CHOICE = 120
@@ -19,18 +19,18 @@ MAX_OF_A_CLOSED_ONE = 2_000
 MAX_LISTED_OF_A_CLOSED_ONE = 300
 
 
-def question_html(asked: AskedQuestion, *, live: bool, over: bool = False, whole: bool = False) -> Html:
+def question_html(asked: AskedQuestion, *, live: bool, over: bool = False, whole: bool = False, may_wait: bool = False) -> Html:
     """Return the question: while it is open with buttons for its choices, or a field for an answer; else with its answer.
 
     A saved card has only the question, with the choices in words. ``over``: the run has ended and no longer awaits an answer;
-    ``whole``: nothing of a closed question is cut.
+    ``whole``: nothing of a closed question is cut; ``may_wait``: the run can be suspended until there is an answer.
     """
     if asked.outcome != "open":
         return _closed(asked, None if whole else MAX_OF_A_CLOSED_ONE)
     question = asked.question
     head = tag("div", "asked", _title(question, HAD_ASKED if over else ASKS))
     body = tag("div", "question-text", words(question.message, MAX_OF_A_QUESTION))
-    answers = _answers(question) if live and not over else [_listed(choices(question.schema), MAX_LISTED)]
+    answers = _answers(question, may_wait) if live and not over else [_listed(choices(question.schema), MAX_LISTED)]
     return tag("div", "question", head, body, *answers, role="group", aria_label="A question to you")
 
 
@@ -59,12 +59,14 @@ def _listed(found: list[Any], most: int) -> Html:
     return tag("div", "aside", "To choose from: ", words(", ".join(map(choice_in_words, found)), most))
 
 
-def _answers(question: WaitingOnUser) -> list[Html]:
+def _answers(question: WaitingOnUser, may_wait: bool) -> list[Html]:
     found = choices(question.schema)
     if found and len(found) <= MAX_CHOICES:
         buttons = [_button(question, one, first=not place) for place, one in enumerate(found)]
         if question.kind != "approval":  # where no answer is a denial, which has a button already
             buttons.append(_decline(question))
+        if may_wait:
+            buttons.append(_later(question))
         answers = tag("div", "buttons", *buttons)
         return [answers, _form(question, _field(question))] if has_other_forms(question.schema) else [answers]
     return [_form(question, _select(found) if found else _field(question)), tag("div", "buttons", _decline(question))]
@@ -99,6 +101,10 @@ def _button(question: WaitingOnUser, choice: Any, *, first: bool) -> Html:
 
 def _json(choice: Any) -> str:
     return msgspec.json.encode(choice).decode()
+
+
+def _later(question: WaitingOnUser) -> Html:
+    return tag("button", "button quiet", LATER, type="button", title=LATER_TITLE, data_do="suspend", data_id=question.id)
 
 
 def _decline(question: WaitingOnUser) -> Html:

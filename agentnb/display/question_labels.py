@@ -29,6 +29,9 @@ ASKED = {
     "human_step": "This step was yours",
 }
 """The same for questions that are closed."""
+LATER = "Later"
+LATER_TITLE = "Close the run until you answer, also after a restart: %agent answer"
+"""The button that suspends a run, and what it does."""
 NO_ANSWER = {
     "declined": "You left it to the agent",
     "withdrawn": "Withdrawn before there was an answer",

@@ -206,8 +206,9 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
         effects=form.effects.get(record.call.name),
         where=f"{form.variable}.rounds[{one.index}].results[{place}].text",
     )
-    return joined(card, form.nested(record.call.id, form.folds), *[_question(each, form) for each in questions])
+    asked = [_question(each, form, may_wait=record.waits) for each in questions]
+    return joined(card, form.nested(record.call.id, form.folds), *asked)
 
 
-def _question(asked: AskedQuestion, form: Form) -> Html:
-    return question_html(asked, live=form.live, over=form.over, whole=form.whole)
+def _question(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:
+    return question_html(asked, live=form.live, over=form.over, whole=form.whole, may_wait=may_wait)

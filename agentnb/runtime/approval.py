@@ -14,7 +14,7 @@ from agentnb.core.questions import WaitingOnUser
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask
-from agentnb.runtime.elicitation import Approve, Elicitation, Program
+from agentnb.runtime.elicitation import Approve, Elicitation, LeftOpen, Program
 from agentnb.runtime.threads import call_in_thread
 from agentnb.tools.tool import CallSync
 
@@ -69,7 +69,7 @@ class Approval:
     async def ask(self, call: ToolCall, permission: Permission, *, suspends: bool = False) -> Decision | None:
         """Return the decision about this call; one that nobody makes is a denial that says why.
 
-        With ``suspends`` it is None if there is nobody to make it, and the question stays open.
+        It is None, and the question stays open, if the run is being suspended; with ``suspends`` also without anybody to ask.
         """
         found = permission.decision or await self._ask(call, permission, suspends=suspends)
         return None if found is None else _with_words(found)
@@ -83,6 +83,8 @@ class Approval:
             if not suspends:
                 return Decision(False, NOBODY)
             asker.leave_open(permission.question, permission.schema, permission.asked_as)
+            return None
+        except LeftOpen:
             return None
         except Declined:
             return Decision(False)

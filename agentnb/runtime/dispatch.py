@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agentnb.core.approvals import waiting_for_approval
 from agentnb.core.display_data import Table
 from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolAdmitted, ToolFinished, ToolStarted
 from agentnb.core.inner_calls import with_inner
@@ -69,9 +70,10 @@ class Dispatch:
         elicitation: Elicitation | None = None,
         start_run: StartRun = cannot_start,
         suspends: bool = False,
+        can_suspend: bool = False,
     ) -> None:
         """``elicitation``: how the person is asked; ``start_run``: begins the nested runs of tools; ``suspends``: where a gate
-        asks and nobody can answer, `Suspended` is raised when the calls that run have ended.
+        asks and nobody can answer, `Suspended` is raised when the calls that run have ended; ``can_suspend``: `suspend` does.
         """
         self._toolbox = toolbox
         self._log = log
@@ -82,7 +84,10 @@ class Dispatch:
         self._approval = Approval(log.run, elicitation, call_sync)
         self._unanswered: set[str] = set()
         self._suspends = suspends
-        self._is_suspending = False
+        self._can_suspend = can_suspend or suspends
+        self._elicitation = elicitation
+        self._suspending = ""
+        """Why the run is being suspended; empty if it is not."""
         self._edited: set[str] = set()
         """Ids of the calls whose arguments the person changed."""
         self._start_run = start_run
@@ -131,15 +136,22 @@ class Dispatch:
 
     def _checking(self, check_stop: Callable[[], None]) -> Callable[[], None]:
         """Return the check between calls, which raises if the run was stopped or is to be suspended."""
-        if not self._suspends:
+        if not self._can_suspend:
             return check_stop
 
         def check() -> None:
             check_stop()
-            if self._is_suspending:
-                raise Suspended
+            if self._suspending:
+                raise Suspended(self._suspending)
 
         return check
+
+    def suspend(self) -> None:
+        """Suspend the run when the calls that run have ended, and leave the questions of gates open. No-op without any."""
+        questions = waiting_for_approval(self._log.run.waiting, self._log.run.open_round) if self._can_suspend else []
+        for question in questions:
+            self._suspending = "asked"
+            self._elicitation.leave_open(question.id)
 
     def answer_open_calls(self) -> None:
         """Answer every call of the open round that has no result as cancelled."""
@@ -255,7 +267,7 @@ class Dispatch:
         suspends = self._suspends and call.id not in self._inner  # a question from inside a tool cannot wait so long
         decision = await self._approval.ask(call, permission, suspends=suspends)
         if decision is None:
-            self._is_suspending = True
+            self._suspending = self._suspending or "nobody_here"
             return
         if not decision.approved:
             self._block(call, denied(call, permission.rule, decision.reason))

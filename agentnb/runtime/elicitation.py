@@ -35,6 +35,10 @@ Program: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
 `Declined`."""
 
 
+class LeftOpen(Exception):
+    """The run is being suspended: the question stays open, and nobody awaits its answer in this process."""
+
+
 class Elicitation:
     """The questions of one run, and the futures of their answers. Used on the run's event loop."""
 
@@ -166,6 +170,13 @@ class Elicitation:
             future.cancel()
             self._clock.release()
             self._emit(QuestionAnswered, question_id=question_id, withdrawn=True)
+
+    def leave_open(self, question_id: str) -> None:
+        """Await the answer to an open question no longer: whoever does gets `LeftOpen`. No-op if it was answered."""
+        future = self._open.pop(question_id, None)
+        if future is not None and not future.done():
+            future.set_exception(LeftOpen())
+            self._clock.release()
 
     async def _answer_from_elsewhere(self, program: Program | None, question: WaitingOnUser) -> None:
         """Take the answer of the program or, if it has none, of the person: this run's, or else the parent run's."""

@@ -90,13 +90,15 @@ async def here(
     board: Board | None = None,
     *,
     name: str,
+    is_kept: bool = False,
 ) -> Run:
     """Await the coroutine of a run on the running event loop; its host gets a handle on it."""
     host = current_host.get()
     if not host:
         return await life()
     inside, ended = _watched(host, log, options, name, awaited=True), Future[Run]()
-    _handed_over(host, LiveRun(log.id, log.run, inbox, ended, board, options.foreground, len(log.run.events)))
+    before = len(log.run.events)
+    _handed_over(host, LiveRun(log.id, log.run, inbox, ended, board, options.foreground, before, is_kept=is_kept))
     try:
         with hosted(inside):
             run = await life()
@@ -115,8 +117,12 @@ def in_background(
     board: Board | None = None,
     *,
     name: str,
+    is_kept: bool = False,
 ) -> LiveRun:
-    """Start the coroutine of a run on an event loop in a thread, and return a handle at once, which its host gets too."""
+    """Start the coroutine of a run on an event loop in a thread, and return a handle at once, which its host gets too.
+
+    ``is_kept``: its log is kept, so that the person may suspend it.
+    """
     host, before = current_host.get(), len(log.run.events)
     inside = _watched(host, log, options, name, awaited=False)
     shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
@@ -129,7 +135,8 @@ def in_background(
     future = thread.submit(work)
     if shared is None:
         future.add_done_callback(lambda _: thread.close())
-    return _handed_over(host, LiveRun(log.id, log.run, inbox, future, board, options.foreground, before))
+    live = LiveRun(log.id, log.run, inbox, future, board, options.foreground, before, is_kept=is_kept)
+    return _handed_over(host, live)
 
 
 def _watched(host: Host, log: EventLog, options: RunOptions, name: str, *, awaited: bool) -> Host:

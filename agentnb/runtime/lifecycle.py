@@ -59,8 +59,11 @@ class Lifecycle:
         on_limit: OnLimit = "stop",
         on_answer: Callable[[Answer], None] = lambda answer: None,
         end_tool: Callable[[], None] = lambda: None,
+        on_suspend: Callable[[], None] = lambda: None,
     ) -> None:
-        """``on_answer``: takes the person's answers; ``end_tool``: ends a plain tool on the thread that waits for the run."""
+        """``on_answer``: takes the person's answers; ``end_tool``: ends a plain tool on the thread that waits for the run;
+        ``on_suspend``: called when the person suspends the run.
+        """
         self.log = log
         self.clock = clock or Clock()
         self.budget = budget or Budget()
@@ -68,6 +71,7 @@ class Lifecycle:
         self._on_limit = on_limit
         self._on_answer = on_answer
         self._end_tool = end_tool
+        self._on_suspend = on_suspend
         self._orchestrator: Orchestrator | None = None
         self._task: asyncio.Task[Any] | None = None
         self._time_up: Stop | None = None
@@ -147,10 +151,10 @@ class Lifecycle:
                 self.log.keep_in(await open_log())  # it may have to wait for other runs to end
             self.log.append(first)
             await self._conclude(orchestrator, await self._verdict(orchestrator))
-        except Suspended:
+        except Suspended as suspended:
             self._log_late_commands()
             self.budget.settle(self.log.run.spent)
-            self.log.emit(e.RunSuspended, why="nobody_here")
+            self.log.emit(e.RunSuspended, why=suspended.why)
         except (asyncio.CancelledError, KeyboardInterrupt) as error:
             if not self.log.run.events:
                 self.log.append(first)
@@ -224,6 +228,8 @@ class Lifecycle:
                 self._on_answer(command.answer)
             elif command.name == "stop" and task is not None and not self._over:
                 self._cancel(task)
+            elif command.name == "suspend":
+                self._on_suspend()
             self._woken.set()
 
         def wake(command: Command) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from concurrent.futures import Future
 from typing import Any
 
+from agentnb.core.approvals import waiting_for_approval
 from agentnb.core.inbox import Inbox
 from agentnb.core.questions import Answer, WaitingOnUser, answer_in_words, checked_answer
 from agentnb.detect.run import Run
@@ -30,6 +31,7 @@ class LiveRun:
         board: Any = None,
         foreground: Foreground | None = None,
         events_before: int = 0,
+        is_kept: bool = False,
     ) -> None:
         self.run_id = run_id
         self.run = run
@@ -40,6 +42,7 @@ class LiveRun:
         self._inbox = inbox
         self._future = future
         self._foreground = foreground
+        self._is_kept = is_kept
         self._answered: set[str] = set()
 
     @property
@@ -64,6 +67,20 @@ class LiveRun:
     def resume(self) -> None:
         """Continue a paused run."""
         self._put("resume")
+
+    def suspend(self) -> None:
+        """Suspend the run while a gate waits for your answer: its log is closed, and `recover` resumes it with the answer.
+
+        Calls that run end first. Raises `SettingsError` if no gate waits, or if no store keeps the log.
+        """
+        waiting = waiting_for_approval(self.run.waiting, self.run.open_round)
+        left = [question.id for question in waiting if question.id not in self._answered]
+        if not left:
+            raise SettingsError(f"Run {self.run_id} waits for no approval", "You can hold it: live.pause()")
+        if not self._is_kept:
+            raise SettingsError(f"Run {self.run_id} is in memory only", "To suspend runs, keep them: RunOptions(store=Store())")
+        self._answered.update(left)
+        self._put("suspend")
 
     def say(self, text: str) -> None:
         """Send the model a message, which it reads in the next round. Raises `SettingsError` if it is blank."""

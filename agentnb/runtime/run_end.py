@@ -17,7 +17,12 @@ OF_THE_REPLY = "reply"
 
 
 class Suspended(Exception):
-    """Nobody is there to answer a question, and the run waits for the answer without a process."""
+    """The run waits for an answer without a process: nobody is there, or the person put the question aside."""
+
+    def __init__(self, why: str) -> None:
+        """``why``: ``nobody_here`` or ``asked``."""
+        super().__init__(why)
+        self.why = why
 
 
 def log_stop(log: EventLog, verdict: Stop) -> None:

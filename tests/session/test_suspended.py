@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from agentnb.core.rounds import DENIED
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask, Verdict
+from agentnb.runtime.live import LiveRun
+from agentnb.tools.tool import ToolContext
 
 LONG = 30
 
@@ -185,6 +188,65 @@ def test_an_agent_rebuilt_from_its_log_needs_the_gates_by_name(tmp_path: Path, s
         twice = Agent(ScriptedModel([]), gates=[careful, other, careful], todos=False)
         log = Run.from_events([replace(run.events[0], settings=twice.settings, tools=())])
         assert missing_gates(log, ["careful", "more"]) == ["other", "careful"]
+
+
+def attended(desk: Desk, *calls: ToolCall, store: bool = True) -> LiveRun:
+    """A run with a person, whose gate has just asked about as many calls as it could."""
+    live = desk.agent(list(calls), "Done.").start("go", RunOptions(store=desk.store if store else None))
+    wait_until(lambda: live.run.waiting)
+    return live
+
+
+@pytest.mark.req("KX.5", "KX.11")
+def test_a_person_puts_the_question_aside_and_answers_days_later(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    live = attended(desk, write("a"), look("b"), write("c"))
+    live.suspend()
+    with pytest.raises(SettingsError, match="no question"):  # it would not be heard any more
+        live.answer("approve")
+    run = live.result(LONG)
+    assert run.is_suspended and desk.done == ["look b"]  # what does not wait for the answer has ended
+    assert [question.id for question in run.waiting] == ["q1"]
+    assert [(type(event), getattr(event, "command", getattr(event, "why", ""))) for event in run.events[-2:]] == [
+        (e.CommandReceived, "suspend"),
+        (e.RunSuspended, "asked"),
+    ]
+    run = desk.recovered(load_trace(desk.store.path(run.id)), answers={"q1": "approve"}, suspend=True)
+    assert run.is_suspended and desk.done == ["look b", "write a"]
+    run = desk.recovered(run, answers={"q2": "deny"})
+    assert run.status == "completed" and codes(run) == [None, None, DENIED]
+    assert_every_call_has_one_result(run)
+
+
+def test_what_cannot_be_suspended_says_so_and_goes_on(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    with subtests.test("a run in memory"):
+        live = attended(Desk(tmp_path / "memory"), write("a"), store=False)
+        with pytest.raises(SettingsError, match="in memory only"):
+            live.suspend()
+        live.answer("approve")
+        assert live.result(LONG).status == "completed"
+    with subtests.test("a tool that asks"):
+
+        async def asks(context: ToolContext) -> str:
+            return str(await context.ask("May I?", kind="approval"))
+
+        live = Agent(ScriptedModel([ToolCall("asks"), "Done."]), tools=[asks]).start("go", RunOptions(store=Store(tmp_path)))
+        wait_until(lambda: live.run.waiting)
+        with pytest.raises(SettingsError, match="waits for no approval"):
+            live.suspend()
+        live.answer("yes")
+        assert live.result(LONG).status == "completed"
+
+
+def test_a_stop_counts_more_than_a_suspension(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    live = attended(desk, write("a"))
+    live.stop()
+    with suppress(SettingsError):
+        live.suspend()
+    run = live.result(LONG)
+    assert run.status == "cancelled" and not run.waiting
+    assert_every_call_has_one_result(run)
 
 
 def test_without_a_store_the_call_is_denied_as_ever(tmp_path: Path) -> None:

@@ -68,13 +68,18 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
     "stop": lambda live, message: live.stop("the Stop button"),
     "pause": lambda live, message: live.pause(),
     "resume": lambda live, message: live.resume(),
+    "suspend": lambda live, message: live.suspend(),
     "say": lambda live, message: live.say(str(message["text"])),
     "choose": _choose,
     "answer": lambda live, message: live.answer_in_words(str(message["text"]), str(message["key"])),
     "decline": lambda live, message: live.decline(question_id=str(message["key"])),
 }
 """Actions that only set an event."""
-NOTES = {"pause": "It pauses before its next round", "say": "The model reads it in its next round"}
+NOTES = {
+    "pause": "It pauses before its next round",
+    "suspend": "It is put aside when the calls that run have ended",
+    "say": "The model reads it in its next round",
+}
 """Notes to the person on actions whose effect is not visible at once."""
 DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all}
 """Actions that draw on request. A run may be read on any thread: its lists only grow."""

@@ -341,9 +341,11 @@ class CardView:
                 self._ask_nobody()
 
     def _ask_nobody(self) -> None:
-        """Decline open questions if the cell waits for the run: without buttons it would wait forever."""
+        """If the cell waits for the run, suspend it where a gate asks, and decline what tools ask: there are no buttons."""
         live = self._live
         if live is not None and self._blocks:
+            with suppress(AgentnbError):  # no gate asks
+                live.suspend()
             for question in self._run.waiting:
-                with suppress(AgentnbError):  # it was answered, or withdrawn, in the meantime
+                with suppress(AgentnbError):  # it was answered, withdrawn, or left open
                     live.decline(question.id)
