@@ -101,6 +101,8 @@ class Approval:
         if found is None or isinstance(found, bool):
             return {None: None, True: APPROVE, False: DENY}[found]
         if isinstance(found, str | dict):
+            if found in (APPROVE, DENY):  # the words in which a person answers
+                return found
             return {DENY: found} if isinstance(found, str) else {EDIT: found}
         hint = "Return True, False, a reason, other arguments as a dict, or None to leave it to the person"
         raise SettingsError(f"approve returned {found!r}", hint)

@@ -78,7 +78,7 @@ class CallProgress:
 def _number(name: str, value: float) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise SettingsError(f"{name}={value!r} of the progress is no number", "Write context.progress(3, 10)")

@@ -196,6 +196,8 @@ def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> N
         "yes": (lambda call, run: True, ["a"], "wrote a"),
         "no": (lambda call, run: False, [], "did not allow it."),
         "why not": (lambda call, run: "too late", [], "They said: too late"),
+        "a person's yes": (lambda call, run: "approve", ["a"], "wrote a"),
+        "a person's no": (lambda call, run: "deny", [], "did not allow it."),
         "other arguments": (lambda call, run: {"path": "b"}, ["b"], "It ran with"),
         "by the run": (lambda call, run: run.rounds[0].calls == (call,), ["a"], "wrote a"),
         "async": (later, ["a"], "wrote a"),

@@ -59,3 +59,8 @@ def test_what_is_no_verdict_is_refused() -> None:
     wrong: Any = True
     with pytest.raises(SettingsError, match="no verdict"):
         together(wrong)
+
+
+def test_one_text_as_the_approvals_is_refused_as_each_letter_would_approve() -> None:
+    with pytest.raises(SettingsError, match="a tuple"):
+        judge([lambda call, run: Ask("May it?", approvals="always")], ToolCall("write", {}, "c1"), Run())  # type: ignore[arg-type]
