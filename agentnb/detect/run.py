@@ -48,6 +48,7 @@ OF_POLICIES = frozenset(
         "round_number",
         "carried_todos",
         "should_continue",
+        "take_failures",
         "take_unlogged",
     }
 )
@@ -60,7 +61,7 @@ _STEPS = {kind: (fold, JUDGES.get(kind)) for kind, fold in HANDLERS.items()}
 class Run(RunFacts):
     """One run of an agent, up to its latest event."""
 
-    __slots__ = ("_detected", "_detectors", "_judged", "_unlogged")
+    __slots__ = ("_detected", "_detectors", "_failed_detectors", "_judged", "_unlogged")
 
     def __init__(self, detectors: Iterable[DetectorMaker] = ()) -> None:
         super().__init__()
@@ -68,6 +69,8 @@ class Run(RunFacts):
         self._detectors: tuple[Detector, ...] = tuple([make() for make in detectors])
         self._detected: list[Finding] = []
         self._unlogged: list[Finding] = []
+        self._failed_detectors: list[tuple[Detector, Exception]] = []
+        """Detectors that were dropped since `take_failures` was last called, and why."""
 
     @classmethod
     def from_events(cls, events: Iterable[e.AnyEvent], detectors: Iterable[DetectorMaker] = ()) -> Self:
@@ -100,8 +103,18 @@ class Run(RunFacts):
         self._events.append(event)
         if judge is not None:
             judge(self._judged, event, self)
+        if self._detectors:
+            self._detect(event)
+
+    def _detect(self, event: e.AnyEvent) -> None:
+        """Let the detectors take in an event. One that fails is dropped: it may not take the run with it."""
         for detector in self._detectors:
-            found = [*(detector.take(event, self) or ())]
+            try:
+                found = [*(detector.take(event, self) or ())]
+            except Exception as error:
+                self._detectors = tuple([one for one in self._detectors if one is not detector])
+                self._failed_detectors.append((detector, error))
+                continue
             self._detected += found
             self._unlogged += found
 
@@ -109,8 +122,14 @@ class Run(RunFacts):
         """Let these detectors look at the run from its beginning, and at what is still to come."""
         again = Run.from_events(self._events, detectors)
         self._detectors, self._detected = again._detectors, again._detected
+        self._failed_detectors = again._failed_detectors
         logged = {(one.rule, one.family, one.first, one.last) for one in self.findings}
         self._unlogged = [one for one in again._detected if (one.rule, one.family, one.first, one.last) not in logged]
+
+    def take_failures(self) -> list[tuple[Detector, Exception]]:
+        """Return the detectors that failed and were dropped; each is returned once."""
+        failed, self._failed_detectors = self._failed_detectors, []
+        return failed
 
     def take_unlogged(self) -> list[Finding]:
         """Return what was found and is not in the log yet; each is returned once."""
@@ -138,5 +157,11 @@ class Run(RunFacts):
 
 
 def findings(run: RunFacts, detectors: Iterable[DetectorMaker]) -> list[Finding]:
-    """Return what these detectors find in a run, live or recorded by anyone: its events are folded anew."""
-    return [*Run.from_events(run.events, detectors).detected]
+    """Return what these detectors find in a run, live or recorded by anyone: its events are folded anew.
+
+    What a detector raises is raised.
+    """
+    folded = Run.from_events(run.events, detectors)
+    for _, error in folded.take_failures():
+        raise error
+    return [*folded.detected]

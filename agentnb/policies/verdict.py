@@ -11,11 +11,14 @@ from msgspec.structs import replace
 
 from agentnb.core.event import RoundStatus, Status
 from agentnb.core.guidance import Guidance
+from agentnb.core.messages import encodable
 from agentnb.core.todos import has_open, listed, open_todos
 from agentnb.core.well_formed import ENDS
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
 
+MAX_LEVEL = 100
+"""Strength of guidance at most; the built-in sets have three."""
 MAX_LISTED = 40
 """Open todos that a warning lists."""
 
@@ -106,6 +109,8 @@ def check_verdict(verdict: Any, source: Any) -> None:
         reason: Any = verdict.stop_reason
     elif isinstance(verdict, Continue):
         reason = verdict.reason
+        for guidance in verdict.guidance:
+            check_guidance(guidance, source)
     else:
         wrong = f"Stop(status={verdict.status!r})" if isinstance(verdict, Stop) else repr(verdict)
         hint = f"Return Continue(REASON), Stop(REASON) or None; a run ends as {', '.join(sorted(ENDS))}"
@@ -113,6 +118,17 @@ def check_verdict(verdict: Any, source: Any) -> None:
     if not isinstance(reason, str) or not isinstance(verdict.round_status, str) or verdict.round_status == "running":
         what = f"the reason {reason!r} and the round status {verdict.round_status!r}"
         raise SettingsError(f"{source!r} returned a verdict with {what}", 'Both are words; no round ends as "running"')
+
+
+def check_guidance(guidance: Any, source: Any) -> None:
+    """Raise `SettingsError` for guidance that no log can hold; ``source`` is what returned it."""
+    if not isinstance(guidance, Guidance):
+        raise SettingsError(f"{source!r} returned the guidance {guidance!r}", "Write Guidance(SET, CELL, TEXT)")
+    texts = (guidance.set, guidance.cell, guidance.text, guidance.trigger, guidance.version)
+    if not all(isinstance(text, str) and text == encodable(text) for text in texts):
+        raise SettingsError(f"{source!r} returned guidance with texts that no log can hold", "Give whole texts")
+    if type(guidance.level) is not int or not 1 <= guidance.level <= MAX_LEVEL:
+        raise SettingsError(f"{source!r} returned guidance of level {guidance.level!r}", f"Levels are 1 to {MAX_LEVEL}")
 
 
 def _validated(stop: Stop, run: RunSoFar) -> Stop:

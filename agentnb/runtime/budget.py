@@ -135,6 +135,10 @@ current_budget: ContextVar[Budget | None] = ContextVar("current_budget", default
 """Budget of the run whose tool is running; the runs that this tool starts spend from it."""
 
 
+nested_levels: ContextVar[int] = ContextVar("nested_levels", default=0)
+"""How many runs, one within the other, are around what runs here."""
+
+
 @dataclass(frozen=True, slots=True)
 class WithinBudget:
     """Policy that stops a run when its budget is exhausted; its last round, with a summary before it, may exceed it."""

@@ -51,6 +51,10 @@ class _Turn:
         self.lock = asyncio.Lock()
 
 
+MAX_INNER_DEPTH = 10
+"""Calls that tools make of tools, one within the other."""
+
+
 class Dispatch:
     """Dispatcher of a run's tool calls: judges, runs and answers them.
 
@@ -175,6 +179,8 @@ class Dispatch:
         """Run a call that a tool makes itself."""
         if parent not in self._unanswered:
             raise asyncio.CancelledError("The call has ended")
+        if self._inner_depth(parent) >= MAX_INNER_DEPTH:
+            return tool_errors.too_many_levels(name, MAX_INNER_DEPTH)
         tool, turn = self._toolbox.get(name), self._turns.setdefault(parent, _Turn(self._count_inner(parent)))
         async with nullcontext() if _runs_beside_others(tool) else turn.lock:
             turn.count += 1
@@ -186,6 +192,13 @@ class Dispatch:
         if inner.outcome is None:  # the run was stopped
             raise asyncio.CancelledError("The call has ended")
         return inner.outcome
+
+    def _inner_depth(self, call_id: str) -> int:
+        """Return how many calls of tools, one within the other, led to this call."""
+        depth = 0
+        while (inner := self._inner.get(call_id)) is not None:
+            call_id, depth = inner.parent, depth + 1
+        return depth
 
     def _count_inner(self, parent: str) -> int:
         """Return how many calls this call has made so far, also in a process that died."""

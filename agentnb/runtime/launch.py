@@ -12,7 +12,7 @@ from agentnb.core.inbox import Inbox
 from agentnb.core.log import Watcher, Writer
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.runtime.budget import OWN, Budget, current_budget
+from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.elicitation import current_call
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import Beginning, Host, current_host, hosted, on_main_thread
@@ -20,6 +20,9 @@ from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
 from agentnb.tools.todos.board import Board
+
+MAX_LEVELS = 20
+"""Runs that tools begin, one within the other."""
 
 
 def new_run_id() -> str:
@@ -38,6 +41,9 @@ def parent_of(options: RunOptions) -> str | None:
 
 def log_of(options: RunOptions, *, parent_id: str | None = None, recovered: Run | None = None) -> EventLog:
     """Return the log of a new run, or of the ``recovered`` one."""
+    if nested_levels.get() >= MAX_LEVELS:
+        what = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each began the next"
+        raise SettingsError(what, "Give the innermost agent other tools, or no tool that begins runs")
     watchers: tuple[Watcher, ...] = () if options.watch is None else (options.watch,)
     if recovered is not None:
         return EventLog(recovered.id, parent_id=recovered.parent_id, watchers=watchers, run=recovered, store=options.store)

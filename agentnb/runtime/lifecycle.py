@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, StoreError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.verdict import Stop
-from agentnb.runtime.budget import Budget, current_budget
+from agentnb.runtime.budget import Budget, current_budget, nested_levels
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.dispatch import PATIENCE
 from agentnb.runtime.event_log import EventLog
@@ -120,7 +120,7 @@ class Lifecycle:
         """
         self._orchestrator, self._started = orchestrator, perf_counter()
         self._listen()
-        outer_budget = current_budget.set(self.budget)
+        outer_budget, outer_levels = current_budget.set(self.budget), nested_levels.set(nested_levels.get() + 1)
         try:
             await self._run_closed(orchestrator, first, open_log)
         except AgentnbError as error:
@@ -134,6 +134,7 @@ class Lifecycle:
         finally:
             with suppress(ValueError):  # a run that was not awaited is closed from another context
                 current_budget.reset(outer_budget)
+                nested_levels.reset(outer_levels)
             self._leave()
         self._raise_limit()
         return self.log.run

@@ -41,6 +41,9 @@ def log_stop(log: EventLog, verdict: Stop) -> None:
 
 def log_findings(log: EventLog) -> None:
     """Log what the detectors found since this was last done; what a process that died had logged is not logged again."""
+    for detector, error in log.run.take_failures():
+        what = encodable(f"{type(detector).__name__} failed and was dropped ({type(error).__name__}: {error})")
+        log.emit(e.Warned, message=f"The detector {what}. Try it on the run: detect.findings(run, [...])")
     for finding in log.run.take_unlogged():
         log.emit(FindingMade, **structs.asdict(finding))
 

@@ -102,3 +102,11 @@ def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:
     for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
         if other is not None:
             _leave_out_ours(other, seen)
+
+
+def too_many_levels(name: str, most: int) -> ToolOutcome:
+    """Return the error for a call by a tool that is nested too deep in calls by tools."""
+    return failure(
+        "too_many_levels",
+        f"{name} was not run: tools have called tools {most} levels deep. Call it directly, or do the work without it.",
+    )

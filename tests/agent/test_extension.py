@@ -150,3 +150,17 @@ def test_a_log_whose_extensions_are_none_is_refused_when_it_is_read(tmp_path: Pa
             path.write_text(lines.replace(logged, instead))
             with pytest.raises(TraceError, match="extension"):
                 load_trace(path)
+
+
+def test_parts_of_the_wrong_kind_are_refused_when_the_extension_is_made(subtests: pytest.Subtests) -> None:
+    parts: list[dict[str, Any]] = [
+        {"policies": 5},
+        {"policies": lambda run: None},
+        {"gates": "abc"},
+        {"guides": (5,)},
+        {"prompt": 5},
+        {"settings": None},
+    ]
+    for part in parts:
+        with subtests.test(**part), pytest.raises(SettingsError):
+            Extension(name="plans", **part)

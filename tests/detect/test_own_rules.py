@@ -183,3 +183,41 @@ def test_a_verdict_that_no_log_can_hold_is_refused_and_names_the_policy(verdict:
 
     with pytest.raises(SettingsError, match="odd_policy"):
         decide([odd_policy], RunBuilder("Go").round("Done.").run)
+
+
+class Failing:
+    """A detector that cannot even take in the first event."""
+
+    def take(self, event: e.AnyEvent, run: RunFacts) -> Iterable[Finding]:
+        raise ZeroDivisionError("by nothing")
+
+
+def test_a_detector_that_fails_is_dropped_with_a_warning_and_the_run_goes_on(tmp_path: Path) -> None:
+    class Both(Proof):
+        name: ClassVar[str] = "both"
+
+        def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
+            return PolicyBundle((Proof(), *limits), detectors=(Failing, Waffling))
+
+    store = Store(tmp_path)
+    agent = Agent(ScriptedModel(replies()), tools=[check], policy=Both(), todos=False)
+    run = asyncio.run(agent.run("Prove it", store=store))
+    assert (run.stop_reason, len(run.findings)) == ("proved_or_not", 1)
+    assert [warning.startswith("The detector Failing failed and was dropped") for warning in run.warnings] == [True]
+    assert load_trace(store.path(run.id)).status == run.status == "completed"
+    with pytest.raises(ZeroDivisionError):
+        detect.findings(run, [Failing])
+
+
+def test_guidance_that_no_log_can_hold_is_refused_where_a_policy_returns_it(subtests: pytest.Subtests) -> None:
+    wrong = [
+        Guidance("mine", "proof", "Prove it.", level=2**70),
+        Guidance("mine", "proof", "Prove it.", level=True),
+        Guidance("mine", "proof", "half a \ud83d"),
+        Guidance("mine", "proof", 5),  # type: ignore[arg-type]
+        "Prove it.",
+    ]
+    run = RunBuilder("Go").round("Hm.").run
+    for guidance in wrong:
+        with subtests.test(guidance=ascii(guidance)), pytest.raises(SettingsError):
+            decide([lambda run, given=guidance: Continue("again", guidance=(given,))], run)  # type: ignore[misc]

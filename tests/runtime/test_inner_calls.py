@@ -291,3 +291,28 @@ def test_a_context_without_a_run_says_so() -> None:
     context = ToolContext("r", "c", Path(), nothing)
     with pytest.raises(SettingsError, match="without a run"):
         asyncio.run(context.call("add"))
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_a_tool_that_calls_itself_without_end_is_answered_and_the_run_goes_on(safe: bool) -> None:
+    @tool(parallel_safe=safe)
+    async def again(context: ToolContext, n: int = 0) -> str:
+        try:
+            return (await context.call("again", {"n": n + 1})).text
+        except ToolFailed as error:
+            return f"{n}: {error.error_code}"
+
+    run = checked(agent(ToolCall("again"), tools=[again]).run_sync("go"))
+    assert run.status == "completed" and results(run)[0].text == "10: too_many_levels"
+
+
+def test_runs_that_begin_each_other_without_end_are_answered(tmp_path: Path) -> None:
+    async def delegate(context: ToolContext) -> str:
+        inner = await context.start_run(
+            Agent(ScriptedModel([ToolCall("delegate"), "Done."]), tools=[delegate], todos=False), "go"
+        )
+        return str(inner.rounds[0].results[0].text)
+
+    run = agent(ToolCall("delegate"), tools=[delegate]).run_sync("go", store=Store(tmp_path))
+    assert run.status == "completed" and "nested 20 levels deep" in results(run)[0].text
+    assert len(Store(tmp_path).ids()) == 20
