@@ -76,9 +76,7 @@ class LiveRun:
         waiting = waiting_for_approval(self.run.waiting, self.run.open_round)
         left = [question.id for question in waiting if question.id not in self._answered]
         if not left:
-            raise SettingsError(
-                f"Run {self.run_id} waits for no approval", "You can hold it: live.pause()"
-            )
+            raise SettingsError(f"Run {self.run_id} waits for no approval", "You can hold it: live.pause()")
         if not self._is_kept:
             raise SettingsError(f"Run {self.run_id} is in memory only", "To suspend runs, keep them: RunOptions(store=Store())")
         self._answered.update(left)
