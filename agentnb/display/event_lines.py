@@ -120,9 +120,10 @@ def _other(event: w.OtherEvent) -> str:
     return f"{event.name.replace('_', ' ')}{_because(fields)}"
 
 
+_WHY_SUSPENDED = {"nobody_here": "nobody here", "asked": "you put it aside"}
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ToolAdmitted: lambda event: f"call of {event.call.name} waits{_because(event.reason)}",
-    RunSuspended: lambda event: f"suspended until you answer{_because(event.why.replace('_', ' '))}",
+    RunSuspended: lambda event: f"suspended until you answer{_because(_WHY_SUSPENDED.get(event.why, event.why))}",
     w.StepStarted: _step_started,
     w.StepAttempted: _step_attempted,
     w.StepSkipped: lambda event: f"step {event.step} skipped{_because(event.reason)}",

@@ -21,6 +21,7 @@ from agentnb.core.todos import TODO_TOOL, headed_or_none
 from agentnb.policies.gates import Block, Gate, denied, judge
 from agentnb.runtime import tool_errors
 from agentnb.runtime.approval import Approval, Permission, logged_permissions
+from agentnb.runtime.earlier_answers import asked_by_tools
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.inside import InsideCall, StartRun, cannot_start
@@ -113,11 +114,12 @@ class Dispatch:
         """Answer the calls of the open round that were left open when another process died.
 
         Calls that were running are not run again unless their tool is repeatable: the model is told that they were
-        interrupted. Calls that were judged and had not started are run, when the question that they waited for is answered.
-        The others are judged.
+        interrupted, and what the person had answered them. Those that are run again get the same answers. Calls that were
+        judged and had not started are run, when the question that they waited for is answered. The others are judged.
         """
         events = self._events_of_round()
         started = {event.call.id: event for event in events if isinstance(event, ToolStarted)}
+        asked = asked_by_tools(self._log.run, events)
         changed = {event.call_id for event in events if isinstance(event, TodosChanged)}
         self._edited.update(call_id for call_id, event in started.items() if event.edited)
         self._answer_inner(tool_errors.interrupted)
@@ -134,8 +136,9 @@ class Dispatch:
             elif unchanged or getattr(self._toolbox.get(call.name), "repeatable", False):
                 left.append(call)
                 again.add(call.id)
+                self._elicitation.remember(call.id, asked.get(call.id, ()))
             else:
-                self._finish(call, Ran(tool_errors.interrupted(call.name)))
+                self._finish(call, Ran(tool_errors.interrupted(call.name, asked.get(call.id, ()))))
         await self._run_in_order(left, self._checking(check_stop), logged_permissions(events), again)
 
     def _checking(self, check_stop: Callable[[], None]) -> Callable[[], None]:

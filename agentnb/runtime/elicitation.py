@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from time import perf_counter
@@ -14,10 +15,20 @@ from msgspec.structs import replace
 
 from agentnb.core.events import Event, QuestionAnswered, QuestionAsked, Warned
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.questions import KINDS, TEXT, Answer, QuestionKind, WaitingOnUser, checked_answer, checked_schema
+from agentnb.core.questions import (
+    KINDS,
+    TEXT,
+    Answer,
+    AskedQuestion,
+    QuestionKind,
+    WaitingOnUser,
+    checked_answer,
+    checked_schema,
+)
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError, near
 from agentnb.runtime.clock import Clock
+from agentnb.runtime.earlier_answers import EarlierAnswers
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.threads import TICK, running_loop
 
@@ -66,6 +77,8 @@ class Elicitation:
         """Makes the ids of a nested run's questions unique among those of its parent run."""
         self._given: dict[str, Answer] = {}
         """Answers to questions that a suspended run asked, by id."""
+        self._earlier: dict[str, EarlierAnswers] = {}
+        """By the id of a call that is run again: what it asked in a process that died."""
         self._programs: set[asyncio.Task[None]] = set()
         self._clock = clock or Clock()
         # A resumed run may have asked before.
@@ -117,6 +130,23 @@ class Elicitation:
             self._programs.add(task)
             task.add_done_callback(self._programs.discard)
             self._open[question.id].add_done_callback(lambda _: task.cancel())
+
+    def remember(self, call_id: str, asked: Iterable[AskedQuestion]) -> None:
+        """Keep what this call asked in a process that died: the same questions in the same order get the same answers."""
+        own = re.compile(rf"{re.escape(self._prefix)}q\d+")  # and not what runs that it had begun asked through it
+        self._earlier[call_id] = EarlierAnswers(
+            one for one in asked if one.question.call_id == call_id and own.fullmatch(one.question.id)
+        )
+
+    def has_earlier(self, call_id: str) -> bool:
+        """Return whether answers of a process that died are left for this call."""
+        return bool(self._earlier.get(call_id))
+
+    def earlier(self, question: WaitingOnUser) -> Answer | None:
+        """Return the answer that its call was given to this question in a process that died."""
+        left = self._earlier.get(question.call_id)
+        asked = left.next(question) if left else None
+        return None if asked is None else Answer(asked.question.id, asked.answer, declined=asked.outcome == "declined")
 
     def give(self, answers: Mapping[str, Any]) -> None:
         """Take the answers to questions that the run asked before it was suspended."""
@@ -332,7 +362,8 @@ class CallElicitor:
     async def _ask(
         self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, program: Program | None = None
     ) -> Any:
-        self._elicitation.check_anybody(program)
+        if not self._elicitation.has_earlier(self._call_id):
+            self._elicitation.check_anybody(program)
         if not isinstance(message, str) or not message.strip():
             raise SettingsError(f"{message!r} is no question", 'Write: context.ask("...")')
         if kind not in KINDS:
@@ -341,6 +372,10 @@ class CallElicitor:
             # Off the loop: its library is slow to load.
             plain = TEXT if schema is None else await asyncio.to_thread(checked_schema, schema)
             text = encodable(message)
+            given = self._elicitation.earlier(WaitingOnUser(kind, text, plain, "", self._call_id))
+            if given is not None:
+                return _value(given)
+            self._elicitation.check_anybody(program)
             answer = await self._answer(lambda: self._elicitation.open(kind, text, plain, self._call_id, program))
         return _value(answer)
 

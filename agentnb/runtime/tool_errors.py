@@ -8,12 +8,14 @@ import inspect
 import os
 import sysconfig
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import MAX_DEPTH
+from agentnb.core.questions import AskedQuestion, choice_in_words
 from agentnb.errors import Declined, NotAnswered, ToolFailed
 from agentnb.tools.tool import ToolOutcome, failure
 
@@ -61,13 +63,23 @@ def cancelled() -> ToolOutcome:
     )
 
 
-def interrupted(tool: str) -> ToolOutcome:
-    """Return the result for a call that had not ended when the process died."""
-    return failure(
-        "interrupted",
+def interrupted(tool: str, asked: Iterable[AskedQuestion] = ()) -> ToolOutcome:
+    """Return the result for a call that had not ended when the process died. ``asked``: what it had asked the person."""
+    told = (
         f"The process died while {tool} was running, and it was not run again. It may have taken effect, wholly, in part or "
-        "not at all: look at what there is before you call it again.",
+        "not at all: look at what there is before you call it again."
     )
+    return failure("interrupted", "\n".join([told, *filter(None, map(_answer_kept, asked))]))
+
+
+def _answer_kept(asked: AskedQuestion) -> str:
+    """Return what the person had answered, so that the model need not ask again; empty if there was no answer."""
+    question = asked.question.message
+    if asked.outcome == "declined":
+        return f"The person had left this to you: {question}"
+    if asked.outcome != "answered":
+        return ""
+    return f"The person had answered {choice_in_words(asked.answer)!r} to: {question}"
 
 
 def inner_failed(tool: str, error: ToolFailed) -> ToolOutcome:

@@ -349,6 +349,28 @@ def test_a_question_can_be_left_to_the_agent(lab: Any) -> None:
     went_on(lab, "declined", index, "gave no answer", "You left it to the agent")
 
 
+GATED = """
+from agentnb.policies.gates import Ask
+def careful(call, run):
+    return Ask(f"May {call.name} run?") if call.name == "wait" else None
+model = Slow([ToolCall('wait', {'what': 'later'}), 'Up again.'])
+"""
+
+
+@pytest.mark.req("KX.5")
+def test_a_question_of_a_gate_is_put_aside_and_the_saved_form_says_how_to_answer(lab: Any) -> None:
+    index = opened(lab, "later", GATED, "%%agent -m model -t wait --gate careful\nGo.")
+    lab.start(index)
+    chip(lab, index, "Waiting for you")
+    card(lab, index).get_by_role("button", name="Later").click()
+    ended(lab, index, "Waiting for you")
+    lab.wait_done(index)
+    saved = lab.cell(index).locator(".agentnb-run")
+    assert "May wait run?" in saved.inner_text() and saved.get_by_role("button").count() == 0
+    assert f"%agent answer {lab.value('run.id')[1:-1][-8:]} TEXT" in saved.inner_text()
+    nothing_is_left(lab)
+
+
 ASK_TWICE = """
 from agentnb import ask_person
 first = ToolCall("ask_person", {"question": "First?", "options": ["Adelie", "Gentoo"]})

@@ -63,6 +63,7 @@ LINES: dict[str, Fact] = {
     'weather turned: {"sky":"clear"}': (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "clear"}}),
     "weather turned": (w.OtherEvent, {"name": "weather_turned"}),
     "suspended until you answer: nobody here": (e.RunSuspended, {"why": "nobody_here"}),
+    "suspended until you answer: you put it aside": (e.RunSuspended, {"why": "asked"}),
 }
 
 

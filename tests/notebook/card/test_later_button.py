@@ -1,0 +1,67 @@
+"""A question of a gate that is put aside in the live card: the run is suspended, and another card shows how it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pretend_browser import Browser
+
+from agentnb.notebook.widgets import HEARS_WHILE_BUSY
+
+pytestmark = pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="ipykernel 6 hears no widget while a cell runs")
+SETUP = """
+from agentnb import ask_person
+from agentnb.policies.gates import Ask
+
+def write(path: str) -> str:
+    "Write a file."
+    return f"wrote {path}"
+
+def careful(call, run):
+    return Ask(f"May {call.name} run?") if call.name == "write" else None
+"""
+CELL = "%%agent -m simulated:disciplined -t write --gate careful\n- first `write('a')`\n- second `write('b')`"
+
+
+@pytest.fixture(scope="module")
+def told(kernel: Any) -> Any:
+    assert kernel.run(SETUP).status == "ok"
+    return kernel
+
+
+@pytest.fixture
+def browser(told: Any) -> Iterator[Browser]:
+    browser = Browser(told)
+    browser.listen(0.1)
+    yield browser
+    browser.close()
+
+
+def asked(browser: Browser, code: str) -> str:
+    """Run the cell until its card shows an open question; its request."""
+    request = browser.start_card(code)
+    browser.greet()
+    browser.until(lambda: any('data-do="suspend"' in str(one) for one in browser.said))
+    return request
+
+
+@pytest.mark.req("KX.5")
+def test_later_suspends_the_run_and_an_answer_goes_on_in_another_card(browser: Browser, told: Any) -> None:
+    request = asked(browser, CELL)
+    assert browser.ask(do="suspend", key="q1") == ""
+    browser.until(lambda: request in browser.ended)
+    run_id = told.value("run.id")
+    saved = browser.shown[-1]
+    line = f"Suspended until you answer: %agent answer {run_id[-8:]} TEXT"
+    assert line in saved["text/plain"] and "May write run?" in saved["text/plain"]
+    assert "data-do=" not in saved["text/html"] and "May write run?" in saved["text/html"] and "You: " not in saved["text/html"]
+    assert told.value("run.is_suspended, run.waiting[0].id") == "(True, 'q1')"
+
+    request = asked(browser, f"%agent answer {run_id} approve")  # whose earlier events did not end its card
+    assert browser.ask(do="choose", key="q2", value='"approve"') == ""
+    browser.until(lambda: request in browser.ended)
+    assert told.value("run.id, run.status") == f"('{run_id}', 'completed')"
+    assert "Suspended until you answer: %agent" not in browser.shown[-1]["text/plain"]
+    assert "process died" not in browser.shown[-1]["text/plain"]
