@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
@@ -19,7 +19,6 @@ from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model
-from agentnb.policies.gates import Gate
 from agentnb.tools.function import as_tool
 
 BUILT_IN_TOOLS = {"ask_person": "agentnb.tools.ask_person"}
@@ -49,9 +48,9 @@ def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
     return found
 
 
-def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Gate]:
+def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:
     """Return the functions of these names, as gates. Raises `SettingsError` for a name that holds none."""
-    found: list[Gate] = []
+    found: list[Callable[..., Any]] = []
     for name in names:
         value = variables.get(name)
         if not callable(value):
@@ -64,7 +63,7 @@ def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Gate]
     return found
 
 
-def gates_again(run: Run, given: Iterable[Gate], variables: Mapping[str, Any]) -> list[Gate]:
+def gates_again(run: Run, given: Iterable[Callable[..., Any]], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:
     """Return the gates of a run in their order: of each name the one given, else the one in a variable of this notebook.
 
     Gates found nowhere are left out. A lambda has no name by which it could be found.
@@ -80,7 +79,7 @@ def gates_again(run: Run, given: Iterable[Gate], variables: Mapping[str, Any]) -
     return [*found, *others]
 
 
-def _gates_called(name: str, variables: Mapping[str, Any]) -> Iterator[Gate]:
+def _gates_called(name: str, variables: Mapping[str, Any]) -> Iterator[Callable[..., Any]]:
     known = dict(variables)
     values = (known.get(name), *(value for other, value in known.items() if not other.startswith("_")))
     return (value for value in values if callable(value) and not isinstance(value, type))

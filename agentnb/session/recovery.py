@@ -55,14 +55,9 @@ async def recover(
     writer, found = place.reopen(run_id)
     try:
         chosen = agent or agent_of(found, tools=tools, gates=gates, model=model)
-        people: dict[str, Any] = {
-            "can_ask": False,
-            "approve": approve,
-            "answer": answer,
-            "answers": answers,
-            "suspend": suspend,
-        }
-        live = chosen.resume(found, writer, RunOptions(store=place, watch=watch, work_dir=work_dir, **people))
+        people: dict[str, Any] = {"can_ask": False, "approve": approve, "answer": answer, "suspend": suspend}
+        options = RunOptions(store=place, watch=watch, work_dir=work_dir, answers=answers, **people)
+        live = chosen.resume(found, writer, options)
     except BaseException:
         writer.close()
         raise
