@@ -55,6 +55,7 @@ def asked(browser: Browser, code: str) -> str:
 
 
 @pytest.mark.req("KX.5")
+@pytest.mark.slow("two cells, each with a card that a page greets")
 def test_later_suspends_the_run_and_an_answer_goes_on_in_another_card(browser: Browser, told: Any) -> None:
     request = asked(browser, CELL)
     assert browser.ask(do="suspend", key="q1") == ""
