@@ -185,18 +185,8 @@ class PendingRun:
         bundle = agent.bundle
         if self.budget.may_run_out():
             bundle = bundle._replace(policies=(*bundle.policies, WithinBudget(self.budget)))
-        dispatch = Dispatch(
-            toolbox,
-            log,
-            folder,
-            call_sync,
-            bundle.gates,
-            todos,
-            elicitation,
-            self._start_nested,
-            suspends=options.suspend and self._is_kept,
-            can_suspend=self._is_kept,
-        )
+        suspension = {"suspends": options.suspend and self._is_kept, "can_suspend": self._is_kept}
+        dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation, self._start_nested, **suspension)
         lifecycle = Lifecycle(
             log,
             self.inbox,

@@ -145,6 +145,24 @@ def test_a_question_that_nobody_sees_is_declined_whether_it_comes_before_or_afte
     nothing_is_left(told)
 
 
+GATED = """
+from agentnb.policies.gates import Ask
+def careful(call, run):
+    return Ask("May it?")
+model = ScriptedModel([ToolCall("doze", {"seconds": 0})])
+"""
+
+
+@pytest.mark.req("KX.5")
+def test_a_question_of_a_gate_that_nobody_sees_suspends_the_run(told: Any) -> None:
+    assert told.run(GATED).status == "ok"
+    cell = told.run("%%agent -m model -t doze --gate careful\nGo.", attended=True)
+    assert (cell.status, cell.error) == ("ok", "")
+    assert told.value("run.is_suspended") == "True"
+    assert "Suspended until you answer: %agent answer" in cell.shown
+    nothing_is_left(told)
+
+
 STREAMS = """
 class Slow:
     name = "scripted:slow"

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pretend_browser import Browser
 
-from agentnb.notebook.widgets import HEARS_WHILE_BUSY
+from agentnb import Agent, RunOptions, Store, ToolCall
+from agentnb.models import ScriptedModel
+from agentnb.notebook.card.view import CardView
+from agentnb.notebook.card.widget import LeftOpen
+from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
+from agentnb.policies.gates import Ask
 
 pytestmark = pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="ipykernel 6 hears no widget while a cell runs")
 SETUP = """
@@ -48,6 +55,7 @@ def asked(browser: Browser, code: str) -> str:
 
 
 @pytest.mark.req("KX.5")
+@pytest.mark.slow("two cells, each with a card that a page greets")
 def test_later_suspends_the_run_and_an_answer_goes_on_in_another_card(browser: Browser, told: Any) -> None:
     request = asked(browser, CELL)
     assert browser.ask(do="suspend", key="q1") == ""
@@ -65,3 +73,32 @@ def test_later_suspends_the_run_and_an_answer_goes_on_in_another_card(browser: B
     assert told.value("run.id, run.status") == f"('{run_id}', 'completed')"
     assert "Suspended until you answer: %agent" not in browser.shown[-1]["text/plain"]
     assert "process died" not in browser.shown[-1]["text/plain"]
+
+
+class Place:
+    """Remembers how a card was shown."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def show(self, widget: Any, meanwhile: dict[str, str]) -> None:
+        self.calls.append("live")
+        close(widget)
+
+    def keep(self, run: dict[str, str]) -> None:
+        self.calls.append("saved")
+
+
+def test_a_suspension_ends_the_card_only_of_the_run_that_was_suspended_here(tmp_path: Path) -> None:
+    def write() -> None: ...
+
+    agent = Agent(ScriptedModel([ToolCall("write")]), tools=[write], gates=[lambda call, run: Ask("May it?")])
+    run = agent.start("go", RunOptions(store=Store(tmp_path), suspend=True, can_ask=False)).result(30)
+    assert run.is_suspended
+    for events_before, shown in {0: "saved", len(run.events): "live"}.items():  # a run that is resumed tells all of it first
+        place = Place()
+        view = CardView(LeftOpen(), answer_beside=False, blocks=True, place=place)
+        for event in run.events:
+            view(event)
+        view.show(SimpleNamespace(run_id=run.id, events_before=events_before, board=None))  # type: ignore[arg-type]
+        assert place.calls == [shown]
