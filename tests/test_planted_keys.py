@@ -565,7 +565,7 @@ def todos_in_the_card(bench: Bench) -> None:
     board.add(f"Log in with {KEY}")
     view = CardView.__new__(CardView)
     view._live = cast(Any, SimpleNamespace(board=board))
-    view._card = cast(Any, SimpleNamespace(run=SimpleNamespace(should_continue=True)))
+    view._card = cast(Any, SimpleNamespace(run=SimpleNamespace(should_continue=True, is_suspended=False)))
     bench.see("live card", view._todos())
 
 

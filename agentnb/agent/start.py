@@ -35,17 +35,16 @@ from agentnb.models.capabilities import capabilities_of
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.runtime import tool_errors
-from agentnb.runtime.approval import answering
 from agentnb.runtime.budget import Budget, WithinBudget
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.dispatch import Dispatch
-from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import completed, plain_tools
 from agentnb.runtime.launch import (
     budget_of,
     check_left,
     check_resumable,
+    elicitation_of,
     here,
     in_background,
     log_of,
@@ -167,14 +166,7 @@ class PendingRun:
         foreground = options.foreground
         todos = TodoSync(self.board, log)
         clock = Clock(agent.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
-        elicitation = Elicitation(
-            log,
-            can_ask=bool(options.can_ask),
-            clock=clock,
-            answer=None if options.answer is None else answering(options.answer),
-            approve=options.approve,
-            parent=current_call.get(),
-        )
+        elicitation = elicitation_of(options, log, clock, can_ask=bool(options.can_ask))
         elicitation.give(self.answers)
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))

@@ -12,8 +12,10 @@ from agentnb.core.inbox import Inbox
 from agentnb.core.log import Watcher, Writer
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
+from agentnb.runtime.approval import answering
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
-from agentnb.runtime.elicitation import current_call
+from agentnb.runtime.clock import Clock
+from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import Beginning, Host, current_host, hosted, on_main_thread
 from agentnb.runtime.live import LiveRun
@@ -75,6 +77,18 @@ def budget_of(limit: float | None, options: RunOptions, log: EventLog, recovered
         budget = Budget(limit, within=within, spent=recovered.spent, inside=recovered.counters.spent_inside)
     budget.run_id = log.id
     return budget
+
+
+def elicitation_of(options: RunOptions, log: EventLog, clock: Clock, *, can_ask: bool) -> Elicitation:
+    """Return what brings the questions of a run to the person, or to what answers in their place."""
+    return Elicitation(
+        log,
+        can_ask=can_ask,
+        clock=clock,
+        answer=None if options.answer is None else answering(options.answer),
+        approve=options.approve,
+        parent=current_call.get(),
+    )
 
 
 def check_left(budget: Budget, *, recovered: bool = False) -> None:

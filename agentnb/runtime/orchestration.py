@@ -16,15 +16,15 @@ from agentnb.core.messages import encodable, user
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.policies.limits import LIMITS
-from agentnb.runtime.approval import answering
 from agentnb.runtime.budget import OWN
 from agentnb.runtime.clock import Clock, seconds_taken
-from agentnb.runtime.elicitation import Elicitation, current_call
+from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.host import completed
 from agentnb.runtime.launch import (
     budget_of,
     check_left,
     check_resumable,
+    elicitation_of,
     here,
     in_background,
     log_of,
@@ -123,14 +123,7 @@ class _Pending:
         options, recovered = self._options, self._recovered
         before = 0.0 if recovered is None else seconds_taken(recovered.events)
         clock = Clock(self._what.max_seconds, before=before)
-        elicitation = Elicitation(
-            self._log,
-            can_ask=can_ask,
-            clock=clock,
-            answer=None if options.answer is None else answering(options.answer),
-            approve=options.approve,
-            parent=current_call.get(),
-        )
+        elicitation = elicitation_of(options, self._log, clock, can_ask=can_ask)
         lifecycle = Lifecycle(self._log, self._inbox, clock=clock, budget=self._budget, on_answer=elicitation.take)
         return lifecycle, self._what.make(lifecycle, elicitation)
 

@@ -71,6 +71,7 @@ def test_a_summary_is_told_while_it_is_written_and_stays_in_what_is_saved(lab: A
     lab.allow("summing")
     line = shown.locator("[data-fold='summary:4:0'] > summary")
     line.click()
+    lab.second_view(index).locator("[data-fold='summary:4:0'][open]").wait_for()  # the kernel knows that it was opened
     assert "4 messages summed up, because the conversation had more than 8 messages · $0.0123" in line.inner_text()
     lab.allow("opened")
     ended(lab, index, "Done")
