@@ -79,6 +79,8 @@ def checked_extensions(extensions: Any) -> tuple[Extension, ...]:
 
 def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyBundle:
     """Return the bundle with the parts of these extensions."""
+    if not extensions:
+        return bundle
     return bundle._replace(
         policies=(*each(extensions, "policies"), *bundle.policies, *each(extensions, "limits")),
         guides=(*bundle.guides, *each(extensions, "guides")),

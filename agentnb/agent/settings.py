@@ -89,7 +89,8 @@ class AgentSettings:
         self._set("output_form", Output.of(self.output))
         bundle = limits.guard(policy.rules(words, *limits.policies(), repeatable=repeatable))
         bundle = extended(bundle, tuple(self.extensions))
-        bundle = bundle._replace(gates=(*bundle.gates, *self.gates))
+        if self.gates:
+            bundle = bundle._replace(gates=(*bundle.gates, *self.gates))
         if self.output_form is not None:
             bundle = self.output_form.held(bundle, in_workflow_mode=getattr(policy, "workflow_mode", False))
         self._set("bundle", bundle)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Protocol
 
 from agentnb.errors import SettingsError, near
@@ -151,8 +151,18 @@ def in_workflow_mode(policy: PolicySet) -> PolicySet:
 
 def settings_of(policy: PolicySet) -> dict[str, Any]:
     """Return the policy's name and all its settings, as far as they are plain data; of one's own policy also its class."""
-    known = type(policy) in NAMED.values()
-    logged: dict[str, Any] = {"name": policy.name} if known else {"name": policy.name, OWN_POLICY: _class_name(policy)}
+    if isinstance(policy, Matrix | Minimal) and type(policy) in NAMED.values():
+        return {**_settings_of_named(policy)}
+    return _settings_of(policy, {"name": policy.name, OWN_POLICY: _class_name(policy)})
+
+
+@lru_cache(maxsize=64)
+def _settings_of_named(policy: Matrix | Minimal) -> dict[str, Any]:
+    # Made once: an agent is made for each of many short runs.
+    return _settings_of(policy, {"name": policy.name})
+
+
+def _settings_of(policy: PolicySet, logged: dict[str, Any]) -> dict[str, Any]:
     names: list[str] = [one.name for one in fields(policy)] if is_dataclass(policy) else []
     for name in names:
         with suppress(TypeError):
