@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
 
 from agentnb.core.approvals import APPROVE, DENY, EDIT, Decision, approval_schema, decision
 from agentnb.core.events import AnyEvent, QuestionAnswered, QuestionAsked, ToolAdmitted
@@ -93,6 +96,7 @@ class Approval:
 
     async def _decided(self, approve: Approve, call: ToolCall, _: WaitingOnUser) -> Any:
         """Return what the function decides, as the answer of a person."""
+        call = replace(call, arguments=deepcopy(call.arguments))  # what it changes in place is not what runs
         if any(map(inspect.iscoroutinefunction, (approve, type(approve).__call__))):
             found = await approve(call, self._run)
         else:

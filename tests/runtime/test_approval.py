@@ -305,3 +305,13 @@ def test_no_key_gets_into_the_log_with_what_the_person_or_a_gate_says(
             live.answer(answer)
             run = ended(live)
             assert key not in b"".join(map(encode, run.events)).decode() and key not in "".join(written.paths)
+
+
+def test_what_a_function_changes_in_place_is_not_what_runs() -> None:
+    def approve(call: ToolCall, run: Run) -> bool:
+        call.arguments["path"] = "elsewhere"
+        return True
+
+    written = Written()
+    run = ended(agent(written, write()).start("go", RunOptions(approve=approve, can_ask=False)))
+    assert written.paths == ["a"] and run.rounds[0].calls[0].arguments == {"path": "a"}
