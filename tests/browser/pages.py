@@ -35,8 +35,8 @@ class Lab:
     """One page with one notebook."""
 
     ADDRESS = "{url}/lab/tree/{notebook}?token=t&reset"
-    NOT_OURS: tuple[str, ...] = ()
-    """What this application complains about by itself, as patterns."""
+    NOT_OURS: tuple[str, ...] = (r"(?s)^Failed to execute 'removeChild' on 'Node'.*/jlab_core\.",)
+    """What this application complains about by itself, as patterns. JupyterLab: its splash screen is taken away twice."""
 
     def __init__(self, page: Any, url: str, folder: Path) -> None:
         self.page = page
@@ -47,7 +47,7 @@ class Lab:
         """Whether the page goes from test to test: then a notebook is opened in it, and the page is not loaded again."""
         self._theme = "Light"
         page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("pageerror", lambda error: self.said.append(f"{error}\n{error.stack}".strip()))
         page.on("dialog", lambda dialog: dialog.accept())  # leaving a page with unsaved changes
 
     # Notebooks and their kernels
@@ -293,4 +293,4 @@ class Classic(Lab):
     """The same in a classic Notebook 7: it has the same parts, at another address."""
 
     ADDRESS = "{url}/notebooks/{notebook}?token=t"
-    NOT_OURS = (r"^Cannot read properties of undefined \(reading 'schema'\)$",)
+    NOT_OURS = (r"^Cannot read properties of undefined \(reading 'schema'\)",)
