@@ -47,7 +47,7 @@ class Lab:
         """Whether the page goes from test to test: then a notebook is opened in it, and the page is not loaded again."""
         self._theme = "Light"
         page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self.said.append(f"{error}\n{error.stack}".strip()))
+        page.on("pageerror", self._thrown)
         page.on("dialog", lambda dialog: dialog.accept())  # leaving a page with unsaved changes
 
     # Notebooks and their kernels
@@ -249,6 +249,11 @@ class Lab:
     def errors(self) -> list[str]:
         """The errors that cells of the notebook show."""
         return self.page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
+
+    def _thrown(self, error: Any) -> None:
+        # Only the stack tells whose it is.
+        if not any(re.search(pattern, f"{error}\n{error.stack}") for pattern in self.NOT_OURS):
+            self.said.append(str(error))
 
     def complaints(self) -> list[str]:
         """The errors in the browser's console and those that nothing caught, but for the application's own."""
