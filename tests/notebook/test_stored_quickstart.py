@@ -67,6 +67,12 @@ def skeleton(cell: Any) -> list[Any]:
     return found
 
 
+def changed(stored: Any) -> set[str]:
+    """Ids of the cells whose outputs are others when the notebook is made again."""
+    pairs = zip(stored.cells, made(QUICKSTART).cells, strict=True)
+    return {cell.id for cell, again in pairs if skeleton(cell) != skeleton(again)}
+
+
 @pytest.mark.req("R3.13")
 def test_each_agent_cell_has_its_card_and_its_answer(stored: Any) -> None:
     assert len(agent_cells(stored)) >= 6
@@ -112,6 +118,7 @@ def test_it_is_small_and_its_list_of_runs_is_its_own(stored: Any) -> None:
 def test_its_outputs_are_those_of_this_version(stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    now = made(QUICKSTART)
-    old = [cell.id for cell, again in zip(stored.cells, now.cells, strict=True) if skeleton(cell) != skeleton(again)]
-    assert old == [], "the stored outputs are not those of this version: make outputs, and look at them"
+    old = changed(stored)
+    if old:  # a kernel passes on whatever a busy machine writes to its standard error: that is not there a second time
+        old &= changed(stored)
+    assert old == set(), "the stored outputs are not those of this version: make outputs, and look at them"
