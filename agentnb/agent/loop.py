@@ -22,7 +22,7 @@ from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import ASKED_FOR_TOOLS
-from agentnb.policies.verdict import Continue, Stop, Verdict, decide
+from agentnb.policies.verdict import Continue, Stop, Verdict, after_calls, decide
 from agentnb.runtime.compactor import Compactor
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.lifecycle import Lifecycle
@@ -54,6 +54,7 @@ class Loop:
         self._request_builder = request_builder
         self._dispatch = dispatch
         self._bundle = bundle
+        self._after_calls = after_calls(bundle.policies)
         self._todos = todos or TodoSync(None, log)
         self._calls = ModelCalls(model, log, bundle, self._budget, is_cancelled=lifecycle.is_cancelled)
         self._compactor = Compactor(self._calls, request_builder, history, log)
@@ -76,7 +77,8 @@ class Loop:
             if self._inbox.has_news:
                 await self._lifecycle.read_inbox()
             self._todos.look()
-            verdict = decide(self._bundle.policies, self._log.run)
+            run = self._log.run
+            verdict = decide(self._after_calls if run.last_round.records else self._bundle.policies, run)
         return verdict
 
     async def final_answer(self, limit: Stop) -> None:
@@ -187,9 +189,11 @@ class Loop:
             self._log.emit(e.GuidanceGiven, guidance=one)
 
     def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
+        if has_calls:
+            return "success"
         last = self._log.run.last_round
         announced = last.stop_reason in ASKED_FOR_TOOLS
-        return "unexpected_empty_tools" if announced and not has_calls and not last.text.strip() else "success"
+        return "unexpected_empty_tools" if announced and not last.text.strip() else "success"
 
     def _finish_round(self, status: e.RoundStatus) -> None:
         seconds, index = perf_counter() - self._round_started, self._log.run.last_round.index

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agentnb.core import events as e
 from agentnb.core.call_window import call_key
 from agentnb.core.guidance import Guidance
-from agentnb.core.rounds import TodoViolation, WorkflowRound, is_blocked
+from agentnb.core.rounds import DUPLICATE, NOT_RUN, TodoViolation, WorkflowRound
 from agentnb.core.run import RunFacts
 from agentnb.core.todos import Todo, has_one_in_progress, has_open, newly_completed
 from agentnb.detect.rules import CELLS, RoundFacts, judged
@@ -49,10 +49,8 @@ class ReasonCounts:
 
     def progressed(self) -> None:
         """Begin the counts anew that progress ends: a work tool ran, or the person spoke."""
-        if self.since_progress:
-            self.since_progress.clear()
-        if self.since_call:
-            self.since_call.clear()
+        self.since_progress.clear()
+        self.since_call.clear()
 
 
 @dataclasses.dataclass(slots=True)
@@ -104,20 +102,23 @@ class Judgements:
         is_work = worked = False
         blocked = True
         for record in one.records:  # one plain loop: it runs in every round
-            if record.is_work:
+            result = record.result
+            code = None if result is None else result.error_code
+            if record.role == "work":
                 is_work = True
-                worked = worked or record.ran
-            blocked = blocked and is_blocked(record)
+                worked = worked or (result is not None and code not in NOT_RUN)
+            blocked = blocked and code == DUPLICATE
         self.planning_only = 0 if is_work or one.completed else self.planning_only + 1
         self.all_blocked = self.all_blocked + 1 if blocked else 0
         if self.planning_only <= 1:
             self.planning_since = one.index
         if self.all_blocked <= 1:
             self.blocked_since = one.index
-        if worked:
-            self.reasons.progressed()
-        elif self.reasons.since_call:
-            self.reasons.since_call.clear()
+        reasons = self.reasons
+        if worked and reasons.since_progress:
+            reasons.since_progress.clear()
+        if reasons.since_call:
+            reasons.since_call.clear()
 
     def _count_batch(self, one: WorkflowRound) -> None:
         # The call window handles a single call.
@@ -196,12 +197,14 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
 
 def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, said_before: int | None) -> None:
     facts = _facts(one, said_before is not None, self.failures)
-    followed = tuple([judged(given, _facts_about(given, facts, one) if given.about else facts) for given in one.guidance])
-    run.annotate(followed=followed, said_before=said_before)
-    for guidance, verdict in zip(one.guidance, followed, strict=True):
+    verdicts = []
+    for guidance in one.guidance:
+        verdict = judged(guidance, _facts_about(guidance, facts, one) if guidance.about else facts)
+        verdicts.append(verdict)
         if verdict.followed is not None:
             cell = MATRIX_CELLS if guidance.cell in CELLS else guidance.cell
             self.ignored[cell] = 0 if verdict.followed else self.ignored.get(cell, 0) + 1
+    run.annotate(followed=tuple(verdicts), said_before=said_before)
 
 
 def _facts_about(guidance: Guidance, facts: RoundFacts, one: WorkflowRound) -> RoundFacts:

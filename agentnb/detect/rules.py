@@ -77,6 +77,8 @@ class Rule(NamedTuple):
     asks: tuple[tuple[str, str], ...]
     forbids: tuple[tuple[str, str], ...] = ()
     otherwise: str = NO_CALL
+    unknown: str = ""
+    """The names in it that this version does not know."""
 
 
 def rule_of_names(asks: tuple[str, ...], forbids: tuple[str, ...] = (), otherwise: str = NO_CALL, **words: str) -> Rule:
@@ -86,7 +88,8 @@ def rule_of_names(asks: tuple[str, ...], forbids: tuple[str, ...] = (), otherwis
 
 
 HAS_CALL = rule_of_names(("called",))
-RULES: dict[str, Rule] = {
+RULES: dict[str, Rule | None] = {
+    TODO_LIST: None,
     "todos_tools": rule_of_names(("called",), ("undisciplined",)),
     "tools": rule_of_names(("answered", "complete", "called"), answered="answered after its tools"),
     "text": rule_of_names(("complete", "called")),
@@ -96,19 +99,18 @@ RULES: dict[str, Rule] = {
     FAILURE_LOOP: rule_of_names(("answered", "called"), ("failed_again",)),
     INTERVENTION: rule_of_names(("completed", "worked", "blocked"), otherwise="no work tool ran and no todo was completed"),
 }
-"""What guidance of each cell asks for, unless it says so itself."""
+"""What guidance of each cell asks for, unless it says so itself; None: nothing."""
 
 
 def judged(guidance: Guidance, facts: RoundFacts) -> Followed:
     """Return whether a reply with these facts followed the guidance; unknown where it asks for facts that there are not."""
-    own = guidance.asks or guidance.forbids
-    if not own and guidance.cell == TODO_LIST:
+    rule = _own_rule(guidance) if guidance.asks or guidance.forbids else RULES.get(guidance.cell, HAS_CALL)
+    if rule is None:
         return Followed(None, "it asks for nothing")
     if not facts.replied:
         return Followed(None, "no reply came")
-    if own and (unknown := [name for name in (*guidance.asks, *guidance.forbids) if name not in SENTENCES]):
-        return Followed(None, f"it is about {', '.join(unknown)}, which this version cannot judge")
-    rule = _own_rule(guidance) if own else RULES.get(guidance.cell, HAS_CALL)
+    if rule.unknown:
+        return Followed(None, f"it is about {rule.unknown}, which this version cannot judge")
     for name, why in rule.forbids:
         if getattr(facts, name):
             return Followed(False, why)
@@ -119,5 +121,7 @@ def judged(guidance: Guidance, facts: RoundFacts) -> Followed:
 
 
 def _own_rule(guidance: Guidance) -> Rule:
+    if unknown := [name for name in (*guidance.asks, *guidance.forbids) if name not in SENTENCES]:
+        return Rule((), unknown=", ".join(unknown))
     wanted = ", or ".join(SENTENCES[name] for name in guidance.asks)
     return rule_of_names(guidance.asks, guidance.forbids, f"not so: {wanted}")

@@ -96,11 +96,12 @@ class Run(RunFacts):
 
     def apply(self, event: e.AnyEvent) -> None:
         """Take in the next event, and judge it. Only the log does this."""
-        if event.seq != len(self._events):
+        events = self._events
+        if event.seq != len(events):
             raise self.out_of_order(event)
         fold, judge = _STEPS[type(event)]  # both at once, without calls in between: this runs many times per round
         fold(self, event)
-        self._events.append(event)
+        events.append(event)
         if judge is not None:
             judge(self._judged, event, self)
         if self._detectors:

@@ -85,6 +85,11 @@ class OnTextOnly:
         return None
 
 
+def after_calls(policies: Iterable[Policy]) -> tuple[Policy, ...]:
+    """Return the policies that may have something to say about a reply with tool calls."""
+    return tuple([policy for policy in policies if not isinstance(policy, OnTextOnly)])
+
+
 def decide(policies: Iterable[Policy], run: RunSoFar) -> Verdict:
     """Return the first verdict of the policies; without one the run continues.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from agentnb.runtime.approval import Approval, Permission, logged_permissions
 from agentnb.runtime.earlier_answers import asked_by_tools
 from agentnb.runtime.elicitation import Elicitation
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.inside import InsideCall, StartRun, cannot_start
+from agentnb.runtime.inside import InsideCalls, StartRun, cannot_start
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.todo_sync import TodoSync
 from agentnb.runtime.tool_runner import Ran, ToolRunner
@@ -85,9 +85,10 @@ class Dispatch:
         self._gates = gates
         self._todos = todos or TodoSync(None, log)
         elicitation = elicitation or Elicitation(log, can_ask=False)
-        self._runner = ToolRunner(log, work_dir, call_sync, elicitation)
-        self._approval = Approval(log.run, elicitation, call_sync)
         self._unanswered: set[str] = set()
+        self._inside = InsideCalls(log, self._unanswered, self._call_inside, start_run)
+        self._runner = ToolRunner(log, work_dir, call_sync, elicitation, self._inside)
+        self._approval = Approval(log.run, elicitation, call_sync)
         self._suspends = suspends
         self._can_suspend = can_suspend or suspends
         self._elicitation = elicitation
@@ -95,20 +96,17 @@ class Dispatch:
         """Why the run is being suspended; empty if it is not."""
         self._edited: set[str] = set()
         """Ids of the calls whose arguments the person changed."""
-        self._start_run = start_run
         self._turns: dict[str, _Turn] = {}
         """By the id of a call: the turns of the calls that its tool makes."""
-        self._services: dict[str, InsideCall] = {}
-        """By the id of a call that is running."""
         self._inner: dict[str, _InnerCall] = {}
         """The calls that tools make themselves and that have no result, by id."""
 
-    async def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
+    def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> Awaitable[None]:
         """Judge and run the calls.
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
-        await self._run_in_order(calls, self._checking(check_stop), {}, frozenset())
+        return self._run_in_order(calls, self._checking(check_stop), {}, frozenset())
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer the calls of the open round that were left open when another process died.
@@ -216,6 +214,13 @@ class Dispatch:
         started: frozenset[str] | set[str],
     ) -> None:
         """Run the calls. ``judged``: those that no gate is asked about again; ``started``: those that are run once more."""
+        self._inside.loop = asyncio.get_running_loop()
+        if len(calls) == 1:  # the usual case: nothing runs beside it
+            work, _ = self._begin(calls[0], self._toolbox.get(calls[0].name), judged, calls[0].id in started)
+            if work is not None:
+                await work
+                check_stop()
+            return
         tasks: list[asyncio.Task[None]] = []
         try:
             for place, call in enumerate(calls):
@@ -246,21 +251,21 @@ class Dispatch:
         waits = tool is not None and tool.blocking
         if is_started:
             return self._run_one(call, tool), waits
+        permission = None
         if call.id in judged:
             permission = judged[call.id]
-        else:
-            verdict = self._judge(call)
+        elif (verdict := self._judge(call)) is not None:
             if isinstance(verdict, Block):
                 self._block(call, verdict)
                 return None, False
-            permission = None if verdict is None or self._refusal(call, tool) else Permission.of(verdict)
-            if permission is not None:
+            if not self._refusal(call, tool):
+                permission = Permission.of(verdict)
                 self._log.emit(ToolAdmitted, call=call, reason=permission.rule, parent_call=self._parent_of(call))
         self._unanswered.add(call.id)
         if permission is not None:
             return self._run_if_approved(call, tool, permission), True
         # A tool gets the arguments as logged, redacted.
-        call = self._log.emit(ToolStarted, call=call, parent_call=self._parent_of(call)).call
+        call = self._log.emit(ToolStarted, call=call, parent_call=self._parent_of(call) if self._inner else "").call
         if (refusal := self._refusal(call, tool)) is not None:
             self._finish(call, Ran(refusal))
             return None, False
@@ -309,8 +314,7 @@ class Dispatch:
         if tool is None:  # it was there when the call was begun, in the process that died
             self._finish(call, Ran(self._toolbox.not_found(call.name)))
             return
-        inside = self._services[call.id] = InsideCall(self._log, call.id, self._call_inside, self._start_run)
-        ran = await self._runner.run(call, tool, inside)
+        ran = await self._runner.run(call, tool)
         if call.name == TODO_TOOL:
             self._todos.called(ran.outcome, call.id)
         self._finish(call, ran)
@@ -318,22 +322,25 @@ class Dispatch:
     def _finish(self, call: ToolCall, ran: Ran) -> None:
         if call.id not in self._unanswered:
             return  # too late: the tool had ignored its cancellation
+        outcome, parent = ran.outcome, ""
         if self._inner:
             for inner in [one for one in self._inner.values() if one.parent == call.id]:  # its tool did not wait for them
                 self._finish(inner.call, Ran(tool_errors.cancelled()))
         self._unanswered.discard(call.id)
-        outcome = tool_errors.edited(ran.outcome, call) if call.id in self._edited else ran.outcome
+        if call.id in self._edited:
+            outcome = tool_errors.edited(outcome, call)
+        if self._inner:
+            parent = self._ended_inside(call, outcome)
         result = outcome.as_result(call.id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
-        inside = self._services.pop(call.id, None)
         self._log.emit(
             ToolFinished,
             result=result,
             seconds=ran.seconds,
             traceback=ran.traceback,
             display=display,
-            progress=None if inside is None else inside.close(),
-            parent_call=self._ended_inside(call, outcome) if self._inner else "",
+            progress=self._inside.close(call.id),
+            parent_call=parent,
         )
         if self._turns:
             self._turns.pop(call.id, None)

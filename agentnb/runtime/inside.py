@@ -1,10 +1,10 @@
-"""What a running tool may do of itself: call other tools of its run, and begin nested runs."""
+"""The services of a run for its running tools: report progress, call other tools of the run, begin nested runs."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Container, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -24,46 +24,49 @@ CallInside: TypeAlias = Callable[[str, str, Any], Coroutine[Any, Any, ToolOutcom
 """Runs a call: the id of the call that makes it, the name of the tool and the arguments."""
 
 
-_one_at_a_time = threading.Lock()
-"""Held while the progress of a call is made, as threads of a tool may report at once."""
-
-
 async def cannot_start(agent: Any, prompt: Any) -> Any:
     """Refuse to begin a nested run."""
     raise SettingsError("This run cannot begin others", "Write: await agent.run(...)")
 
 
-class InsideCall:
-    """The services of a run for one call: its progress, and the calls and runs of its tool, on the event loop of the run."""
+class InsideCalls:
+    """The services of a run for all its calls, on the event loop of the run. Nearly all calls use none of them."""
 
-    __slots__ = ("_call", "_call_id", "_log", "_loop", "_over", "_progress", "_start_run")
-
-    def __init__(self, log: EventLog, call_id: str, call: CallInside, start_run: StartRun) -> None:
+    def __init__(self, log: EventLog, running: Container[str], call: CallInside, start_run: StartRun) -> None:
+        """``running``: the ids of the calls that have begun and not ended."""
         self._log = log
-        self._call_id = call_id
+        self._running = running
         self._call = call
         self._start_run = start_run
-        self._loop = asyncio.get_running_loop()
-        self._progress: CallProgress | None = None  # nearly all calls report nothing
-        self._over = False
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """That of the run, since its first call."""
+        self._lock = threading.Lock()
+        self._progress: dict[str, CallProgress] = {}
+        """By the id of the call; of those that report."""
 
-    def report(self, done: float, total: float | None, text: str) -> None:
-        """Take how far the call has come, from any thread."""
-        with _one_at_a_time:
-            if self._over:
+    def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
+        """Take how far this call has come, from any thread."""
+        assert self.loop is not None, "a call reports while it runs"
+        with self._lock:
+            progress = self._progress.get(call_id)
+            if progress is None:
+                progress = self._progress[call_id] = CallProgress(self._log, call_id, self.loop)
+            if call_id not in self._running:  # looked up last: `close` comes after its end, and finds what is there
+                del self._progress[call_id]
                 return
-            progress = self._progress = self._progress or CallProgress(self._log, self._call_id, self._loop)
         progress.report(done, total, text)
 
-    def close(self) -> Progress | None:
-        """Take no more reports, and return the last."""
-        with _one_at_a_time:
-            self._over = True
-        return None if self._progress is None else self._progress.close()
+    def close(self, call_id: str) -> Progress | None:
+        """Take no more reports of this call, which has ended, and return the last."""
+        if not self._progress:
+            return None
+        with self._lock:
+            progress = self._progress.pop(call_id, None)
+        return None if progress is None else progress.close()
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+    async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""
-        outcome = await self._on_loop(self._call(self._call_id, name, _plain(name, arguments)))
+        outcome = await self._on_loop(self._call(call_id, name, _plain(name, arguments)))
         if not outcome.ok:
             failed = ToolFailed(outcome.text or f"{name} failed")
             failed.error_code = outcome.error_code
@@ -79,9 +82,10 @@ class InsideCall:
         return await self._on_loop(started())
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        if asyncio.get_running_loop() is self._loop:
+        assert self.loop is not None, "a call asks for services while it runs"
+        if asyncio.get_running_loop() is self.loop:
             return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
 
 def _plain(name: str, arguments: dict[str, Any]) -> Any:

@@ -6,7 +6,8 @@ import asyncio
 import threading
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+
+import msgspec
 
 from agentnb.core.messages import ToolCall
 from agentnb.errors import NotAnswered, ToolFailed
@@ -17,7 +18,7 @@ from agentnb.runtime.threads import time_limit
 from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome
 
 
-class Ran(NamedTuple):
+class Ran(msgspec.Struct, frozen=True):
     """What came of a call: its outcome, the seconds that the tool took, and the traceback if it raised."""
 
     outcome: ToolOutcome
@@ -28,16 +29,17 @@ class Ran(NamedTuple):
 class ToolRunner:
     """Runs the tools of one run."""
 
-    def __init__(self, log: EventLog, work_dir: Path, call_sync: CallSync, elicitation: Elicitation) -> None:
+    def __init__(self, log: EventLog, work_dir: Path, call_sync: CallSync, elicitation: Elicitation, inside: Inside) -> None:
         self._log = log
         self._work_dir = work_dir
         self._call_sync = call_sync
         self._elicitation = elicitation
+        self._inside = inside
 
-    async def run(self, call: ToolCall, tool: Tool, inside: Inside) -> Ran:
+    async def run(self, call: ToolCall, tool: Tool) -> Ran:
         """Run the tool. Whatever it raises is an outcome, except what ends the run."""
         asker = self._elicitation.asker(call.id)
-        context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, inside)
+        context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside)
         traceback = ""
         outer = current_call.set(asker)
         started = perf_counter()

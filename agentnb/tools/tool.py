@@ -32,13 +32,13 @@ class Asker(Protocol):
 
 
 class Inside(Protocol):
-    """The services of a run for a call that is running."""
+    """The services of a run for its running calls."""
 
-    def report(self, done: float, total: float | None, text: str) -> None:
-        """Take how far the call has come, from any thread."""
+    def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
+        """Take how far this call has come, from any thread."""
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
-        """Call a tool of the run."""
+    async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+        """Call a tool of the run from within this call."""
 
     async def start_run(self, agent: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""
@@ -60,7 +60,7 @@ class ToolContext(msgspec.Struct, frozen=True):
         It is shown in the card while the tool runs, a few times a second at most; the last is kept in the log.
         """
         if self.inside is not None:
-            self.inside.report(done, total, text)
+            self.inside.report(self.call_id, done, total, text)
 
     async def call(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
         """Call another tool of the run and return its outcome: ``value`` is what it returned, ``text`` what a model would read.
@@ -69,7 +69,7 @@ class ToolContext(msgspec.Struct, frozen=True):
         Raises `ToolFailed` if it fails or is not allowed; the model is told of that if the tool does not catch it. Calls of
         tools that are not parallel-safe run one by one.
         """
-        return await self._inside().call(name, {} if arguments is None else arguments)
+        return await self._inside().call(self.call_id, name, {} if arguments is None else arguments)
 
     async def start_run(self, agent: Any, prompt: Any) -> Any:
         """Begin a nested run of this agent, wait for its end and return it.
