@@ -92,6 +92,28 @@ def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
     assert [todo.status for todo in last.todos] == ["completed", "completed"]
 
 
+def test_the_status_of_a_last_round_in_an_earlier_log_follows_from_why_the_run_ended(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    ends = {
+        "natural": "natural_completion",
+        "workflow_complete": "workflow_complete",
+        "complete_with_open_todos": "workflow_complete",
+        "loop_detected": "duplicate_loop_broken",
+        "refusal": "success",  # nothing else is known of it
+    }
+    for schema in range(1, 5):
+        lines = next(path for path in OLDER if schema_of(path) == schema).read_text(encoding="utf-8").splitlines()
+        end = json.loads(lines[-1])
+        for stop_reason, status in ends.items():
+            with subtests.test(f"schema {schema}, {stop_reason}"):
+                path = tmp_path / "r.jsonl"
+                path.write_text(
+                    "\n".join([*lines[:-1], json.dumps({**end, "stop_reason": stop_reason})]) + "\n", encoding="utf-8"
+                )
+                assert load_trace(path).rounds[-1].status == status
+
+
 def test_what_an_earlier_version_did_not_say_of_a_run_is_empty() -> None:
     for path in OLDER:
         run = load_trace(path)
