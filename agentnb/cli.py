@@ -31,7 +31,7 @@ from agentnb.traces.store import Store
 from agentnb.traces.summaries import families
 
 SHOWN = 20
-"""Runs listed unless ``-n`` says otherwise."""
+"""Runs listed by default, without ``-n``."""
 FAILED, WRONG_USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 """Exit codes; the last two are those of a program that the signal ended."""
 IN_A_SHELL = {"%agent history lists": "agentnb runs lists"}
@@ -169,7 +169,7 @@ def _path(name: str | Path) -> Path:
     try:
         return Path(name).expanduser()
     except RuntimeError as error:
-        raise SettingsError(f"{name} names the home of somebody who is not known here", "Write ./~NAME for a file") from error
+        raise SettingsError(f"There is no user {name}, so no home folder", "Write ./~NAME for a file") from error
 
 
 def _is_file(path: Path) -> bool:
@@ -208,7 +208,7 @@ def _complain(text: str) -> None:
 
 def _forget_standard_output() -> None:
     """Let nothing be written to a closed pipe at exit, which Python would report."""
-    with suppress(OSError, ValueError, AttributeError):  # it is no file, or closed
+    with suppress(OSError, ValueError, AttributeError):  # it is not a file, or is closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -234,7 +234,7 @@ class _Parser(ArgumentParser):
 
 def _count(text: str) -> int:
     if not (text.isdecimal() and len(text) < 10 and int(text)):
-        raise ArgumentTypeError(f"{text!r} is no number from 1")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
 
 

@@ -103,7 +103,7 @@ class Agent(AgentSettings):
         """Start a run in the background and return a handle on it at once.
 
         It runs on an event loop of its own, its plain tools in threads, and its questions wait for ``live.answer(...)``,
-        unless ``options`` say otherwise. A keyword that is given replaces that option.
+        unless ``options`` give others. A keyword that is given replaces that option.
         """
         refuse_former_keywords(former, "agent.start(prompt")
         options = _given(options, store=store, continue_from=continue_from, watch=watch, work_dir=work_dir)
@@ -185,12 +185,12 @@ class Agent(AgentSettings):
 
 
 def _with(options: RunOptions | None, **keywords: Any) -> RunOptions:
-    """The options, in which each keyword that is given replaces one."""
+    """Return the options with each keyword that is given in place of its option."""
     given = {name: value for name, value in keywords.items() if value is not None}
     return replace(options or RunOptions(), **given)
 
 
 def _given(options: RunOptions | None, **keywords: Any) -> RunOptions:
-    """The options of a run whose caller gets a handle: each keyword that is given replaces one."""
+    """Return the options, as `_with` does, of a run whose caller gets a handle and can answer."""
     options = _with(options, **keywords)
     return replace(options, can_ask=True) if options.can_ask is None else options

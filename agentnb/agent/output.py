@@ -35,7 +35,7 @@ class Output:
     schema: dict[str, Any] = field(init=False, repr=False, compare=False)
     """The JSON Schema that the model is told."""
     by_pydantic: bool = field(init=False, repr=False, compare=False)
-    """Whether pydantic reads the type; otherwise msgspec does."""
+    """Whether pydantic reads the type; if not, msgspec does."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.retries, int) or isinstance(self.retries, bool) or not 0 <= self.retries <= MAX_RETRIES:

@@ -201,7 +201,7 @@ class PendingRun:
     async def _start_nested(self, agent: AgentSettings, prompt: str | Message) -> Run:
         """Begin a run for a tool of this one, and wait for its end."""
         if not isinstance(agent, AgentSettings):
-            raise SettingsError(f"{agent!r} is no Agent", "Write: await context.start_run(Agent(...), PROMPT)")
+            raise SettingsError(f"{agent!r} is not an Agent", "Write: await context.start_run(Agent(...), PROMPT)")
         options = RunOptions(store=self.options.store, parent_id=self.log.id)
         return await PendingRun.of_prompt(agent, prompt, options).run_here()
 
@@ -304,7 +304,7 @@ def board_of(agent: AgentSettings, before: Run | None) -> Board | None:
         return TodoBoard(before.conversation_todos)
     except SettingsError as error:  # from a board with other rules
         hint = "Give the run a list of its own: Agent(todos=TodoBoard([...]))"
-        raise SettingsError(f"The todo list of run {before.id} cannot be gone on with: {error.what}", hint) from error
+        raise SettingsError(f"The todo list of run {before.id} cannot be continued: {error.what}", hint) from error
 
 
 def history_of(before: Run) -> tuple[Message, ...]:
@@ -315,7 +315,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
     if before.is_suspended:
         raise SettingsError(f"Run {before.id} waits for your answer", f"Give it: %agent answer {before.id} TEXT")
     if before.should_continue:
-        raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you go on from it")
+        raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
     messages = tuple(map(bounded, before.messages))  # older versions did not bound what they logged
     current = before.rounds[-1] if before.rounds else None
     if not messages or not messages[-1].calls or current is None:
@@ -339,10 +339,10 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
 
 
 def as_prompt(prompt: str | Message) -> Message:
-    """Return the prompt as a message; raises `SettingsError` if it is blank or no user message."""
+    """Return the prompt as a message; raises `SettingsError` if it is blank or not a user message."""
     message = user(prompt) if isinstance(prompt, str) else prompt
     if not isinstance(message, Message):
-        raise SettingsError(f"{prompt!r} is no prompt", "A prompt is a text")
+        raise SettingsError(f"{prompt!r} is not a prompt", "A prompt is a text")
     if message.role != "user":
         raise SettingsError(f"A prompt is a message of the user, not of the {message.role}")
     if not message.text.strip():

@@ -27,7 +27,7 @@ _FORMATS = {
 
 
 def checked_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
-    """Return the JSON Schema as plain data; raise `SettingsError` if it is none. ``what`` names it, ``example`` is the hint.
+    """Return the JSON Schema as plain data; raise `SettingsError` if it is not one. ``what`` names it, ``example`` is the hint.
 
     The first call loads a library, which takes a moment: do not make it on an event loop's thread.
     """
@@ -37,7 +37,7 @@ def checked_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
     try:
         Draft202012Validator.check_schema(plain)
     except SchemaError as error:
-        raise SettingsError(f"{what} is no JSON Schema: {cut(error.message)}", example) from error
+        raise SettingsError(f"{what} is not a JSON Schema: {cut(error.message)}", example) from error
     return plain
 
 

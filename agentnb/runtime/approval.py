@@ -24,7 +24,7 @@ from agentnb.tools.tool import CallSync
 AnswerQuestion: TypeAlias = Callable[[WaitingOnUser], Any]
 """Answers a question in the person's place; None declines. It may be async. A plain function is called in a thread."""
 NOT_ALLOWED = "The person did not allow it."
-NOBODY = "It needs the person's permission, and there is nobody to ask: this run goes on without a person who could answer."
+NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
 
 
 class Permission(NamedTuple):

@@ -104,7 +104,7 @@ class Elicitation:
     def check_anybody(self, program: Program | None = None) -> None:
         """Raise `NobodyToAsk` if the run has neither a person to answer, nor a program in their place."""
         if not (self.has_anybody or program):
-            what = "There is nobody to ask: this run goes on without a person who could answer"
+            what = "There is nobody to ask: no person is attached to this run"
             raise NobodyToAsk(what, "Decide yourself and say what you assumed, or end and say what you need to know")
 
     def open(
@@ -365,9 +365,9 @@ class CallElicitor:
         if not self._elicitation.has_earlier(self._call_id):
             self._elicitation.check_anybody(program)
         if not isinstance(message, str) or not message.strip():
-            raise SettingsError(f"{message!r} is no question", 'Write: context.ask("...")')
+            raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
         if kind not in KINDS:
-            raise SettingsError(f"{kind!r} is no kind of question", near(str(kind), KINDS))
+            raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
         with self._clock_stopped():
             # Off the loop: its library is slow to load.
             plain = TEXT if schema is None else await asyncio.to_thread(checked_schema, schema)

@@ -62,10 +62,10 @@ async def opened(writer: Writer) -> Writer:
 def check_resumable(run: Run, options: RunOptions) -> None:
     """Raise `SettingsError` if the run has ended, or for options that only a new run can have."""
     if not run.should_continue:
-        raise SettingsError(f"Run {run.id} has ended ({run.status})", "Go on with its conversation: %%agent --continue")
+        raise SettingsError(f"Run {run.id} has ended ({run.status})", "Continue its conversation: %%agent --continue")
     for name in ("continue_from", "board", "parent_id", "parent", "run_id"):
         if getattr(options, name) is not None:
-            raise SettingsError(f"{name} has no meaning for a run that is resumed", "Leave it out: the run's own log goes on")
+            raise SettingsError(f"{name} has no meaning for a run that is resumed", "Leave it out: its own log is continued")
 
 
 def budget_of(limit: float | None, options: RunOptions, log: EventLog, recovered: Run | None = None) -> Budget:

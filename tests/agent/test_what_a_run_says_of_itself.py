@@ -35,7 +35,7 @@ def test_tags_and_scope_are_those_of_its_options(tmp_path: Path) -> None:
 
 def test_what_are_no_tags_is_refused(subtests: pytest.Subtests) -> None:
     for tags in ("night", ("night", ""), (3,), (" ",)):
-        with subtests.test(tags=tags), pytest.raises(SettingsError, match="are no words"):
+        with subtests.test(tags=tags), pytest.raises(SettingsError, match="are not words"):
             RunOptions(tags=tags)  # type: ignore[arg-type]
 
 
