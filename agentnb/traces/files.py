@@ -61,7 +61,7 @@ def write_whole(path: Path, pieces: Iterable[bytes], what: str = "The run") -> P
     _check_replaceable(path, what)
     try:
         target = path.resolve()  # so that a link stays a link
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(target.parent)
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -71,10 +71,21 @@ def write_whole(path: Path, pieces: Iterable[bytes], what: str = "The run") -> P
             Path(name).unlink()
             raise
     except (OSError, ValueError) as error:  # ValueError: characters that no file name can have
-        shown = str(path) if str(path).isprintable() else ascii(str(path))
         why = getattr(error, "strerror", None) or error
-        raise StoreError(f"{what} cannot be saved as {shown}: {why}", "Choose another name or folder") from error
+        raise StoreError(f"{what} cannot be saved as {_shown(path)}: {why}", "Choose another name or folder") from error
     return path
+
+
+def _shown(path: Path) -> str:
+    return str(path) if str(path).isprintable() else ascii(str(path))
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of a file if it is not there; raise OSError that names it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, f"its folder {_shown(folder)} cannot be made ({error.strerror})") from error
 
 
 def _check_replaceable(path: Path, what: str) -> None:
