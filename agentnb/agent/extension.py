@@ -12,7 +12,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.guidance.guides import Guide
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.gates import Gate
+from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.verdict import Policy
 from agentnb.tools.function import as_tool
 
@@ -84,7 +84,7 @@ def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyB
     return bundle._replace(
         policies=(*each(extensions, "policies"), *bundle.policies, *each(extensions, "limits")),
         guides=(*bundle.guides, *each(extensions, "guides")),
-        gates=(*bundle.gates, *each(extensions, "gates")),
+        gates=(*bundle.gates, *map(OnCopy, each(extensions, "gates"))),
         detectors=(*bundle.detectors, *each(extensions, "detectors")),
     )
 

@@ -17,7 +17,7 @@ from agentnb.guidance import GuidanceSet, find_set
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.gates import Gate
+from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.limits import Limits, OnLimit
 from agentnb.policies.named import PolicySet, find_policy, settings_of
 from agentnb.tools.read_result import READ_TOOL
@@ -90,7 +90,7 @@ class AgentSettings:
         bundle = limits.guard(policy.rules(words, *limits.policies(), repeatable=repeatable))
         bundle = extended(bundle, tuple(self.extensions))
         if self.gates:
-            bundle = bundle._replace(gates=(*bundle.gates, *self.gates))
+            bundle = bundle._replace(gates=(*bundle.gates, *map(OnCopy, self.gates)))
         if self.output_form is not None:
             bundle = self.output_form.held(bundle, in_workflow_mode=getattr(policy, "workflow_mode", False))
         self._set("bundle", bundle)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
-
-from msgspec.structs import replace
 
 from agentnb.core.approvals import APPROVE, DENY, EDIT, Decision, approval_schema, decision
 from agentnb.core.events import AnyEvent, QuestionAnswered, QuestionAsked, ToolAdmitted
@@ -16,7 +13,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
-from agentnb.policies.gates import Ask
+from agentnb.policies.gates import Ask, as_copy
 from agentnb.runtime.elicitation import Approve, Elicitation, LeftOpen, Program
 from agentnb.runtime.threads import call_in_thread
 from agentnb.tools.tool import CallSync
@@ -96,7 +93,7 @@ class Approval:
 
     async def _decided(self, approve: Approve, call: ToolCall, _: WaitingOnUser) -> Any:
         """Return what the function decides, as the answer of a person."""
-        call = replace(call, arguments=deepcopy(call.arguments))  # what it changes in place is not what runs
+        call = as_copy(call)
         if any(map(inspect.iscoroutinefunction, (approve, type(approve).__call__))):
             found = await approve(call, self._run)
         else:

@@ -10,6 +10,7 @@ from run_checks import assert_closed, assert_every_call_has_one_result, codes, r
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
+from agentnb.agent.extension import Extension
 from agentnb.core import events as e
 from agentnb.core.rounds import DENIED, MAX_TOOL_CALLS
 from agentnb.core.wire import encode
@@ -315,3 +316,19 @@ def test_what_a_function_changes_in_place_is_not_what_runs() -> None:
     written = Written()
     run = ended(agent(written, write()).start("go", RunOptions(approve=approve, can_ask=False)))
     assert written.paths == ["a"] and run.rounds[0].calls[0].arguments == {"path": "a"}
+
+
+def test_what_a_gate_changes_in_place_is_not_what_runs(subtests: pytest.Subtests) -> None:
+    def meddles(call: ToolCall, run: Run) -> Verdict:
+        call.arguments["path"] = "elsewhere"
+        return None
+
+    cases: dict[str, dict[str, Any]] = {
+        "of the agent": {"gates": [meddles]},
+        "of an extension": {"extensions": [Extension(name="meddling", gates=(meddles,))]},
+    }
+    for name, settings in cases.items():
+        with subtests.test(name):
+            written = Written()
+            run = Agent(ScriptedModel([write(), "Done."]), tools=written.tools(), todos=False, **settings).run_sync("go")
+            assert written.paths == ["a"] and run.rounds[0].calls[0].arguments == {"path": "a"}
