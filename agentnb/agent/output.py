@@ -89,12 +89,12 @@ class Output:
         """Return what is wrong with plain data that fits the schema, as only the type knows."""
         try:
             self.read(value)
-        except Exception as error:  # also whatever a validator of the person raises
+        except (Exception, SystemExit) as error:  # whatever a validator of the person raises
             return tuple(_sentences(error))
         return ()
 
 
-def _sentences(error: Exception) -> list[str]:
+def _sentences(error: BaseException) -> list[str]:
     details = getattr(error, "errors", None)  # pydantic's
     if not callable(details):
         return [encodable(cut(str(error) or type(error).__name__))]

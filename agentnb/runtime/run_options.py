@@ -11,14 +11,12 @@ from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.approval import AnswerQuestion
-from agentnb.runtime.budget import Spending
+from agentnb.runtime.budget import SPENDING, Spending
 from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.threads import LoopThread
 from agentnb.tools.todos.board import Board
-
-SPENDING = ("pay", "left", "exhausted", "has_limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
