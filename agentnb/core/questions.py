@@ -78,12 +78,13 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(NamedTuple):
-    """The answer to a question. ``declined``: there will be none; ``by``: who answered."""
+    """The answer to a question. ``declined``: there will be none; ``by``: who answered; ``failed``: the program did not."""
 
     question_id: str
     value: Any = None
     declined: bool = False
     by: Answerer = "person"
+    failed: bool = False
 
 
 def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]]:

@@ -50,6 +50,10 @@ class LeftOpen(Exception):
     """The run is being suspended: the question stays open, and nobody awaits its answer in this process."""
 
 
+class Unanswered(Declined):
+    """The function that answers in the person's place has failed."""
+
+
 class Elicitation:
     """The questions of one run, and the futures of their answers. Used on the run's event loop."""
 
@@ -230,6 +234,7 @@ class Elicitation:
             words = encodable(f"{type(error).__name__}: {error}")
             with suppress(StoreError):  # kept: `answer` raises it
                 self._emit(Warned, message=f"The function that answers for you failed, which counts as no answer ({words})")
+            answer = answer._replace(failed=True)
         self.take(answer)
 
     async def _forwarded(self, parent: CallElicitor, question: WaitingOnUser) -> Answer:
@@ -428,6 +433,8 @@ class CallElicitor:
 
 
 def _value(answer: Answer) -> Any:
+    if answer.failed:
+        raise Unanswered("The answer could not be obtained", "Go on without it and say what you assumed")
     if answer.declined:
         raise Declined("The person gave no answer", "Go on without it and say what you assumed")
     return answer.value

@@ -8,7 +8,7 @@ from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.registry import DEFAULT, can_be_made, check_model
 
 NOTE = (
-    f"No model named and no key set: {DEFAULT} answers, which is not a language model and follows the list in your prompt. "
+    f"No model named and no key set: {DEFAULT} answers, which is no language model and follows the list in your prompt. "
     "For a language model type in a key, such as %agent key anthropic, and name the model: %%agent -m anthropic:NAME"
 )
 
