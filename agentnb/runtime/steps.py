@@ -62,7 +62,7 @@ class StepOrchestrator:
 
     async def orchestrate(self) -> Stop | None:
         """Do the steps; return how the run ends, or None: it has failed if a step has, else completed."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no orchestrate: write it as an async method")
 
     async def do(
         self, step: str, work: Callable[[], Awaitable[Any]], *, inputs: Any = None, kind: str = "", title: str = ""
