@@ -60,8 +60,18 @@ def spending(calls: int) -> Agent:
 
 
 def test_two_runs_side_by_side_spend_from_it_and_end_with_it(tmp_path: Path) -> None:
-    purse = Purse(6 * COST)
+    begun = threading.Event()
+
+    class Held(Purse):
+        """It takes nothing before both runs have begun: the first may be quick."""
+
+        def pay(self, dollars: float) -> None:
+            assert begun.wait(30)
+            super().pay(dollars)
+
+    purse = Held(6 * COST)
     lives = [spending(20).start("go", RunOptions(budget=purse, store=Store(tmp_path))) for _ in range(2)]
+    begun.set()
     runs = [live.result(30) for live in lives]
     assert {(run.status, run.stop_reason) for run in runs} == {("limited", "experiment")}
     assert purse.spent == pytest.approx(sum(run.spent for run in runs))
