@@ -184,6 +184,7 @@ def test_an_answer_that_is_no_plain_data_is_refused(subtests: pytest.Subtests) -
         with subtests.test(value=value):
             with pytest.raises(SettingsError, match="cannot be written as JSON"):
                 checked_answer({}, value)
+    assert checked_answer({}, {"half \ud83d": ["\ud83d"]}) == {"half \ufffd": ["\ufffd"]}
 
 
 def test_an_answer_with_half_a_character_can_be_stored() -> None:
