@@ -193,7 +193,9 @@ class Agent(AgentSettings):
 def _with(options: RunOptions | None, **keywords: Any) -> RunOptions:
     """Return the options with each keyword that is given in place of its option."""
     given = {name: value for name, value in keywords.items() if value is not None}
-    return replace(options or RunOptions(), **given)
+    if options is None:
+        return RunOptions(**given)
+    return replace(options, **given) if given else options
 
 
 def _given(options: RunOptions | None, **keywords: Any) -> RunOptions:

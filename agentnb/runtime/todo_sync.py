@@ -88,6 +88,8 @@ def settled_todos(found: Any) -> Todos:
             raise TypeError("it holds something that is not a Todo")
         fields = {name: encodable(value) if isinstance(value, str) else value for name, value in _fields(todo).items()}
         plain.append(fields | {"status": normal_status(str(todo.status))})
+    if not plain:
+        return ()
     return redact(_decode(msgspec.json.encode(plain)))  # else the board would never equal the list in the log
 
 
