@@ -17,13 +17,12 @@ from typing import Annotated, Any
 
 import msgspec
 
+from agentnb.core.json_schema import UnusableSchema, schema_errors
 from agentnb.errors import InvalidTool, near
 from agentnb.tools.tool import ToolContext
 
 MAX_SHOWN = 200
 """Characters shown to a model of arguments that are not an object."""
-MAX_OF_A_PROBLEM = 500
-"""Characters of one sentence about invalid arguments."""
 
 
 class ArgumentsRefused(Exception):
@@ -205,30 +204,19 @@ def _shown(hint: Any) -> str:
 
 
 def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
-    """Return all that is wrong with the arguments, one sentence each, as JSON Schema sees it.
-
-    The first call loads the library, which takes a second: do not call this on the thread of an event loop.
-    """
-    from jsonschema import Draft202012Validator
-
+    """Return all that is wrong with the arguments, one sentence each, as JSON Schema sees it; nothing if it cannot say."""
     known = list(schema.get("properties", {}))
     found: list[str] = []
-    for error in Draft202012Validator(schema).iter_errors(arguments):
-        where = ".".join(str(step) for step in error.absolute_path)
-        if error.validator == "additionalProperties" and not where:
-            unknown = [name for name in arguments if name not in known]
-            found += [f"There is no argument {name!r}. {near(name, known)}".strip() for name in unknown]
+    try:
+        errors = schema_errors(schema, arguments)
+    except UnusableSchema:  # such as a pattern that only Python understands
+        return []
+    for error in errors:
+        if error.keyword == "additionalProperties" and not error.where:
+            found += [f"There is no argument {name!r}. {near(name, known)}".strip() for name in error.unexpected]
         else:
-            # The library repeats the whole value; its own words come at the end.
-            words = cut_middle(error.message, MAX_OF_A_PROBLEM)
-            found.append(f"{where}: {words}" if where else words)
+            found.append(error.sentence)
     return found
-
-
-def cut_middle(text: str, most: int) -> str:
-    """Return the text, without its middle if it has more than ``most`` characters."""
-    half = (most - 3) // 2
-    return text if len(text) <= most else f"{text[:half]} … {text[-half:]}"
 
 
 def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:

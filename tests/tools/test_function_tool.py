@@ -182,9 +182,9 @@ def test_every_problem_with_the_arguments_is_told_with_near_names() -> None:
 
     words = refused(f, tabel="iris", limit="ten", order="sideways")
     assert "There is no argument 'tabel'. Did you mean table?" in words
-    assert "'table' is a required property" in words
-    assert "limit: 'ten' is not of type 'integer'" in words
-    assert "order: 'sideways' is not one of ['up', 'down']" in words
+    assert '"table" is a required property' in words
+    assert 'limit: "ten" is not of type "integer"' in words
+    assert 'order: "sideways" is not one of "up", "down"' in words
     assert "was not run" in words
 
 
@@ -192,7 +192,7 @@ def test_every_problem_with_the_arguments_is_told_with_near_names() -> None:
 def test_a_problem_deep_inside_is_told_with_its_place() -> None:
     def f(points: list[Point]) -> None: ...
 
-    assert "points.1.x: 'no' is not of type 'integer'" in refused(f, points=[{"x": 1}, {"x": "no"}])
+    assert 'points.1.x: "no" is not of type "integer"' in refused(f, points=[{"x": 1}, {"x": "no"}])
 
 
 def sent(arguments: Any) -> str:
