@@ -13,6 +13,7 @@ from agentnb.core import json_schema
 from agentnb.core.json_schema import UnusableSchema, cut, plain_data, schema_errors
 from agentnb.core.messages import encodable
 from agentnb.core.nesting import is_too_deep
+from agentnb.core.whole_numbers import whole_numbers
 from agentnb.errors import SettingsError
 
 QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]
@@ -110,7 +111,7 @@ def checked_answer(schema: dict[str, Any], value: Any) -> Any:
     plain = plain_data(value)
     if why := _problem(schema, plain):
         raise SettingsError(f"{_request(schema)} ({why})")
-    return plain
+    return whole_numbers(schema, plain)
 
 
 def answer_in_words(schema: dict[str, Any], text: str) -> Any:
@@ -121,7 +122,7 @@ def answer_in_words(schema: dict[str, Any], text: str) -> Any:
     text = encodable(text.strip())
     for value in _readings(schema, text):
         if not _problem(schema, value):
-            return value
+            return whole_numbers(schema, value)
     raise SettingsError(f"{_request(schema)} ({_problem(schema, _number_in(text) if takes_number(schema) else text)})")
 
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import msgspec
 
 from agentnb.core.json_schema import UnusableSchema, schema_errors
+from agentnb.core.whole_numbers import whole_numbers
 from agentnb.errors import InvalidTool, near
 from agentnb.tools.tool import ToolContext
 
@@ -44,16 +45,25 @@ class Signature:
 
     def bind(self, arguments: Any, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional and keyword arguments of the call. Raises `ArgumentsRefused`."""
-        try:
-            values = msgspec.convert(arguments, self.struct, dec_hook=_as_path)
-        except msgspec.ValidationError as error:
-            raise ArgumentsRefused(str(error)) from error
+        values = self._converted(arguments)
         keywords = msgspec.structs.asdict(values)
         if len(arguments) < len(keywords):  # the function's own defaults apply to the others
             keywords = {name: keywords[name] for name in arguments}
         if self.context_name is not None:
             keywords[self.context_name] = context
         return self._positional(keywords) if self.positional else [], keywords
+
+    def _converted(self, arguments: Any) -> msgspec.Struct:
+        try:
+            return msgspec.convert(arguments, self.struct, dec_hook=_as_path)
+        except msgspec.ValidationError as error:
+            whole = whole_numbers(self.schema, arguments)  # 1.0 for an integer
+            if whole is arguments:
+                raise ArgumentsRefused(str(error)) from error
+        try:
+            return msgspec.convert(whole, self.struct, dec_hook=_as_path)
+        except msgspec.ValidationError as error:
+            raise ArgumentsRefused(str(error)) from error
 
     def _positional(self, keywords: dict[str, Any]) -> list[Any]:
         """Remove and return the positional-only arguments, up to the last that was given; gaps get their default."""
