@@ -59,7 +59,7 @@ HEAVY = (
     "httpx2",
     "genai_prices",
     "mcp",
-    "jsonschema",
+    "jsonschema_rs",
     "docstring_parser",
     "markdown_it",
 )

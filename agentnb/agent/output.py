@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from agentnb.agent.output_schema import pydantic_adapter, schema_of
-from agentnb.core.json_schema import checked_schema, cut, missing_references
+from agentnb.core.json_schema import checked_schema, cut
 from agentnb.core.messages import encodable
 from agentnb.core.output import MAX_PROBLEMS, logged_schema
 from agentnb.errors import SettingsError
@@ -43,8 +43,6 @@ class Output:
         schema, by_pydantic = (self.type, False) if isinstance(self.type, dict) else schema_of(self.type, EXAMPLE)
         object.__setattr__(self, "by_pydantic", by_pydantic)
         schema = checked_schema(schema, "output", EXAMPLE)
-        for missing in missing_references(schema):
-            raise SettingsError(f"The schema of the output refers to {missing}, which is not in it", "Put it below $defs")
         object.__setattr__(self, "schema", schema)
 
     @classmethod

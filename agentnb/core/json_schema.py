@@ -1,18 +1,26 @@
-"""JSON Schemas that come from outside, and values checked against them. No schema can make agentnb fetch anything."""
+"""JSON Schemas that come from outside, and values checked against them: the only module that knows the validator.
+
+The validator is `jsonschema_rs`, which loads in about 10 ms. The package `jsonschema` imports every checker of a format that is
+installed, which takes seconds beside JupyterLab. No schema can make agentnb fetch anything: the validator is always offline.
+"""
 
 from __future__ import annotations
 
 import datetime
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from agentnb.core.messages import encodable, encodable_data
 from agentnb.core.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import SettingsError
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft202012Validator, ValidationError
 
 MAX_OF_A_PROBLEM = 300
 """Maximum characters of one sentence about a value."""
@@ -26,70 +34,110 @@ _FORMATS = {
 """The formats that are checked: always these, whatever else is installed."""
 
 
+_OTHER_FORMATS = (
+    *("email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri", "uri-reference", "iri", "iri-reference"),
+    *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
+)
+"""The formats that the validator knows and that stay annotations."""
+_MISSING = re.compile(r"(?P<local>Pointer |Anchor )?[^']*'(?P<name>[^']*)'")
+
+
+class SchemaError(NamedTuple):
+    """One thing that is wrong with a value: where, in words, and the keyword of the schema that it breaks."""
+
+    where: tuple[str | int, ...]
+    message: str
+    keyword: str
+    unexpected: tuple[str, ...] = ()
+    """Properties that the schema does not allow, if that is what is wrong."""
+
+    @property
+    def sentence(self) -> str:
+        """The message behind its place; cut if it is long."""
+        where = ".".join(map(str, self.where))
+        return cut(f"{where}: {self.message}" if where else self.message)
+
+
+class UnusableSchema(ValueError):
+    """A schema that no value can be checked against."""
+
+
 def checked_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
-    """Return the JSON Schema as plain data; raise `SettingsError` if it is not one. ``what`` names it, ``example`` is the hint.
+    """Return the JSON Schema as plain data; raise `SettingsError` if it is not one, or if it refers to what is not in it.
 
-    The first call loads a library, which takes a moment: do not make it on an event loop's thread.
+    ``what`` names it in the error, ``example`` is the hint.
     """
-    from jsonschema import Draft202012Validator, SchemaError
-
     plain: dict[str, Any] = plain_data(schema)
     try:
-        Draft202012Validator.check_schema(plain)
-    except SchemaError as error:
-        raise SettingsError(f"{what} is not a JSON Schema: {cut(error.message)}", example) from error
+        _validator(plain)
+    except ValueError as error:
+        if missing := _missing_reference(error):
+            raise SettingsError(f"{what} refers to {missing}, which is not in it", "Put it below $defs") from error
+        words = cut(getattr(error, "message", str(error)))
+        raise SettingsError(f"{what} is not a JSON Schema: {words}", example) from error
     return plain
 
 
-def missing_references(schema: dict[str, Any]) -> Iterator[str]:
-    """Yield each ``$ref`` of a schema that is not in the schema itself; nothing is fetched."""
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import DRAFT202012
-
-    found = list(_references(schema))
-    if any("$id" in one for one in found):  # then a reference depends on where it stands
-        return
-    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
-    for reference in [one["$ref"] for one in found if isinstance(one.get("$ref"), str)]:
-        try:
-            resolver.lookup(reference)
-        except Unresolvable:
-            yield reference
-
-
-def _references(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a schema that have a ``$ref`` or an ``$id``; not those in its sample values."""
-    if isinstance(schema, dict):
-        if "$ref" in schema or "$id" in schema:
-            yield schema
-        inner = [value for key, value in schema.items() if key not in ("const", "enum", "default", "examples")]
-    else:
-        inner = schema if isinstance(schema, list) else []
-    for one in inner:
-        yield from _references(one)
+def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) -> list[SchemaError]:
+    """Return all that is wrong with plain data. ``formats``: check dates, times and UUIDs. Raises `UnusableSchema`."""
+    try:
+        return [_told(_nearest(error)) for error in _validator(schema, formats=formats).iter_errors(value)]
+    except (ValueError, TypeError) as error:  # a log from elsewhere may hold anything as its schema
+        if missing := _missing_reference(error):
+            raise UnusableSchema(f"its schema refers to {missing}, which is not in it") from error
+        words = cut(f"{type(error).__name__}: {getattr(error, 'message', error)}")
+        raise UnusableSchema(f"its schema cannot be used ({words})") from error
 
 
 def schema_problems(schema: dict[str, Any], value: Any, *, formats: bool = False) -> Iterator[str]:
     """Yield what is wrong with plain data, one sentence each; nothing if it fits. ``formats``: check dates, times and UUIDs."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-
-    # An empty registry: no schema can make us fetch anything.
-    validator = Draft202012Validator(schema, registry=Registry(), format_checker=_format_checker() if formats else None)
     try:
-        for error in validator.iter_errors(value):
-            nearest = best_match(iter([error])) or error  # of several alternatives, what is wrong with the likeliest
-            where = ".".join(str(step) for step in nearest.absolute_path)
-            yield cut(f"{where}: {nearest.message}" if where else nearest.message)
-    except Unresolvable as missing:
-        yield f"its schema refers to {missing.ref}, which is not in it"
-    except RecursionError:
-        yield "its schema never comes to an end"
-    except Exception as error:  # a log from elsewhere may hold anything as its schema
-        yield cut(f"its schema cannot be used ({type(error).__name__}: {error})")
+        yield from [error.sentence for error in schema_errors(schema, value, formats=formats)]
+    except UnusableSchema as error:
+        yield str(error)
+
+
+def _validator(schema: dict[str, Any], *, formats: bool = False) -> Draft202012Validator:
+    from jsonschema_rs import Draft202012Validator
+
+    return Draft202012Validator(schema, offline=True, validate_formats=formats, formats=_formats() if formats else None)
+
+
+def _missing_reference(error: Exception) -> str:
+    """Return the reference that the schema does not hold, if that is what is wrong with it."""
+    from jsonschema_rs import ValidationError, ValidationErrorKind
+
+    if not isinstance(error, ValidationError) or not isinstance(error.kind, ValidationErrorKind.Referencing):
+        return ""
+    found = _MISSING.match(error.message)
+    if found is None:
+        return cut(error.message)
+    return f"#{found['name']}" if found["local"] else found["name"]
+
+
+def _nearest(error: ValidationError) -> ValidationError:
+    """Return, of several alternatives, what is wrong with the likeliest: the deepest problem, if there is one deepest."""
+    while alternatives := getattr(error.kind, "context", None):
+        ranked = sorted([each for errors in alternatives for each in errors], key=_rank)
+        if not ranked or (len(ranked) > 1 and _rank(ranked[0]) == _rank(ranked[1])):
+            break
+        error = ranked[0]
+    return error
+
+
+def _rank(error: ValidationError) -> tuple[int, bool, bool]:
+    return -len(error.instance_path), error.kind.name == "type", error.kind.name in ("anyOf", "oneOf")
+
+
+def _told(error: ValidationError) -> SchemaError:
+    message = error.message
+    if (options := getattr(error.kind, "options", None)) is not None:  # the library names only some of them
+        message = f"{_as_json(error.instance)} is not one of {', '.join(map(_as_json, options))}"
+    return SchemaError(tuple(error.instance_path), message, error.kind.name, tuple(getattr(error.kind, "unexpected", ())))
+
+
+def _as_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def plain_data(value: Any, what: str = "That") -> Any:
@@ -113,19 +161,17 @@ def cut(text: str) -> str:
 
 
 @cache
-def _format_checker() -> Any:
-    from jsonschema import FormatChecker
-
-    checker = FormatChecker(())
-    for name, kind in _FORMATS.items():
-        checker.checkers[name] = (_reader(kind), msgspec.ValidationError)
-    return checker
+def _formats() -> dict[str, Callable[[str], bool]]:
+    read = {name: _reader(kind) for name, kind in _FORMATS.items()}
+    return {**dict.fromkeys(_OTHER_FORMATS, lambda _: True), **read}
 
 
-def _reader(kind: type) -> Any:
-    def is_one(value: Any) -> bool:
-        if isinstance(value, str):
-            msgspec.convert(value, kind)
+def _reader(kind: type) -> Callable[[str], bool]:
+    def is_one(text: str) -> bool:
+        try:
+            msgspec.convert(text, kind)
+        except msgspec.ValidationError:
+            return False
         return True
 
     return is_one

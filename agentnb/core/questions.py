@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from agentnb.core import json_schema
-from agentnb.core.json_schema import cut, plain_data, schema_problems
+from agentnb.core.json_schema import UnusableSchema, cut, plain_data, schema_errors
 from agentnb.core.messages import encodable
 from agentnb.core.nesting import is_too_deep
+from agentnb.core.whole_numbers import whole_numbers
 from agentnb.errors import SettingsError
 
 QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]
@@ -27,7 +29,7 @@ NO = frozenset({"no", "n", "false"})
 MAX_CHOICES = 12
 """Maximum choices that a hint lists and a card shows as buttons: as many as can be seen at a glance."""
 _FORMS = {
-    "string": "a text",
+    "string": "text",
     "boolean": "yes or no",
     "integer": "a whole number",
     "number": "a number",
@@ -96,10 +98,7 @@ def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]
 
 
 def checked_schema(schema: Any) -> dict[str, Any]:
-    """Return the JSON Schema of an answer as plain data; raise `SettingsError` if it is none. ``None`` means free text.
-
-    The first call with another schema loads a library, which takes a moment: do not make it on an event loop's thread.
-    """
+    """Return the JSON Schema of an answer as plain data; raise `SettingsError` if it is not one. ``None`` means free text."""
     if schema is None or schema == TEXT:
         return TEXT
     example = 'Write a dict, such as {"enum": ["yes", "no"]}'
@@ -111,10 +110,9 @@ def checked_schema(schema: Any) -> dict[str, Any]:
 def checked_answer(schema: dict[str, Any], value: Any) -> Any:
     """Return the answer as plain data; raise `SettingsError`, which says what would fit, if it does not fit the schema."""
     plain = plain_data(value)
-    problem = _problem(schema, plain)
-    if problem:
-        raise SettingsError(f"That does not answer the question: {problem}", _hint(schema))
-    return plain
+    if why := _problem(schema, plain):
+        raise SettingsError(f"{_request(schema)} ({why})")
+    return whole_numbers(schema, plain)
 
 
 def answer_in_words(schema: dict[str, Any], text: str) -> Any:
@@ -125,8 +123,8 @@ def answer_in_words(schema: dict[str, Any], text: str) -> Any:
     text = encodable(text.strip())
     for value in _readings(schema, text):
         if not _problem(schema, value):
-            return value
-    raise SettingsError(f"That does not answer the question: {_problem(schema, text)}", _hint(schema))
+            return whole_numbers(schema, value)
+    raise SettingsError(f"{_request(schema)} ({_problem(schema, _number_in(text) if takes_number(schema) else text)})")
 
 
 def choices(schema: dict[str, Any]) -> list[Any]:
@@ -170,22 +168,41 @@ def _readings(schema: dict[str, Any], text: str) -> Iterator[Any]:
         yield value
 
 
+def takes_number(schema: dict[str, Any]) -> bool:
+    """Return whether every answer is a number, whole or not."""
+    return schema.get("type") in ("integer", "number") and not choices(schema)
+
+
+def _number_in(text: str) -> Any:
+    """Return the number that was typed, or else the text."""
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(text, type=int | float)
+    return text
+
+
 def _problem(schema: dict[str, Any], value: Any) -> str:
-    """Return what is wrong with the value, in one sentence; empty if it fits."""
+    """Return what is wrong with the value, in a few words; empty if it fits."""
     if schema == TEXT:
-        return "" if isinstance(value, str) else f"{_shown(value)} is not a text"
-    return next(schema_problems(schema, value), "")
+        return "" if isinstance(value, str) else f"you entered {_shown(value)}"
+    try:
+        error = next(iter(schema_errors(schema, value)), None)
+    except UnusableSchema as unusable:
+        return str(unusable)
+    if error is None:
+        return ""
+    return f"you entered {_shown(value)}" if not error.where and error.keyword in ("type", "enum") else error.sentence
 
 
-def _hint(schema: dict[str, Any]) -> str:
+def _request(schema: dict[str, Any]) -> str:
+    """Return what the person should do, as the beginning of a sentence."""
     if found := choices(schema):
         listed = ", ".join(cut(choice_in_words(choice)) for choice in found[:MAX_CHOICES])
-        return f"Answer with one of: {listed}{', ...' if len(found) > MAX_CHOICES else ''}"
+        return f"Please choose one of: {listed}{', ...' if len(found) > MAX_CHOICES else ''}"
     kinds = schema.get("type")
     forms = [_FORMS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds or ()) if kind in _FORMS]
     names = ", ".join(schema.get("properties", {}))
-    return f"Answer with {' or '.join(forms) or 'JSON'}{f' with {names}' if names else ''}"
+    return f"Please enter {' or '.join(forms) or 'JSON'}{f' with {names}' if names else ''}"
 
 
 def _shown(value: Any) -> str:
-    return cut(msgspec.json.encode(value).decode())
+    return repr(cut(value)) if isinstance(value, str) else cut(msgspec.json.encode(value).decode())

@@ -184,7 +184,7 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
         _judge_guidance(self, run, one, said_before)
     elif said_before is not None:
         run.annotate(said_before=said_before)
-    self.failures.ended(one)
+    self.failures.ended(one, self._todos)
     if records:
         self._count_calls(one)
     if one.completed:
@@ -243,6 +243,7 @@ def _facts(one: WorkflowRound, repeats: bool, failures: ToolFailures) -> RoundFa
         repeats,
         failed and failures.made_again(one),
         failed and failures.failed_again(one),
+        failed and failures.completed_unfinished(one),
     )
 
 

@@ -47,6 +47,8 @@ class RoundFacts(msgspec.Struct, frozen=True, gc=False):
     """Whether it has calls, and all of them repeat, unchanged, calls that failed in the round before."""
     failed_again: bool = False
     """Whether it has calls, all of tools that failed in several rounds in a row, and none succeeded."""
+    completed_unfinished: bool = False
+    """Whether a todo was completed whose work had just failed, before any other work."""
 
     @property
     def answered_anew(self) -> bool:
@@ -65,6 +67,7 @@ SENTENCES: Mapping[str, str] = {
     "complete": "said that all is complete",
     "repeats": "the answer was given before",
     "made_again": "the call that had failed was made again, unchanged",
+    "completed_unfinished": "the todo whose work had failed was marked completed",
     "failed_again": "the tool that keeps failing was called again, and nothing else",
 }
 """What each fact says about a reply."""
@@ -95,7 +98,7 @@ RULES: dict[str, Rule | None] = {
     "text": rule_of_names(("complete", "called")),
     WORKFLOW: rule_of_names(("complete", "called")),
     ALREADY_SAID: rule_of_names(("answered_anew", "complete", "called")),
-    TOOL_FAILED: rule_of_names(("called", "answered"), ("made_again",), called="another call was made"),
+    TOOL_FAILED: rule_of_names(("called", "answered"), ("made_again", "completed_unfinished"), called="another call was made"),
     FAILURE_LOOP: rule_of_names(("answered", "called"), ("failed_again",)),
     INTERVENTION: rule_of_names(("completed", "worked", "blocked"), otherwise="no work tool ran and no todo was completed"),
 }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from agentnb.core.call_window import call_key
 from agentnb.core.rounds import NOT_RUN, CallRecord, WorkflowRound
+from agentnb.core.todos import Todo
 
 LOOP_FROM = 3
 """Usual number of rounds in a row in which one tool fails that make a failure loop."""
@@ -31,16 +33,21 @@ class ToolFailures:
     """For each failing tool, the number of rounds in a row; a round in which it also succeeded ends its row."""
     calls: frozenset[tuple[str, bytes]] = frozenset()
     """The calls that failed in the last round."""
+    unfinished: frozenset[int] = frozenset()
+    """Ids of the todos in progress when the last round ended, if all work of that round failed."""
 
     def looping(self, rounds: int = LOOP_FROM) -> tuple[str, ...]:
         """Return the tools that failed in the last round, and in so many rounds in a row."""
         return tuple([name for name in self.tools if self.in_a_row.get(name, 0) >= rounds])
 
-    def ended(self, one: WorkflowRound) -> None:
-        """Count a round that has ended."""
+    def ended(self, one: WorkflowRound, todos: Iterable[Todo] = ()) -> None:
+        """Count a round that has ended. ``todos``: the list as it was then."""
         failed = [
             record for record in one.records if record.result is not None and record.result.is_error and is_failure(record)
         ]
+        self.unfinished = frozenset()
+        if failed and not any(record.success and record.is_work for record in one.records):
+            self.unfinished = frozenset([todo.id for todo in todos if todo.status == "in-progress"])
         if not failed and not self.tools and not self.in_a_row:
             return  # the usual case
         self.rounds += bool(failed)
@@ -66,6 +73,10 @@ class ToolFailures:
     def made_again(self, one: WorkflowRound) -> bool:
         """Return whether every call of this new round repeats, unchanged, a call that failed in the last round."""
         return bool(self.calls and one.records) and all(call_key(record.call) in self.calls for record in one.records)
+
+    def completed_unfinished(self, one: WorkflowRound) -> bool:
+        """Return whether this new round, before any work, completed a todo whose work failed in the last round."""
+        return not self.unfinished.isdisjoint(one.completed) and not one.records[0].is_work
 
     def failed_again(self, one: WorkflowRound) -> bool:
         """Return whether every call of this new round is of a tool in a failure loop, and none succeeded."""

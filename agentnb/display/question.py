@@ -6,7 +6,15 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.questions import MAX_CHOICES, AskedQuestion, WaitingOnUser, choice_in_words, choices, has_other_forms
+from agentnb.core.questions import (
+    MAX_CHOICES,
+    AskedQuestion,
+    WaitingOnUser,
+    choice_in_words,
+    choices,
+    has_other_forms,
+    takes_number,
+)
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.question_labels import ASKED, ASKS, HAD_ASKED, LATER, LATER_TITLE, answer_told
 
@@ -74,7 +82,8 @@ def _answers(question: WaitingOnUser, may_wait: bool) -> list[Html]:
 
 def _form(question: WaitingOnUser, field: Html) -> Html:
     send = tag("button", "button primary", "Answer", type="submit")
-    return tag("form", "say", field, send, data_do="answer", data_id=question.id)
+    error = tag("div", "field-error", role="alert")  # the page puts there why an answer was refused, and keeps what was typed
+    return tag("form", "say", field, send, error, data_do="answer", data_id=question.id)
 
 
 def _select(found: list[Any]) -> Html:
@@ -85,10 +94,25 @@ def _select(found: list[Any]) -> Html:
 
 
 def _field(question: WaitingOnUser) -> Html:
+    if takes_number(question.schema) and question.kind != "approval":
+        return _number_field(question.schema)
     label = "Your answer" if question.schema.get("type", "string") == "string" else "Your answer, as JSON"
     if question.kind == "approval":
         label = 'Or: deny: REASON, or as JSON: {"edit": ARGUMENTS}'
     return tag("textarea", "field", name_="text", rows="2", aria_label=label, placeholder=label)
+
+
+def _number_field(schema: dict[str, Any]) -> Html:
+    """Return a field for numbers, with the limits that the schema sets."""
+    whole = schema["type"] == "integer"
+    label = "Your answer, a whole number" if whole else "Your answer, a number"
+    limits = {name: _limit(schema.get(key)) for name, key in (("min", "minimum"), ("max", "maximum"))}
+    step = "1" if whole else "any"
+    return tag("input", "field", name_="text", type="number", step=step, aria_label=label, placeholder=label, **limits)
+
+
+def _limit(value: Any) -> str | None:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _button(question: WaitingOnUser, choice: Any, *, first: bool) -> Html:

@@ -3,6 +3,7 @@
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.continuation import Complete, GoOn, WorkflowMode, stuck
 from agentnb.policies.ending import (
+    call_announced,
     call_in_words,
     empty_answer,
     natural_stop,
@@ -40,6 +41,7 @@ __all__ = [
     "TodoNudges",
     "Verdict",
     "WorkflowMode",
+    "call_announced",
     "call_in_words",
     "decide",
     "empty_answer",

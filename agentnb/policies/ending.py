@@ -13,6 +13,7 @@ from agentnb.core.rounds import BY_SCHEMA, WorkflowRound
 from agentnb.core.todos import has_open
 from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.prompts import prompt
+from agentnb.policies.announced_calls import announced_call
 from agentnb.policies.claimed_calls import claimed_call
 from agentnb.policies.verdict import Continue, Stop
 
@@ -29,8 +30,8 @@ ASKED_FOR_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
 PAUSED = "pause_turn"
 """The stop reason of a reply that the provider has paused, and continues when called again."""
 
-EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL = "empty_answer", "reply_cut", "claimed_call"
-MENDED = frozenset({EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, PAUSED})
+EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, ANNOUNCED_CALL = "empty_answer", "reply_cut", "claimed_call", "announced_call"
+MENDED = frozenset({EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, ANNOUNCED_CALL, PAUSED})
 """Reasons of rounds that follow an unusable or paused reply."""
 MAX_PAUSES = 3
 """Times in a row that a paused reply is continued."""
@@ -148,6 +149,15 @@ def call_in_words(run: RunSoFar) -> Continue | None:
     return Continue(CLAIMED_CALL, told, round_status="narration_without_tool_call")
 
 
+def call_announced(run: RunSoFar) -> Continue | None:
+    """Tell the model, once, that it announced a call and made none. After that, such a text is an answer."""
+    name = _announced(run)
+    if name is None or _tried(run, ANNOUNCED_CALL):
+        return None
+    told = prompt("announced_call").replace("{{ tool }}", name)
+    return Continue(ANNOUNCED_CALL, told, round_status="narration_without_tool_call")
+
+
 def _tried(run: RunSoFar, reason: str) -> int:
     """Return how often the current row of rounds was continued for this reason."""
     count = 0
@@ -172,10 +182,17 @@ def _was_empty_before(run: RunSoFar) -> bool:
 
 
 def _claimed(run: RunSoFar) -> str | None:
+    return claimed_call(run.last_round.text, {tool.name for tool in run.tools}) if _is_free_text(run) else None
+
+
+def _announced(run: RunSoFar) -> str | None:
+    return announced_call(run.last_round.text, {tool.name for tool in run.tools}) if _is_free_text(run) else None
+
+
+def _is_free_text(run: RunSoFar) -> bool:
+    """Return whether the reply is text alone; an answer that follows a JSON Schema may well have the form of a call."""
     last = run.last_round
-    # An answer that follows a JSON Schema may well have the form of a call.
-    by_schema = last.metadata.get(BY_SCHEMA) or run.output_schema is not None
-    return None if last.records or by_schema else claimed_call(last.text, {tool.name for tool in run.tools})
+    return not last.records and not last.metadata.get(BY_SCHEMA) and run.output_schema is None
 
 
 def _oddities(run: RunSoFar) -> Iterator[str]:
@@ -186,3 +203,6 @@ def _oddities(run: RunSoFar) -> Iterator[str]:
     name = _claimed(run)
     if name is not None:
         yield f"The answer holds a call of {name} written as text, which was not run"
+    name = _announced(run)
+    if name is not None:
+        yield f"The answer announces a call of {name}, which was not made"

@@ -14,6 +14,7 @@ from agentnb.guidance.sets import GuidanceSet
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.continuation import Complete, GoOn, WorkflowMode, stuck
 from agentnb.policies.ending import (
+    call_announced,
     call_in_words,
     empty_answer,
     natural_stop,
@@ -71,7 +72,7 @@ class Matrix:
                 stuck,
                 OnlyBlockedCalls(self.blocked_rounds),
                 PlanningLoop(words, self.planning_rounds, self.intervention_cap),
-                OnTextOnly((SaidTooOften(self.repeats), empty_answer, call_in_words, GoOn(self.workflow_cap))),
+                OnTextOnly((SaidTooOften(self.repeats), empty_answer, call_in_words, call_announced, GoOn(self.workflow_cap))),
                 OnTextOnly((todos, two_empty_answers, *modes, natural_stop)),
                 *limits,
             ),
@@ -108,7 +109,7 @@ class Minimal:
                 person_spoke,
                 BROKEN_REPLIES,
                 OnlyBlockedCalls(self.blocked_rounds),
-                OnTextOnly((empty_answer, call_in_words)),
+                OnTextOnly((empty_answer, call_in_words, call_announced)),
                 OnTextOnly((TodoNudges(words, self.todo_nudges), two_empty_answers, natural_stop)),
                 *limits,
             ),

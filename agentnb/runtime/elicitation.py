@@ -17,7 +17,6 @@ from agentnb.core.events import Event, QuestionAnswered, QuestionAsked, Warned
 from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.questions import (
     KINDS,
-    TEXT,
     Answer,
     AskedQuestion,
     QuestionKind,
@@ -218,7 +217,7 @@ class Elicitation:
         try:
             value = None if program is None else await program(question)
             if value is not None:
-                answer = answer._replace(value=await asyncio.to_thread(checked_answer, question.schema, value), declined=False)
+                answer = answer._replace(value=checked_answer(question.schema, value), declined=False)
             elif self._can_ask:
                 return
             elif self._parent is not None:
@@ -374,8 +373,7 @@ class CallElicitor:
         if kind not in KINDS:
             raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
         with self._clock_stopped():
-            # Off the loop: its library is slow to load.
-            plain = TEXT if schema is None else await asyncio.to_thread(checked_schema, schema)
+            plain = checked_schema(schema)
             text = encodable(message)
             given = self._elicitation.earlier(WaitingOnUser(kind, text, plain, "", self._call_id))
             if given is not None:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import msgspec
 
@@ -41,13 +42,14 @@ class ToolRunner:
         asker = self._elicitation.asker(call.id)
         context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside)
         traceback = ""
+        arguments = {} if call.arguments is None else call.arguments  # some models send null for no arguments
         outer = current_call.set(asker)
         started = perf_counter()
         try:
             if tool.timeout is None:
-                outcome = await tool.run(call.arguments, context)
+                outcome = await tool.run(arguments, context)
             else:
-                outcome = await _within(tool.timeout, tool, call, context, asker)
+                outcome = await _within(tool.timeout, tool, call, arguments, context, asker)
         except NotAnswered as error:
             outcome = tool_errors.not_answered(error)
         except ToolFailed as error:
@@ -74,13 +76,15 @@ class ToolRunner:
         return Ran(outcome, perf_counter() - started - asker.waited, traceback)
 
 
-async def _within(seconds: float, tool: Tool, call: ToolCall, context: ToolContext, asker: CallElicitor) -> ToolOutcome:
+async def _within(
+    seconds: float, tool: Tool, call: ToolCall, arguments: Any, context: ToolContext, asker: CallElicitor
+) -> ToolOutcome:
     outer = time_limit.get()  # of the call whose tool makes this one
     try:
         async with asyncio.timeout(seconds) as limit:
             time_limit.set(limit)  # held while a plain tool waits for its thread
             asker.limit = limit  # and while it waits for the person
-            return await tool.run(call.arguments, context)
+            return await tool.run(arguments, context)
     except TimeoutError:
         if not limit.expired():
             raise  # the tool's own

@@ -85,7 +85,7 @@ class FunctionTool:
         except ArgumentsRefused as refused:
             if not isinstance(arguments, dict):
                 return _refused(self.spec.name, no_object(arguments, self.signature.schema))
-            found = await asyncio.to_thread(problems, arguments, self.signature.schema)
+            found = problems(arguments, self.signature.schema)
             return _refused(self.spec.name, found or [str(refused)])
         if self._is_async:
             value = await self.function(*positional, **keywords)

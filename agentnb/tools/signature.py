@@ -17,13 +17,13 @@ from typing import Annotated, Any
 
 import msgspec
 
+from agentnb.core.json_schema import UnusableSchema, schema_errors
+from agentnb.core.whole_numbers import whole_numbers
 from agentnb.errors import InvalidTool, near
 from agentnb.tools.tool import ToolContext
 
 MAX_SHOWN = 200
 """Characters shown to a model of arguments that are not an object."""
-MAX_OF_A_PROBLEM = 500
-"""Characters of one sentence about invalid arguments."""
 
 
 class ArgumentsRefused(Exception):
@@ -45,16 +45,25 @@ class Signature:
 
     def bind(self, arguments: Any, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional and keyword arguments of the call. Raises `ArgumentsRefused`."""
-        try:
-            values = msgspec.convert(arguments, self.struct, dec_hook=_as_path)
-        except msgspec.ValidationError as error:
-            raise ArgumentsRefused(str(error)) from error
+        values = self._converted(arguments)
         keywords = msgspec.structs.asdict(values)
         if len(arguments) < len(keywords):  # the function's own defaults apply to the others
             keywords = {name: keywords[name] for name in arguments}
         if self.context_name is not None:
             keywords[self.context_name] = context
         return self._positional(keywords) if self.positional else [], keywords
+
+    def _converted(self, arguments: Any) -> msgspec.Struct:
+        try:
+            return msgspec.convert(arguments, self.struct, dec_hook=_as_path)
+        except msgspec.ValidationError as error:
+            whole = whole_numbers(self.schema, arguments)  # 1.0 for an integer
+            if whole is arguments:
+                raise ArgumentsRefused(str(error)) from error
+        try:
+            return msgspec.convert(whole, self.struct, dec_hook=_as_path)
+        except msgspec.ValidationError as error:
+            raise ArgumentsRefused(str(error)) from error
 
     def _positional(self, keywords: dict[str, Any]) -> list[Any]:
         """Remove and return the positional-only arguments, up to the last that was given; gaps get their default."""
@@ -206,30 +215,19 @@ def _shown(hint: Any) -> str:
 
 
 def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
-    """Return all that is wrong with the arguments, one sentence each, as JSON Schema sees it.
-
-    The first call loads the library, which takes a second: do not call this on the thread of an event loop.
-    """
-    from jsonschema import Draft202012Validator
-
+    """Return all that is wrong with the arguments, one sentence each, as JSON Schema sees it; nothing if it cannot say."""
     known = list(schema.get("properties", {}))
     found: list[str] = []
-    for error in Draft202012Validator(schema).iter_errors(arguments):
-        where = ".".join(str(step) for step in error.absolute_path)
-        if error.validator == "additionalProperties" and not where:
-            unknown = [name for name in arguments if name not in known]
-            found += [f"There is no argument {name!r}. {near(name, known)}".strip() for name in unknown]
+    try:
+        errors = schema_errors(schema, arguments)
+    except UnusableSchema:  # such as a pattern that only Python understands
+        return []
+    for error in errors:
+        if error.keyword == "additionalProperties" and not error.where:
+            found += [f"There is no argument {name!r}. {near(name, known)}".strip() for name in error.unexpected]
         else:
-            # The library repeats the whole value; its own words come at the end.
-            words = cut_middle(error.message, MAX_OF_A_PROBLEM)
-            found.append(f"{where}: {words}" if where else words)
+            found.append(error.sentence)
     return found
-
-
-def cut_middle(text: str, most: int) -> str:
-    """Return the text, without its middle if it has more than ``most`` characters."""
-    half = (most - 3) // 2
-    return text if len(text) <= most else f"{text[:half]} … {text[-half:]}"
 
 
 def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:

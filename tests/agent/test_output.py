@@ -160,9 +160,9 @@ def test_an_answer_becomes_an_instance_of_the_type(subtests: pytest.Subtests) ->
 def test_an_answer_that_does_not_fit_is_sent_back_with_what_is_wrong(subtests: pytest.Subtests) -> None:
     for output, text, says, good in (
         (SCHEMA, "Twelve.", "not JSON alone", FITS),
-        (SCHEMA, '{"birds": "12"}', "birds: '12' is not of type 'integer'", FITS),
-        (Trip, '{"on": "today", "kind": "tug", "stops": []}', "on: 'today' is not a 'date'", None),
-        (Trip, '{"on": "2026-01-04", "kind": "raft", "stops": []}', "'raft' is not one of ['ferry', 'tug']", None),
+        (SCHEMA, '{"birds": "12"}', 'birds: "12" is not of type "integer"', FITS),
+        (Trip, '{"on": "today", "kind": "tug", "stops": []}', 'on: "today" is not a "date"', None),
+        (Trip, '{"on": "2026-01-04", "kind": "raft", "stops": []}', '"raft" is not one of "ferry", "tug"', None),
         (Count, '{"birds": 3, "on": "2026-01-04"}', "birds: Value error, birds come in pairs", None),
         (Even, '{"number": 3}', "it must be even", '{"number": 2}'),
         (Leaving, '{"number": 3}', "no odd numbers", '{"number": 2}'),
@@ -187,7 +187,7 @@ def test_an_answer_that_never_fits_fails_the_run_with_the_last_problems(subtests
         with subtests.test(count):
             run = ran(*[f'{{"birds": "{number}"}}' for number in range(count)], output=output)
             assert (run.status, run.stop_reason, run.output) == ("failed", "invalid_output", None)
-            assert run.error is not None and f"birds: '{count - 1}' is not of type 'integer'" in run.error.message
+            assert run.error is not None and f'birds: "{count - 1}" is not of type "integer"' in run.error.message
             assert run.text == f'{{"birds": "{count - 1}"}}'
 
 

@@ -88,7 +88,16 @@ def test_only_settings_reads_the_environment() -> None:
 def test_prompts_are_markdown_files() -> None:
     folder = ROOT / "agentnb" / "guidance" / "prompts"
     prompts = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")}
-    replies = {"empty_answer", "reply_cut", "claimed_call", "compaction", "final_answer", "output", "output_refused"}
+    replies = {
+        "empty_answer",
+        "reply_cut",
+        "announced_call",
+        "claimed_call",
+        "compaction",
+        "final_answer",
+        "output",
+        "output_refused",
+    }
     assert prompts == {"system", "no_tools", "continue", *replies, *(f"matrix/{part}" for part in MATRIX)}
     assert all(path.read_text(encoding="utf-8").strip() for path in folder.rglob("*.md"))
 

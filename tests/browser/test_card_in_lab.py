@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -340,6 +341,38 @@ def test_a_question_is_answered_in_words(lab: Any) -> None:
     field.fill("The <i>third</i>")
     field.press("Enter")
     went_on(lab, "in-words", index, "The <i>third</i>", "You: The <i>third</i>")
+
+
+COUNT = """
+from agentnb import tool
+from agentnb.tools.tool import ToolContext
+@tool(blocking=True)
+async def count(context: ToolContext) -> int:
+    "Count."
+    return await context.ask("How many?", {"type": "integer", "minimum": 1, "multipleOf": 3})
+model = Slow([ToolCall("count", {}), "I know now."])
+"""
+
+
+@pytest.mark.req("KX.5")
+def test_a_refused_answer_stays_in_its_field_with_the_reason(lab: Any) -> None:
+    index = opened(lab, "number", COUNT, "%%agent -m model -t count\nGo.")
+    lab.start(index)
+    field = card(lab, index).get_by_label("Your answer, a whole number")
+    error = card(lab, index).locator(".agentnb-question .agentnb-field-error")
+    field.press("-")
+    field.press("Enter")  # the browser refuses it, in its own words
+    error.filter(has_text=re.compile(".")).wait_for()
+    field.fill("4")
+    field.press("Enter")
+    error.filter(has_text="Please enter a whole number (4 is not a multiple of 3)").wait_for()
+    assert field.input_value() == "4" and field.get_attribute("aria-invalid") is not None
+    field.fill("6")
+    field.press("Enter")
+    ended(lab, index, "Done")
+    lab.wait_done(index)
+    assert lab.value("run.rounds[0].results[0].text") == "'6'"
+    nothing_is_left(lab)
 
 
 @pytest.mark.req("KX.5")

@@ -165,18 +165,20 @@ def test_an_answer_that_fits_is_taken_as_it_is(subtests: pytest.Subtests) -> Non
 @pytest.mark.req("KX.5")
 def test_an_answer_that_does_not_fit_is_refused_with_what_would(subtests: pytest.Subtests) -> None:
     cases = [
-        (TEXT, 3, "3 is not a text. Answer with a text"),
-        ({"enum": ["red", 1]}, "green", "'green' is not one of ['red', 1]. Answer with one of: red, 1"),
-        ({"type": "boolean"}, "red", "'red' is not of type 'boolean'. Answer with one of: yes, no"),
-        ({"type": ["integer", "null"]}, "x", "'x' is not of type 'integer', 'null'. Answer with a whole number or null"),
-        (ADDRESS, {"city": 3}, "city: 3 is not of type 'string'. Answer with a JSON object with city"),
-        ({"not": {}}, 3, "3 should not be valid under {}. Answer with JSON"),
+        (TEXT, 3, "Please enter text (you entered 3)"),
+        ({"enum": ["red", 1]}, "green", "Please choose one of: red, 1 (you entered 'green')"),
+        ({"type": "boolean"}, "red", "Please choose one of: yes, no (you entered 'red')"),
+        ({"type": ["integer", "null"]}, "x", "Please enter a whole number or null (you entered 'x')"),
+        ({"type": "integer"}, "many", "Please enter a whole number (you entered 'many')"),
+        ({"type": "integer", "minimum": 0}, -1, "Please enter a whole number (-1 is less than the minimum of 0)"),
+        (ADDRESS, {"city": 3}, 'Please enter a JSON object with city (city: 3 is not of type "string")'),
+        ({"not": {}}, 3, "Please enter JSON ({} is not allowed for 3)"),
     ]
     for schema, value, said in cases:
         with subtests.test(schema=schema, value=value):
             with pytest.raises(SettingsError) as caught:
                 checked_answer(schema, value)
-            assert str(caught.value) == f"That does not answer the question: {said}"
+            assert str(caught.value) == said
 
 
 def test_an_answer_that_is_no_plain_data_is_refused(subtests: pytest.Subtests) -> None:
@@ -230,17 +232,18 @@ def test_typed_words_are_read_as_what_was_asked_for(subtests: pytest.Subtests) -
 
 def test_typed_words_that_fit_in_no_way_are_refused(subtests: pytest.Subtests) -> None:
     cases = [
-        ({"enum": ["red", "blue"]}, "green", "Answer with one of: red, blue"),
-        ({"type": "boolean"}, "perhaps", "Answer with one of: yes, no"),
-        ({"type": "number"}, "many", "Answer with a number"),
-        (ADDRESS, "Bonn", "Answer with a JSON object with city"),
-        ({"type": "boolean"}, "[" * 5_000, "Answer with one of: yes, no"),
+        ({"enum": ["red", "blue"]}, "green", "Please choose one of: red, blue (you entered 'green')"),
+        ({"type": "boolean"}, "perhaps", "Please choose one of: yes, no (you entered 'perhaps')"),
+        ({"type": "number"}, "many", "Please enter a number (you entered 'many')"),
+        ({"type": "integer", "minimum": 0}, "-1", "Please enter a whole number (-1 is less than the minimum of 0)"),
+        (ADDRESS, "Bonn", "Please enter a JSON object with city (you entered 'Bonn')"),
+        ({"type": "boolean"}, "[" * 5_000, "Please choose one of: yes, no (you entered '[[["),
     ]
-    for schema, text, hint in cases:
+    for schema, text, said in cases:
         with subtests.test(schema=schema, text=text):
             with pytest.raises(SettingsError) as caught:
                 answer_in_words(schema, text)
-            assert caught.value.hint == hint
+            assert str(caught.value).startswith(said)
 
 
 @given(json_values)

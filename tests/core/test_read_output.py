@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from property_settings import examples
 from stories import Story
 
-from agentnb.core.json_schema import MAX_OF_A_PROBLEM, missing_references, schema_problems
+from agentnb.core.json_schema import MAX_OF_A_PROBLEM, checked_schema, schema_problems
 from agentnb.core.output import MAX_PROBLEMS, read_output
+from agentnb.errors import SettingsError
 
 BIRDS: dict[str, Any] = {
     "type": "object",
@@ -49,12 +51,12 @@ def test_of_another_text_is_said_what_is_wrong(subtests: pytest.Subtests) -> Non
         f"```\n{FITS}": "does not end",
         "I use ``` here": "does not end",
         "[" * 500 + "]" * 500: "",
-        '{"birds": "12"}': "birds: '12' is not of type 'integer'",
+        '{"birds": "12"}': 'birds: "12" is not of type "integer"',
         '{"birds": -1}': "birds: -1 is less than the minimum of 0",
-        '{"on": "2026-01-04"}': "'birds' is a required property",
-        '{"birds": 1, "on": "yesterday"}': "on: 'yesterday' is not a 'date'",
+        '{"on": "2026-01-04"}': '"birds" is a required property',
+        '{"birds": 1, "on": "yesterday"}': 'on: "yesterday" is not a "date"',
         '{"birds": NaN}': "not JSON alone",
-        "[]": "[] is not of type 'object'",
+        "[]": '[] is not of type "object"',
     }.items():
         with subtests.test(text[:40]):
             found = read_output(text, BIRDS)
@@ -66,12 +68,13 @@ def test_all_that_is_wrong_is_told_up_to_a_number_and_a_length() -> None:
     text = "[" + ",".join(['"' + "long" * 1_000 + '"'] * 50) + "]"
     problems = read_output(text, schema).problems
     assert len(problems) == MAX_PROBLEMS and max(map(len, problems)) <= MAX_OF_A_PROBLEM + 3
-    assert read_output("[1, true]", schema).problems == ("0: 1 is not of type 'string'", "1: True is not of type 'string'")
+    assert read_output('"z"', {"enum": list("abcdef")}).problems == ('"z" is not one of "a", "b", "c", "d", "e", "f"',)
+    assert read_output("[1, true]", schema).problems == ('0: 1 is not of type "string"', '1: true is not of type "string"')
 
 
 def test_of_alternatives_is_said_what_is_wrong_with_the_likeliest() -> None:
     schema = {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/birds"}], "$defs": {"birds": BIRDS}}
-    assert read_output('{"birds": "many"}', schema).problems == ("birds: 'many' is not of type 'integer'",)
+    assert read_output('{"birds": "many"}', schema).problems == ('birds: "many" is not of type "integer"',)
 
 
 def test_dates_and_times_are_checked_whatever_else_is_installed(subtests: pytest.Subtests) -> None:
@@ -91,14 +94,19 @@ def test_dates_and_times_are_checked_whatever_else_is_installed(subtests: pytest
 
 
 def test_a_schema_that_never_ends_and_one_that_refers_elsewhere_are_problems() -> None:
-    assert read_output("1", {"$ref": "#"}).problems == ("its schema never comes to an end",)
+    assert read_output("1", {"$ref": "#"}).problems == ()  # it asks for nothing, and the validator sees that it does
     assert "cannot be used" in read_output("1", {"type": 5}).problems[0]
     elsewhere = {"$ref": "https://example.org/schema.json"}
     assert "not in it" in read_output("1", elsewhere).problems[0]
-    assert list(missing_references(elsewhere)) == ["https://example.org/schema.json"]
-    assert list(missing_references({"items": {"$ref": "#/$defs/a"}, "$defs": {"b": {}}})) == ["#/$defs/a"]
+    for schema, missing in (
+        (elsewhere, "https://example.org/schema.json"),
+        ({"items": {"$ref": "#/$defs/a"}, "$defs": {"b": {}}}, "#/$defs/a"),
+        ({"$ref": "#anchor"}, "#anchor"),
+    ):
+        with pytest.raises(SettingsError, match=f"It refers to {re.escape(missing)}, which is not in it"):
+            checked_schema(schema, "It", "")
     sound = {"items": {"$ref": "#/$defs/b"}, "enum": [{"$ref": "#/x"}], "$defs": {"b": {"$ref": "#"}}}
-    assert list(missing_references(sound)) == []
+    assert checked_schema(sound, "It", "") == sound
 
 
 def test_many_fences_take_no_longer_than_their_length() -> None:

@@ -9,12 +9,16 @@ from msgspec.structs import replace
 from run_builder import guidance_of, todo
 from stories import Story
 
+from agentnb.agent.agent import Agent
 from agentnb.core import events as e
 from agentnb.core.guidance import Followed
-from agentnb.core.messages import Text, ToolCall
+from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.rules import CELLS, RoundFacts, judged
 from agentnb.detect.run import Run
+from agentnb.models.model import Reply
+from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.todos.board import TodoBoard
 
 DOING, DONE = "in-progress", "completed"
 FACTS = RoundFacts.__struct_fields__
@@ -26,7 +30,7 @@ RULES = {
     "text": lambda it: it.called or it.complete,
     "workflow": lambda it: it.called or it.complete,
     "already_said": lambda it: it.called or it.complete or (it.answered and not it.repeats),
-    "tool_failed": lambda it: not it.made_again and (it.called or it.answered),
+    "tool_failed": lambda it: not it.made_again and not it.completed_unfinished and (it.called or it.answered),
     "failure_loop": lambda it: not it.failed_again and (it.called or it.answered),
 }
 """All others want a tool call."""
@@ -139,6 +143,42 @@ def test_a_failure_is_heeded_by_another_call_or_in_words_and_not_by_the_same_cal
     tale = Story().called("look", **FAILED).begun(cell)
     call = tale.call("look", at="the other file")
     assert followed(tale.replied(call).ran(call, **FAILED).ended()) == [True]
+
+
+@pytest.mark.req("R0.75")
+def test_a_todo_that_is_marked_completed_although_its_work_failed_follows_nothing(subtests: pytest.Subtests) -> None:
+    def look(x: int) -> int:
+        """Look."""
+        if x < 0:
+            raise ValueError("nothing there")
+        return x
+
+    def mark(status: str) -> ToolCall:
+        why = {"blockedReason": "look failed"} if status == "blocked" else {}
+        return ToolCall(TODO_TOOL, {"operation": "update", "todoUpdates": [{"id": 1, "status": status, **why}]})
+
+    def went(x: int) -> ToolCall:
+        return ToolCall("look", {"x": x})
+
+    for name, failing, then, verdict in (
+        ("completed", [went(-1)], [mark("completed"), went(5)], False),
+        ("completed alone", [went(-1)], [mark("completed")], False),
+        ("blocked", [went(-1)], [mark("blocked"), went(5)], True),
+        ("completed after other work", [went(-1)], [went(5), mark("completed")], True),
+        ("one call went well", [went(-1), went(1)], [mark("completed"), went(5)], True),
+    ):
+        with subtests.test(name):
+            todos = [{"title": "Look", "status": "in-progress"}]
+            replies = [Reply(Message("assistant", tuple(calls))) for calls in (failing, then)]
+            model = ScriptedModel([*replies, *["So."] * 9])
+            run = Agent(model, tools=[look], todos=TodoBoard(todos), max_rounds=3).run_sync("go")
+            (judged,) = [
+                followed
+                for given, followed in zip(run.rounds[1].guidance, run.rounds[1].followed, strict=True)
+                if given.cell == "tool_failed"
+            ]
+            assert judged.followed is verdict
+            assert verdict or judged.why == "the todo whose work had failed was marked completed"
 
 
 @pytest.mark.req("R0.75")

@@ -63,8 +63,24 @@ def test_of_many_choices_one_is_selected_and_what_is_sent_is_read_as_it() -> Non
 @pytest.mark.req("KX.5")
 def test_without_choices_there_is_a_field() -> None:
     assert 'aria-label="Your answer"' in question_html(question({"type": "string"}), live=True)
-    assert 'aria-label="Your answer, as JSON"' in question_html(question({"type": "integer"}), live=True)
+    assert 'aria-label="Your answer, as JSON"' in question_html(question({"type": "object"}), live=True)
     assert 'aria-label="Your answer"' in question_html(question({"enum": "none"}), live=True)
+
+
+@pytest.mark.req("KX.5")
+def test_a_number_has_a_number_field_with_its_limits(subtests: pytest.Subtests) -> None:
+    for schema, attributes in (
+        ({"type": "integer"}, 'step="1" aria-label="Your answer, a whole number"'),
+        ({"type": "number"}, 'step="any" aria-label="Your answer, a number"'),
+        ({"type": "integer", "minimum": 0, "maximum": 9}, 'min="0" max="9"'),
+        ({"type": "integer", "minimum": "<b>", "maximum": True}, 'placeholder="Your answer, a whole number">'),
+    ):
+        with subtests.test(schema=schema):
+            html = question_html(question(schema), live=True)
+            assert 'type="number"' in html and attributes in html and "<textarea" not in html
+    for schema in ({"type": ["integer", "null"]}, {"type": "integer", "enum": list(range(20))}):
+        with subtests.test(schema=schema):
+            assert 'type="number"' not in question_html(question(schema), live=True)
 
 
 @pytest.mark.parametrize("choices", [FEW, MANY])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from property_settings import examples
 from scripted_runs import Breaking, Counting, reply
 
@@ -29,7 +30,7 @@ LINES = [
     ('{"status": "continue"}', "continue"),
     ('{ "status" : "stop" }', "stop"),
     ('  {"status": "stop"}\t', "stop"),
-    ("\t[CONTINUE]  ", "continue"),
+    ("   [CONTINUE]  ", "continue"),
 ]
 
 
@@ -72,7 +73,8 @@ def test_a_marker_alone_on_its_line_is_taken_out(subtests: pytest.Subtests) -> N
 @pytest.mark.req("R0.40")
 def test_a_marker_beside_other_words_is_words(subtests: pytest.Subtests) -> None:
     for line, around in itertools.product(
-        [line for line, _ in LINES], ["I say {}", "{} now", "`{}`", "- {}", "> {}", "x{}", "{}."]
+        [line for line, _ in LINES],
+        ["I say {}", "{} now", "`{}`", "- {}", "> {}", ">{}", "x{}", "{}.", '"{}"', "'{}'", "“{}”", "    {}", "\t{}", " \t{}"],
     ):
         with subtests.test(line=line, around=around):
             text = f"One.\n{around.format(line.strip())}\nTwo."
@@ -98,6 +100,44 @@ def test_what_only_looks_like_a_marker_is_words(subtests: pytest.Subtests) -> No
         with subtests.test(text=text):
             assert taken(text) == (text, ())
             assert streamed(text) == streamed(*text) == text
+
+
+@pytest.mark.req("R0.33", "R0.40")
+def test_a_marker_in_a_code_fence_is_an_example(subtests: pytest.Subtests) -> None:
+    for (line, _), (before, after) in itertools.product(
+        LINES,
+        [
+            ("```\n", "\n```"),
+            ("```json\n", "\n```\nSo."),
+            ("Look:\n~~~\n", "\n~~~\n"),
+            ("````md\n```\n", "\n```\n````\n"),
+            ("  ```\n", "\n  ```"),
+            ("```\r\n", "\r\n```\r\n"),
+            ("```\n", ""),  # a fence that does not end holds the rest
+            ("```\n~~~\n", "\n```"),
+            ("```\n``` x\n", "\n```"),
+        ],
+    ):
+        with subtests.test(line=line, before=before, after=after):
+            text = before + line + after
+            assert taken(text) == (text, ())
+            assert streamed(text) == streamed(*text) == text
+
+
+@pytest.mark.req("R0.33", "R0.40")
+def test_a_marker_after_a_code_fence_counts(subtests: pytest.Subtests) -> None:
+    for before in [
+        "```\nx\n```\n",
+        "~~~\n```\n~~~\n",
+        "```a`b\n",
+        "``\n",
+        "    ```\n",
+        "```[CONTINUE]```\n",
+        "````\n```\n`````  \n",
+    ]:
+        with subtests.test(before=before):
+            assert taken(f"{before}[WORKFLOW_COMPLETE]") == (before.rstrip(), ("complete",))
+            assert streamed(*before, "[WORKFLOW_COMPLETE]") == before
 
 
 @pytest.mark.req("R0.40")
@@ -127,10 +167,29 @@ def test_a_message_without_markers_is_the_very_same() -> None:
         assert without_markers(message)[0] is message
 
 
+FENCES = ["```", "````", "~~~", "~~~~", "``` ", "```json", "  ```", "``", "    ```", "```x`"]
+
+
+@pytest.mark.req("R0.40")
+@examples(500)
+@given(st.lists(st.sampled_from([*FENCES, *FENCES, "[CONTINUE]", "  [CONTINUE]", "text", "", "    [CONTINUE]"]), max_size=12))
+def test_what_is_code_is_what_markdown_says(lines: list[str]) -> None:
+    """Paragraphs are kept apart, as Markdown takes an indented line right below one for a part of it."""
+    lines = [each for line in lines for each in (line, *([""] if line in ("text", "", "``", "```x`") else []))]
+    code: set[int] = set()
+    for token in MarkdownIt("commonmark").parse("\n".join(lines)):
+        if token.type in ("fence", "code_block") and token.map:
+            code |= set(range(*token.map))
+    counting = [
+        line for place, line in enumerate(lines) if line.strip() == "[CONTINUE]" and place not in code and line[:4].strip()
+    ]
+    assert taken("\n".join(lines))[1] == ("continue",) * len(counting)
+
+
 # Of what streams
 
 MARKERS = ["[WORKFLOW_COMPLETE]", "[CONTINUE]", '{"status": "complete"}']
-HALVES = ["[", "[CONT", "{", "}", '"status"', ":", '"stop"']
+HALVES = ["```", "`", "~~~", "[", "[CONT", "{", "}", '"status"', ":", '"stop"']
 BLANKS = ["\n", "\r", "\r\n", "\n\n", " ", "\t", "\x0b", "\x0c", "\x85", "\u2028", " " * 30]
 PIECES = st.sampled_from([*MARKERS, *HALVES, *BLANKS, "words ", "x" * 61])
 TEXTS = st.lists(PIECES, max_size=12).map("".join) | st.text("[]{}CONTIUE\n\r \t", max_size=60) | st.text(max_size=40)

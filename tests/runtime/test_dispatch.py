@@ -19,6 +19,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.display_data import Table
 from agentnb.core.events import ToolStarted
 from agentnb.core.messages import Text, ToolCall
+from agentnb.core.request import ToolSpec
 from agentnb.core.wire import encode
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
@@ -393,3 +394,28 @@ def test_a_frame_that_cannot_be_made_a_table_is_told_in_words() -> None:
 
     record = run_with([load], ToolCall("load")).rounds[0].records[0]
     assert record.success and record.display is None
+
+
+def test_null_is_no_arguments(subtests: pytest.Subtests) -> None:
+    def now() -> str:
+        """Now."""
+        return "noon"
+
+    def later(hours: int = 1) -> str:
+        """Later."""
+        return f"in {hours}"
+
+    class Foreign:
+        spec = ToolSpec("foreign")
+        effects = None
+        parallel_safe = blocking = repeatable = False
+        timeout = None
+
+        async def run(self, arguments: Any, context: Any) -> ToolOutcome:
+            return ToolOutcome(True, (Text(f"{arguments}"),))
+
+    for one, text in ((now, "noon"), (later, "in 1"), (Foreign(), "{}")):
+        with subtests.test(text):
+            name = one.spec.name if isinstance(one, Foreign) else one.__name__
+            run = Agent(ScriptedModel([ToolCall(name, None, "c1"), "So."]), tools=[one], todos=False).run_sync("go")
+            assert run.rounds[0].results[0].text == text

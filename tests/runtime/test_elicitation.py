@@ -141,9 +141,9 @@ def test_a_tool_can_catch_that_the_person_declined() -> None:
 
 def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open() -> None:
     live = begin(ask)
-    with pytest.raises(SettingsError, match="Answer with one of: red, blue"):
+    with pytest.raises(SettingsError, match="Please choose one of: red, blue"):
         live.answer("green")
-    with pytest.raises(SettingsError, match="Answer with one of: red, blue"):
+    with pytest.raises(SettingsError, match="Please choose one of: red, blue"):
         live.answer_in_words("green")
     assert [one.id for one in live.run.waiting] == ["q1"]
     live.answer("red")

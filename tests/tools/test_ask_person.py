@@ -38,7 +38,7 @@ def test_the_model_gets_what_the_person_said() -> None:
 def test_options_are_the_only_answers() -> None:
     live = begin(ToolCall("ask_person", {"question": "Which?", "options": ["red", "blue", "red"]}))
     assert live.run.waiting[0].schema == {"type": "string", "enum": ["red", "blue"]}
-    with pytest.raises(ValueError, match="Answer with one of: red, blue"):
+    with pytest.raises(ValueError, match="Please choose one of: red, blue"):
         live.answer("green")
     live.answer_in_words("Blue")
     assert texts(live.result(PATIENCE)) == ["blue"]

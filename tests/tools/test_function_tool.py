@@ -72,6 +72,21 @@ def test_arguments_are_converted_to_the_types_of_the_hints() -> None:
 
 
 @pytest.mark.req("R2.3")
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    def f(n: int, many: list[int], point: Point, by_name: dict[str, int], either: int | float, half: float, it: Any) -> str:
+        return show(n, many, point, by_name, either, half, it)
+
+    outcome = call(f, n=1.0, many=[1.0, 2], point={"x": 3.0}, by_name={"a": 4.0}, either=1.0, half=1.0, it=1.0)
+    assert outcome.text == show(1, [1, 2], Point(3), {"a": 4}, 1.0, 1.0, 1.0)
+
+    def g(n: int | None = None, size: Literal[1, 2] = 2, points: list[Point] | None = None) -> str:
+        return show(n, size, points)
+
+    assert call(g, n=1.0, size=1.0, points=[{"x": 1.0}]).text == show(1, 1, [Point(1)])
+    assert "n: 1.5" in refused(g, n=1.5) and "n: true" in refused(g, n=True)
+
+
+@pytest.mark.req("R2.3")
 def test_the_functions_own_defaults_are_used_as_they_are() -> None:
     sentinel = object()
 
@@ -182,9 +197,9 @@ def test_every_problem_with_the_arguments_is_told_with_near_names() -> None:
 
     words = refused(f, tabel="iris", limit="ten", order="sideways")
     assert "There is no argument 'tabel'. Did you mean table?" in words
-    assert "'table' is a required property" in words
-    assert "limit: 'ten' is not of type 'integer'" in words
-    assert "order: 'sideways' is not one of ['up', 'down']" in words
+    assert '"table" is a required property' in words
+    assert 'limit: "ten" is not of type "integer"' in words
+    assert 'order: "sideways" is not one of "up", "down"' in words
     assert "was not run" in words
 
 
@@ -192,7 +207,7 @@ def test_every_problem_with_the_arguments_is_told_with_near_names() -> None:
 def test_a_problem_deep_inside_is_told_with_its_place() -> None:
     def f(points: list[Point]) -> None: ...
 
-    assert "points.1.x: 'no' is not of type 'integer'" in refused(f, points=[{"x": 1}, {"x": "no"}])
+    assert 'points.1.x: "no" is not of type "integer"' in refused(f, points=[{"x": 1}, {"x": "no"}])
 
 
 def sent(arguments: Any) -> str:

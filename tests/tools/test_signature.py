@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, Optional
 
 import msgspec
 import pytest
-from jsonschema import Draft202012Validator
 
+from agentnb.core.json_schema import checked_schema
 from agentnb.errors import InvalidTool
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.signature import problems
@@ -39,7 +39,7 @@ class Point:
 
 def schema_of(function: Callable[..., Any], **settings: Any) -> dict[str, Any]:
     schema = FunctionTool(function, **settings).spec.input_schema
-    Draft202012Validator.check_schema(schema)
+    checked_schema(schema, "It", "")
     json.dumps(schema)
     return schema
 
@@ -412,4 +412,4 @@ def test_choices_stand_in_the_order_they_were_written() -> None:
 def test_a_problem_with_a_huge_argument_is_told_without_repeating_it() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     (told,) = problems({"a": "x" * 1_000_000}, schema)
-    assert told.startswith("a: 'xxx") and told.endswith("is not of type 'integer'") and len(told) < 600
+    assert told.startswith('a: "xxx') and told.endswith('is not of type "integer"') and len(told) < 600

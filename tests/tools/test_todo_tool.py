@@ -13,9 +13,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 from property_settings import examples
 
+from agentnb.core.json_schema import checked_schema, schema_problems
 from agentnb.core.todos import TODO_TOOL, Todo, Todos, counted, listed
 from agentnb.runtime.threads import call_in_thread
 from agentnb.tools.function import as_tool
@@ -59,7 +59,7 @@ def test_it_is_a_tool_that_never_runs_beside_another() -> None:
 @pytest.mark.req("R0.55", "R0.56")
 def test_its_schema_names_the_parameters_and_describes_every_field() -> None:
     schema = TodoTool(TodoBoard()).spec.input_schema
-    Draft202012Validator.check_schema(schema)
+    checked_schema(schema, "It", "")
     properties = schema["properties"]
     assert list(properties) == ["operation", "todoList", "todoUpdates", "newTodos"]
     assert schema["required"] == ["operation"]
@@ -199,7 +199,7 @@ def test_a_missing_parameter_is_named_with_an_example_that_works(subtests: pytes
             assert f"Operation {operation} needs {parameter}." in text
             assert ('There is no parameter "todos". Did you mean' in text) == ("todos" in other)
             example = json.loads(text.split("For example: ")[1].split("\n")[0])
-            Draft202012Validator(TodoTool(three()).spec.input_schema).validate(example)
+            assert list(schema_problems(TodoTool(three()).spec.input_schema, example)) == []
             assert call(TodoBoard(["Load the data"]), example).ok
 
 

@@ -16,9 +16,11 @@ from agentnb.core.events import RetryScheduled
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
 from agentnb.display.history import history_html, history_text, matches, run_list_html
+from agentnb.errors import ContextOverflow
 from agentnb.models import Reply, ScriptedModel
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Retry
+from agentnb.traces.tables.usage import TOO_LONG
 
 SHORT = History(compact_above=8, keep_recent=3)
 
@@ -199,3 +201,16 @@ def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_
     assert "Limit: budget" in run_list_html([one]) and "recovered" in run_list_html([one])
     assert matches(one, ["budget"]) and matches(one, ["recovered", "limit reached"]) and not matches(one, ["max_rounds"])
     assert "Limit reached" in run_list_html([one._replace(stop_reason="odd")])
+
+
+def test_a_call_that_was_refused_as_too_long_is_a_row_with_its_attempts() -> None:
+    refused = [Retry(1, 2.0, "busy", 529), ContextOverflow("Too long")]
+    again = [Retry(1, 3.0, "busy", 529), Retry(2, 4.0, "busy", 529), *calls(1)]
+    run = made(*calls(3), refused, said(Text("Sum."), cost=0.125), again, said(Text("Done.")), history="auto")
+    found = tables.usage(run)[lambda frame: frame["round"] == 3]
+    assert list(found.operation) == ["chat", "compaction", "chat"]
+    assert (list(found.attempts), list(found.waited)) == ([2, 1, 3], [2.0, 0.0, 7.0])
+    assert list(found.error.fillna("")) == [TOO_LONG, "", ""] and list(found.stop_reason.isna()) == [True, False, False]
+    assert found.cost.isna().tolist() == [True, False, False]
+    assert found.started_at.is_monotonic_increasing
+    assert tables.runs(run).retries[0] == 3

@@ -122,8 +122,28 @@ class Observation:
 
     @cached_property
     def unmarked(self) -> list[Entry]:
-        """Open todos of steps it has made, in the order of the steps."""
-        return [self.own[place] for place in self.made if place in self.own and self.own[place].is_open]
+        """Open todos of steps it has made, in the order of the steps; not the failed ones it has marked blocked."""
+        made = [place for place in self.made if place in self.own and self.own[place].is_open]
+        return [self.own[place] for place in made if place not in self.failed or self.own[place].status != "blocked"]
+
+    @cached_property
+    def failed(self) -> dict[int, str]:
+        """Steps of which every call failed, with the names of their tools."""
+        results = {result.call_id: result for result in _results(self.since)}
+        failed: dict[int, str] = {}
+        for message in self.since:
+            if message.calls and (found := _STEP.match(message.text)):
+                came = [results[call.id] for call in message.calls if call.id in results and call.name != TODO_TOOL]
+                came = [result for result in came if result.error_code != DUPLICATE]
+                if came and all(result.is_error for result in came):
+                    failed[int(found[1]) - 1] = ", ".join(dict.fromkeys(result.name for result in came))
+                elif came:
+                    failed.pop(int(found[1]) - 1, None)
+        return failed
+
+    def why_failed(self, entry: Entry) -> str:
+        """Return why the step of this todo failed; empty if it did not."""
+        return next((f"{names} failed" for place, names in self.failed.items() if self.own.get(place) == entry), "")
 
     @cached_property
     def titles_done(self) -> set[str]:

@@ -23,6 +23,10 @@ Marks: TypeAlias = Literal["none", "last", "all"]
 """Todos of finished steps to mark completed before the next step."""
 
 
+Mark: TypeAlias = tuple[Entry, str, str]
+"""A todo, its new status, and why it is blocked, if it is."""
+
+
 class Move(NamedTuple):
     """The text and the tool calls of one reply."""
 
@@ -52,9 +56,9 @@ def step_move(observation: Observation, place: int, marks: Marks) -> Move:
     """Return the calls of one step, after an update of the todo list if it has anything to mark."""
     step = observation.steps[place]
     finished = {"none": [], "last": _of_last_step(observation), "all": observation.unmarked}[marks]
-    entries = [(entry, "completed") for entry in finished]
+    entries = [_ended(observation, entry) for entry in finished]
     if place in observation.own:
-        entries.append((observation.own[place], "in-progress"))
+        entries.append((observation.own[place], "in-progress", ""))
     updates = (_update(entries),) if entries else ()
     return Move("step", f"Step {place + 1} of {len(observation.steps)}: {step.title}.", (*updates, *step.calls))
 
@@ -94,7 +98,7 @@ def _list(observation: Observation) -> Move:
 
 
 def _close(observation: Observation) -> Move | None:
-    calls = _close_finished(observation.unmarked)
+    calls = _close_finished(observation, observation.unmarked)
     if not calls or observation.has_asked(calls[-1]):
         return None
     return Move("close", "Every step is done, and I mark what is not marked yet.", calls)
@@ -109,9 +113,9 @@ def _review(observation: Observation) -> Move:
     finished = [entry for entry in left if _is_finished(observation, entry)]
     others = [entry for entry in left if entry not in finished and entry.status != "blocked"]
     able = [entry for entry in others if calls_of(entry.as_item(), observation.tools)]
-    more = [(entry, "blocked") for entry in others if entry not in able]
-    begun = [(entry, "in-progress") for entry in able[:1] if entry.status != "in-progress"]
-    marks = _close_finished(finished, [*more, *begun])
+    more = [(entry, "blocked", NO_CALL) for entry in others if entry not in able]
+    begun = [(entry, "in-progress", "") for entry in able[:1] if entry.status != "in-progress"]
+    marks = _close_finished(observation, finished, [*more, *begun])
     work = [call for entry in able[:1] for call in calls_of(entry.as_item(), observation.tools)]
     if work or (marks and not observation.has_asked(marks[-1])):
         text = f"Todo {able[0].id}: {short_title(able[0].words)}" if able else "I close what is still open on the list."
@@ -137,20 +141,24 @@ def _after_review(observation: Observation, left: Sequence[Entry]) -> str:
     return f"Done, but for {'todo' if len(left) == 1 else 'todos'} {numbers}: what is blocked is not mine to do."
 
 
-def _close_finished(finished: Sequence[Entry], more: Iterable[tuple[Entry, str]] = ()) -> tuple[ToolCall, ...]:
+def _close_finished(observation: Observation, finished: Sequence[Entry], more: Iterable[Mark] = ()) -> tuple[ToolCall, ...]:
     """Return the calls that mark finished todos completed, via in-progress if needed, and ``more`` todos as given."""
-    started = [(entry, "in-progress") for entry in finished if entry.status != "in-progress"]
-    closed = [*((entry, "completed") for entry in finished), *more]
-    return tuple(_update(entries) for entries in (started, closed) if entries)
+    ended = [_ended(observation, entry) for entry in finished]
+    started: list[Mark] = [
+        (entry, "in-progress", "") for entry, status, _ in ended if status == "completed" and entry.status != "in-progress"
+    ]
+    return tuple(_update(entries) for entries in (started, [*ended, *more]) if entries)
 
 
-def _update(entries: Iterable[tuple[Entry, str]]) -> ToolCall:
-    return todo_call("update", todoUpdates=[_entry(entry.id, status) for entry, status in entries])
+def _ended(observation: Observation, entry: Entry) -> Mark:
+    """Return the mark for the todo of a step that it has made: completed, or blocked if every call of it failed."""
+    why = observation.why_failed(entry)
+    return (entry, "blocked", why) if why else (entry, "completed", "")
 
 
-def _entry(number: int, status: str) -> dict[str, Any]:
-    reason = {"blockedReason": NO_CALL} if status == "blocked" else {}
-    return {"id": number, "status": status, **reason}
+def _update(marks: Iterable[Mark]) -> ToolCall:
+    updates = [{"id": entry.id, "status": status} | ({"blockedReason": why} if why else {}) for entry, status, why in marks]
+    return todo_call("update", todoUpdates=updates)
 
 
 def _introduction(observation: Observation) -> str:

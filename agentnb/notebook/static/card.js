@@ -47,6 +47,7 @@ class View {
       this.list.addEventListener(kind, () => (this.touched = Date.now()), { passive: true });
     }
     this.list.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    this.root.addEventListener("invalid", (event) => this.invalid(event), true);
     this.root.addEventListener("load", () => this.follow(), true); // pictures
   }
 
@@ -153,7 +154,12 @@ class View {
   }
 
   set(piece, html) {
+    const typed = [...piece.querySelectorAll("form[data-id] [name=text]")].map((field) => [field.form.dataset.id, field.value]);
     piece.innerHTML = html;
+    for (const [id, value] of typed) {
+      const field = piece.querySelector(`form[data-id="${CSS.escape(id)}"] [name=text]`);
+      if (field) field.value = value;
+    }
     this.unfold(piece);
     for (const place of piece.querySelectorAll("[data-fill]")) this.filled(place);
   }
@@ -230,6 +236,7 @@ class View {
   /** What was clicked can be clicked again. */
   free(button) {
     button?.removeAttribute("aria-disabled");
+    button?.removeAttribute("aria-busy");
   }
 
   /** The run is over, and the output of this page was not replaced by its saved form: show that here. */
@@ -295,9 +302,35 @@ class View {
     const form = event.target;
     const field = form.elements.text;
     const text = field.value.trim();
+    if (form.ariaBusy === "true") return; // it was sent, and waits to be heard
     if (!text) return field.focus();
-    this.story.ask({ do: form.dataset.do, text, key: form.dataset.id }, this);
-    field.value = "";
+    this.refused(form, "");
+    form.ariaBusy = "true";
+    this.story.ask({ do: form.dataset.do, text, key: form.dataset.id }, this, form);
+  }
+
+  /** What the browser itself refuses, as letters in a field for numbers, is said at the field too. */
+  invalid(event) {
+    if (this.refused(event.target.form, event.target.validationMessage)) event.preventDefault();
+  }
+
+  /** The kernel has taken what was sent, or has refused it: then it stays in its field, with the reason. */
+  settled(sent, error, note) {
+    this.free(sent);
+    const form = sent?.tagName === "FORM" ? sent : null;
+    if (form && !error) form.elements.text.value = "";
+    const there = form && this.refused(form, error);
+    this.hint((!there && error) || note || "", !error);
+  }
+
+  /** Say at its field why an answer was refused, and whether there is a place to say it. */
+  refused(form, error) {
+    const place = form.querySelector(".agentnb-field-error");
+    if (!place || !form.isConnected) return false;
+    set(place, error);
+    form.elements.text.toggleAttribute("aria-invalid", Boolean(error));
+    if (error) form.elements.text.focus();
+    return true;
   }
 
   key(event) {

@@ -87,8 +87,7 @@ class Story {
     if (!asked) return; // of another page
     clearTimeout(asked.timer);
     this.waiting.delete(id);
-    asked.view.free(asked.button);
-    asked.view.hint(error || note || "", !error);
+    asked.view.settled(asked.button, error, note);
   }
 
   hear(message) {

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 CHAT = "chat"
 """The operation of the loop's own calls, as OpenTelemetry names it."""
 COMPACTION = "compaction"
+OVERFLOW = "overflow"
+"""Why the conversation was compacted: a call was refused as too long."""
+TOO_LONG = "The conversation was longer than the model can take; it was compacted, and sent again"
 BROKEN_OFF = "broken_off"
 """The stop reason of a partial reply."""
 
@@ -148,19 +151,24 @@ class _SideCalls:
         self._mine: list[Retry] = []
         self._used = Usage()
         """Usage of a compaction call that was stopped."""
+        self._started_at: datetime | None = None
+        self._own: dict[int, Retry] = {}
+        """Retries of the round's own call, by their place."""
         for event in run.events:
             self._take(event)
         self._end()
 
     def _take(self, event: AnyEvent) -> None:
         if isinstance(event, RoundStarted):
-            self._round, self._tried = event.index, 0
+            self._round, self._tried, self._started_at, self._own = event.index, 0, event.at, {}
             self._begun_round, self._replied = True, False
         elif isinstance(event, ModelReplied):
             self._replied = True
         elif isinstance(event, ModelCalled):
             self._called(event)
         elif isinstance(event, CompactionStarted):
+            if event.why == OVERFLOW:
+                self._refused()
             self._begun, self._mine, self._used = event, [], Usage()
         elif isinstance(event, RetryScheduled):
             self._retried(event)
@@ -198,9 +206,33 @@ class _SideCalls:
         else:
             self.calls.setdefault(self._round if self._begun_round else None, []).append(call)
 
+    def _refused(self) -> None:
+        """Record the round's call that was refused as too long; the retries so far were its own."""
+        call = Call(
+            self._run,
+            self._round,
+            FINAL_ANSWER if self._run.rounds[self._round].is_final else CHAT,
+            self.ended.get(self._round, self._started_at),
+            replied=False,
+            failed=True,
+            retries=tuple(self._own.values()),
+            usage=Usage(),
+            seconds=None,
+            stop_reason="",
+            metadata={},
+            not_waited=0.0,
+            problem=TOO_LONG,
+        )
+        self.calls.setdefault(self._round, []).append(call)
+        self.retries.setdefault(self._round, set()).update(self._own)
+        self._own = {}
+
     def _retried(self, event: RetryScheduled) -> None:
-        if self._begun is not None:
-            self._mine.append(Retry(event.attempt, event.seconds, event.reason, event.status, event.heard))
+        retry = Retry(event.attempt, event.seconds, event.reason, event.status, event.heard)
+        if self._begun is None:
+            self._own[self._tried] = retry
+        else:
+            self._mine.append(retry)
             self.retries.setdefault(self._round, set()).add(self._tried)
         self._tried += 1
 

@@ -100,6 +100,19 @@ def test_a_list_that_could_not_be_written_is_tried_once_more_and_then_left() -> 
     assert (third.message.text, updates(third), work(third)) == ("Step 1 of 3: One add(1).", [], [1])
 
 
+def test_a_step_of_which_every_call_failed_is_marked_blocked_with_the_reason() -> None:
+    def look(a: int) -> int:
+        """Look."""
+        if a < 0:
+            raise ValueError("nothing there")
+        return a
+
+    run = do("simulated:disciplined", "- `look(-1)`\n- `look(-1)` and `look(1)`\n- `look(-2)`", tools=[look], guidance="matrix")
+    assert [todo.status for todo in run.todos] == ["blocked", "completed", "blocked"]
+    assert (run.todos[0].blocked_reason, run.stop_reason) == ("look failed", "blocked")
+    assert run.text.startswith("Done: 3 steps, 4 tool calls.\n\nlook failed:")
+
+
 def test_a_step_that_the_person_has_completed_is_passed_over() -> None:
     board = TodoBoard()
 

@@ -75,7 +75,7 @@ def test_choices_are_offered_and_others_are_refused(kernel: Any) -> None:
     offered = kernel.client.complete("%agent answer ", 14, reply=True, timeout=30)["content"]["matches"]
     assert {"--decline", "red", "blue"} <= set(offered)
     refused = kernel.run("%agent answer green")
-    assert refused.status == "error" and "Answer with one of: red, blue" in refused.error
+    assert refused.status == "error" and "Please choose one of: red, blue" in refused.error
     asked = kernel.run("%agent answer")
     assert asked.status == "error" and "It asks: Which {colour}?" in asked.error
     kernel.run("%agent answer RED")
@@ -85,7 +85,7 @@ def test_choices_are_offered_and_others_are_refused(kernel: Any) -> None:
 def test_a_number_is_read_as_one(kernel: Any) -> None:
     kernel.run("model = ScriptedModel([ToolCall('numbered'), last])")
     begin(kernel, "numbered")
-    assert "Answer with a whole number" in kernel.run("%agent answer many").error
+    assert "Please enter a whole number" in kernel.run("%agent answer many").error
     kernel.run("%agent answer 3")
     assert ended_with(kernel) == "4 of them"
 

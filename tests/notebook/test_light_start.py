@@ -1,0 +1,69 @@
+"""What a kernel loads before a run shows its first frame or asks its first question: nothing that holds it up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+HEAVY = frozenset(
+    {
+        # The package `jsonschema`, and what it imports to check formats, all of which a front end's packages bring.
+        *("jsonschema", "rfc3987_syntax", "rfc3987", "lark", "fqdn", "isoduration", "arrow", "jsonpointer", "uri_template"),
+        *("pandas", "numpy", "matplotlib", "pyarrow"),
+        *("anthropic", "openai", "httpx2", "genai_prices", "mcp", "pydantic"),
+    }
+)
+"""Modules that take 100 ms and more to import, or belong to one that does. What was asked for by name may load them."""
+
+CELLS = r'''
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+
+def typed(cell):
+    assert shell.run_cell(cell).success
+
+def now():
+    return sorted({name.partition(".")[0] for name in sys.modules})
+
+shell = InteractiveShell.instance()
+shell.user_ns.update(loaded={}, now=now)
+typed("%load_ext agentnb")
+typed("""
+from agentnb import Agent, tool
+from agentnb.core.messages import ToolCall
+from agentnb.models import ScriptedModel
+from agentnb.tools.tool import ToolContext
+
+@tool(blocking=True)
+async def count(context: ToolContext, place: str) -> int:
+    "Count the birds."
+    return await context.ask("How many?", {"type": "integer", "minimum": 0})
+
+def first(request):
+    loaded["frame"] = now()
+    return ToolCall("count", {"place": 5})  # refused, with all that is wrong
+
+def answer(question):
+    loaded["question"] = now()
+    return 12
+
+cell = ScriptedModel([first, "Sorry."])
+model = ScriptedModel([ToolCall("count", {"place": "pier"}), '{"birds": "12"}', '{"birds": 12}'])
+output = {"type": "object", "properties": {"birds": {"type": "integer"}, "on": {"type": "string", "format": "date"}}}
+""")
+typed("%%agent -m cell -t count\nCount the birds")
+typed("run = Agent(model, tools=[count], output=output).run_sync('Count', answer=answer)")
+run = shell.user_ns["run"]
+loaded = {**shell.user_ns["loaded"], "end": now()}
+print("\n" + json.dumps([run.status, run.output, len(run.rounds), loaded]))
+'''
+
+
+def test_nothing_heavy_is_loaded_by_questions_tool_calls_and_outputs() -> None:
+    done = subprocess.run([sys.executable, "-c", CELLS], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    status, output, rounds, loaded = json.loads(done.stdout.splitlines()[-1])
+    assert (status, output, rounds) == ("completed", {"birds": 12}, 3), done.stdout
+    assert {when: sorted(HEAVY & set(names)) for when, names in loaded.items()} == {"frame": [], "question": [], "end": []}
+    assert "jsonschema_rs" in loaded["question"], "the answer has a schema, which was checked"
