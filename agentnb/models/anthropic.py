@@ -20,7 +20,7 @@ from agentnb.models.connections import http_settings, is_at, text_of
 from agentnb.models.failure import OUT_OF_CREDIT, words_of
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, PART, SEALED, CutOff, Provider, ProviderError
+from agentnb.models.provider import COMMON_OPTIONS, PART, SEALED, CutOff, Provider, ProviderError, sealed_length
 from agentnb.models.serialization import (
     WITHOUT_RESULT,
     arguments_of,
@@ -267,7 +267,7 @@ class AnthropicReading:
         if kind == "thinking" and block.get("thinking"):
             self._pieces[index] = [words(block["thinking"])]
             return (ThinkingDelta(block["thinking"]),)
-        self.unshown += len(str(block)) // SEALED
+        self.unshown += sealed_length(block)
         return ()
 
     def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[ReplyDelta]:

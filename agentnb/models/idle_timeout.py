@@ -61,7 +61,10 @@ class Progress:
         """Return whether the chunk is of the reply and is no mere repetition."""
         if not is_of_the_reply(chunk):
             return False
-        sign = _sign(chunk)
+        try:
+            sign = _sign(chunk)
+        except RecursionError:  # nested so deep that it is refused elsewhere
+            return True
         if sign is None:
             return True
         if sign in self._seen or len(self._seen) >= MAX_SIGNS:

@@ -12,7 +12,7 @@ from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.openai import OpenAISdk, read_usage, takes_schema
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, PART, SEALED, CutOff, Provider, ProviderError, Refused
+from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, ProviderError, Refused, sealed_length
 from agentnb.models.serialization import (
     WITHOUT_RESULT,
     arguments_of,
@@ -220,7 +220,7 @@ class ResponsesReading:
 
 def _unshown_of(item: dict[str, Any]) -> int:
     arguments = item.get("arguments")
-    return len(arguments) if isinstance(arguments, str) else len(str(item)) // SEALED
+    return len(arguments) if isinstance(arguments, str) else sealed_length(item)
 
 
 def _refuses(item: dict[str, Any]) -> bool:

@@ -18,6 +18,14 @@ SEALED = 4
 """Characters of what is kept and is no text, such as a signature, that count as one."""
 
 
+def sealed_length(value: Any) -> int:
+    """Return for how many characters something counts that is kept and is no text."""
+    try:
+        return len(str(value)) // SEALED
+    except RecursionError:  # nested so deep that it is refused elsewhere
+        return 0
+
+
 class Reading(Protocol):
     """A reply being read from its stream."""
 

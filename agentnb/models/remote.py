@@ -37,6 +37,8 @@ USUAL_RETRIES = RetryPolicy()
 MAX_TURNS = 10
 """Most requests for one reply that the provider keeps pausing."""
 PAUSED = "pause_turn"
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
+"""What reading raises where a reply is not as it should be."""
 WORTH_COUNTING = 500
 """Characters without a delta after which they are told."""
 WHOLE = ("content", "choices", "output")
@@ -305,7 +307,7 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         what = f"{provider.name}: what came is no whole JSON"
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
-    if isinstance(error, ValueError | TypeError | KeyError | AttributeError | IndexError) or _is_called(error, "APIError"):
+    if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
         what = f"{provider.name}: what came is no reply ({readable(f'{type(error).__name__}: {error}')})"
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     return None
