@@ -53,7 +53,7 @@ def _lengths(run: Run) -> Iterator[tuple[int, int]]:
         yield len(one.text), MAX_OF_A_TEXT
         yield sum(len(part.text) for part in one.reply.parts if isinstance(part, Thinking)) if one.reply else 0, MAX_OF_THINKING
         for each in one.compactions:
-            yield len(each.compacted.text), MAX_OF_A_TEXT
+            yield len(each.compacted.text) if each.compacted else 0, MAX_OF_A_TEXT
         for record in one.records:
             for value in given(record).values():
                 yield len(value if isinstance(value, str) else as_json(value)), MAX_OF_ALL
