@@ -119,6 +119,7 @@ def test_what_a_person_tests_with_is_in_one_place() -> None:
         "Cut",
         "EmptyReply",
         "EndEarly",
+        "Endless",
         "ErrorInStream",
         "LoopbackServer",
         "Misbehaviour",

@@ -15,7 +15,7 @@ from agentnb.core.questions import AskedQuestion
 from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.event_lines import AlsoHappened
-from agentnb.display.head import chip_html, meta_html, model_html, note_tone, prompt_html, totals_html
+from agentnb.display.head import MAX_OF_A_PROMPT, chip_html, meta_html, model_html, note_tone, prompt_html, totals_html
 from agentnb.display.labels import as_left, asked, counted, cut, leaves_todos, shown_answer, times, told
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
@@ -65,7 +65,7 @@ def plain_html(run: Run, form: Form, *, last_text: bool = True, prompt: bool = F
         "div",
         "run",
         head_html(run, totals),
-        prompt_html(asked(run)) if prompt else NOTHING,
+        prompt_html(asked(run), MAX_OF_A_TEXT if form.whole else MAX_OF_A_PROMPT) if prompt else NOTHING,
         answer_html(answer) if answer and last_text else NOTHING,
         tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING,
         _what_it_did(run, totals, form),
@@ -187,7 +187,8 @@ def _is_remarkable(one: WorkflowRound) -> bool:
 
 def _seen(run: Run, form: Form) -> dict[int, Html]:
     first = 0 if form.whole else max(0, len(run.rounds) - MAX_SEEN)
-    return {index: request_view_html(seen, whole=False) for index, seen in sent_requests(run) if index >= first or not index}
+    shown = ((index, seen) for index, seen in sent_requests(run) if index >= first or not index)
+    return {index: request_view_html(seen, whole=False, schemas=form.whole) for index, seen in shown}
 
 
 def pictured_rounds(rounds: Iterable[WorkflowRound], room: int | None) -> frozenset[int]:

@@ -57,13 +57,13 @@ _WHOLE = _Form()
 _CUT = _Form(MAX_OF_A_RESULT, MAX_OF_A_TEXT)
 
 
-def request_view_html(seen: SentRequest, *, whole: bool) -> Html:
+def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) -> Html:
     """Return the request of one round. ``whole``: all of it; otherwise what is new in it, and a line about the rest, so that
-    the rounds of a long run take no more room than the run.
+    the rounds of a long run take no more room than the run. ``schemas``: all of the tools' schemas in any case.
     """
     form = _WHOLE if whole else _CUT
     told = whole or seen.index == 0
-    frame = _frame(seen, whole) if told else _line("same", "= System prompt and tools: as in round 1")
+    frame = _frame(seen, whole or schemas) if told else _line("same", "= System prompt and tools: as in round 1")
     return tag("div", "sight", tag("div", "sight-summary", summary(seen)), frame, _messages(seen, form, whole))
 
 

@@ -20,7 +20,7 @@ from agentnb.models.connections import http_settings, is_at, text_of
 from agentnb.models.failure import OUT_OF_CREDIT, words_of
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, ProviderError
+from agentnb.models.provider import COMMON_OPTIONS, PART, SEALED, CutOff, Provider, ProviderError, sealed_length
 from agentnb.models.serialization import (
     WITHOUT_RESULT,
     arguments_of,
@@ -234,6 +234,8 @@ class AnthropicReading:
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._end: dict[str, Any] = {}
+        self._signatures: dict[int, list[str]] = {}
+        self.unshown = 0
 
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read an event of the stream, and return its deltas."""
@@ -243,7 +245,8 @@ class AnthropicReading:
         if kind == "content_block_start":
             return self._start(chunk["index"], chunk["content_block"])
         if kind == "content_block_stop":
-            self._ended.add(chunk["index"])
+            if chunk["index"] in self._blocks:
+                self._ended.add(chunk["index"])
         elif kind == "message_start":
             self._message = chunk["message"]
             self._usage.update(_known(self._message.get("usage")))
@@ -256,6 +259,7 @@ class AnthropicReading:
     def _start(self, index: int, block: dict[str, Any]) -> Iterable[ReplyDelta]:
         """Start a block. A block that comes whole holds its text, or input, already."""
         self._blocks[index] = dict(block)
+        self.unshown += PART
         kind = block.get("type")
         if kind == "text" and block.get("text"):
             self._pieces[index] = [words(block["text"])]
@@ -263,24 +267,29 @@ class AnthropicReading:
         if kind == "thinking" and block.get("thinking"):
             self._pieces[index] = [words(block["thinking"])]
             return (ThinkingDelta(block["thinking"]),)
+        self.unshown += sealed_length(block)
         return ()
 
     def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[ReplyDelta]:
         """Extend a block. Text and thinking need no start event: some servers leave it out."""
         kind = delta.get("type")
-        if kind in BEGUN_BY:
-            self._blocks.setdefault(index, dict(BEGUN_BY[kind]))
+        if kind in BEGUN_BY and index not in self._blocks:
+            self._blocks[index] = dict(BEGUN_BY[kind])
+            self.unshown += PART
         if kind == "text_delta":
             self._pieces.setdefault(index, []).append(words(delta["text"]))
             return (TextDelta(delta["text"]),) if delta["text"] else ()
         if kind == "input_json_delta":
             self._blocks[index]  # an input needs a block that has started
             self._pieces.setdefault(index, []).append(delta["partial_json"])
+            self.unshown += len(delta["partial_json"])
         elif kind == "thinking_delta":
             self._pieces.setdefault(index, []).append(words(delta["thinking"]))
             return (ThinkingDelta(delta["thinking"]),) if delta["thinking"] else ()
         elif kind == "signature_delta":
-            self._blocks[index]["signature"] = (self._blocks[index].get("signature") or "") + delta["signature"]
+            self._blocks[index]  # a signature needs one too
+            self._signatures.setdefault(index, []).append(words(delta["signature"]))
+            self.unshown += PART // SEALED + len(delta["signature"]) // SEALED
         return ()
 
     def reply(self) -> Reply:
@@ -303,6 +312,8 @@ class AnthropicReading:
 
     def _part(self, index: int) -> AnyPart | None:
         block = self._blocks[index]
+        if signature := "".join(self._signatures.get(index, ())):
+            block = {**block, "signature": (block.get("signature") or "") + signature}
         kind, told = block.get("type"), "".join(self._pieces.get(index, ()))
         if kind == "text":
             return Text(told) if told else None

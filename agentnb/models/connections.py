@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from agentnb.core.redaction import redact
 from agentnb.errors import SettingsError
+from agentnb.models.bounded_body import bound
 from agentnb.models.failure import is_local, readable
 from agentnb.models.limiter import CallLimiter, Limiter
 from agentnb.models.provider import Sdk
@@ -122,7 +123,7 @@ def http_settings(url: str | None) -> dict[str, Any]:
     import httpx2
 
     limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
-    made: dict[str, Any] = {"follow_redirects": False, "limits": limits}
+    made: dict[str, Any] = {"follow_redirects": False, "limits": limits, "event_hooks": {"response": [bound]}}
     return made | {"transport": httpx2.AsyncHTTPTransport(limits=limits)} if is_local(url) else made
 
 

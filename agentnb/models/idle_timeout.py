@@ -10,6 +10,12 @@ OF_A_REPLY = ("message_", "content_block_", "response.")
 """Prefixes of the events of a reply, where events have names."""
 SIGNS_OF_LIFE = frozenset({"response.in_progress", "response.queued"})
 """Those of these events that are mere keep-alives."""
+PLACES = ("index", "output_index", "content_index", "summary_index", "item_id")
+"""Fields that say of which part of a reply an event is."""
+NAMES = frozenset({"type", "role", "id", "name", "index"})
+"""Fields of a delta that hold no content."""
+MAX_SIGNS = 100_000
+"""Most different events without content that count as progress."""
 ENDED: Any = object()
 
 
@@ -27,7 +33,7 @@ async def until_idle(chunks: AsyncGenerator[Any], seconds: float) -> AsyncGenera
     The time that the consumer spends on a chunk does not count. Comments in the stream, which the libraries skip, make no
     chunk and do not reset the timeout.
     """
-    clock, left = asyncio.get_running_loop().time, seconds
+    clock, left, progress = asyncio.get_running_loop().time, seconds, Progress()
     while True:
         asked = clock()
         try:
@@ -39,10 +45,48 @@ async def until_idle(chunks: AsyncGenerator[Any], seconds: float) -> AsyncGenera
             raise IdleTimeout(seconds) from None
         if chunk is ENDED:
             return
-        left = seconds if is_of_the_reply(chunk) else left - (clock() - asked)
+        left = seconds if progress.is_made_by(chunk) else left - (clock() - asked)
         if left <= 0:
             raise IdleTimeout(seconds)
         yield chunk
+
+
+class Progress:
+    """Tells what brings a reply further: content, or an event that was not there before."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def is_made_by(self, chunk: Any) -> bool:
+        """Return whether the chunk is of the reply and is no mere repetition."""
+        if not is_of_the_reply(chunk):
+            return False
+        try:
+            sign = _sign(chunk)
+        except RecursionError:  # nested so deep that it is refused elsewhere
+            return True
+        if sign is None:
+            return True
+        if sign in self._seen or len(self._seen) >= MAX_SIGNS:
+            return False
+        self._seen.add(sign)
+        return True
+
+
+def _sign(chunk: dict[str, Any]) -> str | None:
+    """Return what tells the event from others without content; None if it has content."""
+    if "choices" in chunk:
+        choices = [choice for choice in chunk["choices"] if isinstance(choice, dict)]
+        return None if any(_has_content(choice.get("delta")) for choice in choices) else repr(choices)[:1000]
+    if "delta" in chunk and chunk["type"] != "message_delta":
+        return None
+    return repr([chunk["type"], chunk.get("delta"), *[chunk.get(name) for name in PLACES]])[:1000]
+
+
+def _has_content(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_has_content(inner) for name, inner in value.items() if name not in NAMES)
+    return any(map(_has_content, value)) if isinstance(value, list) else isinstance(value, str) and value != ""
 
 
 def is_of_the_reply(chunk: Any) -> bool:

@@ -40,7 +40,13 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     """HTTP status, if there was a response."""
 
 
-StreamItem: TypeAlias = ReplyDelta | Retry | Reply
+class Unshown(msgspec.Struct, frozen=True, gc=False):
+    """Something of the reply has come that no delta shows, such as arguments of a call: it counts for limits."""
+
+    characters: int
+
+
+StreamItem: TypeAlias = ReplyDelta | Unshown | Retry | Reply
 
 
 @runtime_checkable
@@ -52,4 +58,7 @@ class Model(Protocol):
         """``provider:model``."""
 
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Yield the deltas of a reply, if any, then the `Reply`; a `Retry` where the reply starts over."""
+        """Yield the deltas of a reply, if any, then the `Reply`; a `Retry` where the reply starts over.
+
+        `Unshown` tells how much has come of what has no deltas; it is optional too.
+        """

@@ -14,7 +14,7 @@ from agentnb.models.connections import http_settings, is_at, text_of
 from agentnb.models.failure import words_of
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, ProviderError, Refused
+from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, ProviderError, Refused
 from agentnb.models.serialization import (
     WITHOUT_RESULT,
     arguments_of,
@@ -186,6 +186,7 @@ class OpenAIReading:
         self._usage: Any = None
         self._finish = ""
         self._refused = False
+        self.unshown = 0
         self._metadata: dict[str, Any] = {}
 
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
@@ -241,14 +242,19 @@ class OpenAIReading:
         if call is None or _begins_another(call, function):
             call = {"id": call_id or "", "name": "", "pieces": [], "given": None, "own": {}, "looks": 0, "end": ""}
             self._calls.append(call)
+            self.unshown += PART
         if index is not None:
+            self.unshown += PART * (index not in self._by_index)
             self._by_index[index] = call
         call["id"] = call["id"] or call_id or ""
         call["name"] = call["name"] or function.get("name") or ""
-        call["own"] |= {key: value for key, value in fragment.items() if key not in _OWN_KEYS and value is not None}
+        own = {key: value for key, value in fragment.items() if key not in _OWN_KEYS and value is not None}
+        self.unshown += PART * len(own)
+        call["own"] |= own
         given = function.get("arguments")
         if isinstance(given, str):
             call["pieces"].append(given)
+            self.unshown += len(given)
             call["end"] = given.rstrip()[-1:] or call["end"]
         elif given is not None:
             call["given"] = given

@@ -12,7 +12,7 @@ from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.openai import OpenAISdk, read_usage, takes_schema
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, CutOff, Provider, ProviderError, Refused
+from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, ProviderError, Refused, sealed_length
 from agentnb.models.serialization import (
     WITHOUT_RESULT,
     arguments_of,
@@ -156,6 +156,13 @@ class ResponsesReading:
         self._items: dict[int, dict[str, Any]] = {}
         self._told: list[str] = []
         self._response: dict[str, Any] = {}
+        self._streamed = self._kept = 0
+        """Characters of arguments that were streamed, and of items that came whole."""
+
+    @property
+    def unshown(self) -> int:
+        """How many characters came that no delta has shown; arguments come twice and count once."""
+        return max(self._streamed, self._kept)
 
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read an event of the stream, and return its deltas."""
@@ -168,7 +175,10 @@ class ResponsesReading:
         if kind == "response.reasoning_summary_part.added":
             return (ThinkingDelta(BETWEEN_THOUGHTS),) if chunk.get("summary_index") else ()
         if kind == "response.output_item.done":
-            self._items[chunk["output_index"]] = chunk["item"]
+            self._items[chunk["output_index"]] = item = chunk["item"]
+            self._kept += PART + _unshown_of(item)
+        elif kind == "response.function_call_arguments.delta":
+            self._streamed += len(chunk["delta"] or "")
         elif kind in ENDS:
             self._response = chunk["response"]
         elif kind == "response.failed":
@@ -206,6 +216,11 @@ class ResponsesReading:
         if item.get("arguments") or item.get("status") == "completed":
             return True
         return item.get("status") is None and item in self._items.values()
+
+
+def _unshown_of(item: dict[str, Any]) -> int:
+    arguments = item.get("arguments")
+    return len(arguments) if isinstance(arguments, str) else sealed_length(item)
 
 
 def _refuses(item: dict[str, Any]) -> bool:

@@ -12,9 +12,26 @@ from agentnb.models.model import Reply
 from agentnb.models.options import Options
 from agentnb.settings import Key
 
+PART = 100
+"""Characters that a part of a reply counts for, such as a call, even if nothing is in it."""
+SEALED = 4
+"""Characters of what is kept and is no text, such as a signature, that count as one."""
+
+
+def sealed_length(value: Any) -> int:
+    """Return for how many characters something counts that is kept and is no text."""
+    try:
+        return len(str(value)) // SEALED
+    except RecursionError:  # nested so deep that it is refused elsewhere
+        return 0
+
 
 class Reading(Protocol):
     """A reply being read from its stream."""
+
+    @property
+    def unshown(self) -> int:
+        """How many characters came that no delta has shown: arguments of calls and what else is kept, `PART` for each part."""
 
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read the next chunk, as plain data, and return the deltas to show. Chunks of unknown kinds are ignored."""

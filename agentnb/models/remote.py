@@ -22,12 +22,13 @@ from agentnb.core.rounds import BY_SCHEMA, CONTEXT_TOKENS, TOKENS_ESTIMATED
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import BrokenReply, ProviderTrouble, RequestRefused
 from agentnb.models import prices
+from agentnb.models.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.connections import Endpoint, client_of, limiter_of
 from agentnb.models.estimate import about, with_estimates
 from agentnb.models.failure import Failure, Refusal, broken_connection, failure, readable, words_of
 from agentnb.models.idle_timeout import IdleTimeout, until_idle
-from agentnb.models.model import Reply, Retry, StreamItem
+from agentnb.models.model import Reply, Retry, StreamItem, Unshown
 from agentnb.models.options import Options, named
 from agentnb.models.provider import CutOff, Provider, ProviderError, Refused
 from agentnb.models.retry import AttemptFailed, RetryPolicy, with_retries
@@ -36,6 +37,10 @@ USUAL_RETRIES = RetryPolicy()
 MAX_TURNS = 10
 """Most requests for one reply that the provider keeps pausing."""
 PAUSED = "pause_turn"
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
+"""What reading raises where a reply is not as it should be."""
+WORTH_COUNTING = 500
+"""Characters without a delta after which they are told."""
 WHOLE = ("content", "choices", "output")
 """Fields of a reply that came whole; it has at least one of them."""
 
@@ -121,13 +126,16 @@ class RemoteModel:
             options = with_changes(options, output_schema=schema)
         return self._provider.body(self.model, request, options)
 
-    async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyDelta | Reply]:
-        reading = self._provider.reading()
+    async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyDelta | Unshown | Reply]:
+        reading, told = self._provider.reading(), 0
         try:
             async with aclosing(self._chunks(body)) as all_chunks, aclosing(self._in_time(all_chunks)) as chunks:
                 async for chunk in chunks:
                     for delta in reading.take(chunk):
                         yield delta
+                    if (unshown := reading.unshown) >= told + WORTH_COUNTING:
+                        yield Unshown(unshown - told)
+                        told = unshown
             reply = reading.reply()
         except Exception as error:
             raise AttemptFailed(failure_of(error, self._provider, self._endpoint, self.model)) from error
@@ -239,7 +247,13 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
 
     Any other exception is a bug, and raised again.
     """
-    found = _idle_timeout(error, provider) if isinstance(error, IdleTimeout) else _failure_of(error, provider, endpoint, model)
+    if isinstance(error, IdleTimeout):
+        found = _idle_timeout(error, provider)
+    elif any(isinstance(cause, TooMuch) for cause in _causes(error)):
+        what = f"{provider.name}: the server sent more than {MAX_PIECE / 1e6:.0f} MB without an end"
+        found = Failure(BrokenReply(what, "Try another model; or is it another kind of server?"), transient=False)
+    else:
+        found = _failure_of(error, provider, endpoint, model)
     what, hint = redact((found.error.what, found.error.hint))
     return replace(found, error=type(found.error)(what, hint))
 
@@ -293,7 +307,7 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         what = f"{provider.name}: what came is no whole JSON"
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
-    if isinstance(error, ValueError | TypeError | KeyError | AttributeError | IndexError) or _is_called(error, "APIError"):
+    if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
         what = f"{provider.name}: what came is no reply ({readable(f'{type(error).__name__}: {error}')})"
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     return None

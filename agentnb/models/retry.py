@@ -15,7 +15,7 @@ from agentnb.core.events import ReplyDelta
 from agentnb.errors import RateLimited
 from agentnb.models.failure import Failure
 from agentnb.models.limiter import CallLimiter, NoPlace
-from agentnb.models.model import Reply, Retry
+from agentnb.models.model import Reply, Retry, Unshown
 
 WORTH_TELLING = 1.0
 """Waits for other calls that are shorter than so many seconds are not reported."""
@@ -75,10 +75,10 @@ class RetryPolicy:
 
 
 async def with_retries(
-    attempt: Callable[[], AsyncGenerator[ReplyDelta | Reply]],
+    attempt: Callable[[], AsyncGenerator[ReplyDelta | Unshown | Reply]],
     policy: RetryPolicy,
     limiter: CallLimiter,
-) -> AsyncGenerator[ReplyDelta | Retry | Reply]:
+) -> AsyncGenerator[ReplyDelta | Unshown | Retry | Reply]:
     """Yield the items of the attempts, with a `Retry` between two of them. Raises the `ModelError` of the last attempt.
 
     Waits hold no place in the limiter; a cancellation ends them at once. Time that the limiter holds a call up, because other

@@ -19,6 +19,8 @@ from agentnb.policies.verdict import Continue, Stop
 
 CUT = frozenset({"max_tokens", "length", "max_output_tokens"})
 """Providers' stop reasons for a reply that was cut off by a token limit."""
+OVER_LIMIT = "over_limit"
+"""Stop reason of a reply that agentnb cut off while it streamed, because it went far over a limit of the run."""
 NO_ROOM = frozenset({"model_context_window_exceeded", "model_length"})
 """Stop reasons for a reply that was cut off because the conversation fills the model's context window."""
 REFUSED = frozenset({"refusal", "content_filter"})
@@ -88,8 +90,13 @@ def no_room(run: RunSoFar) -> Stop | None:
 
 
 def reply_cut(run: RunSoFar) -> Continue | Stop | None:
-    """Let the model finish a text that a token limit cut off before any whole call, once; otherwise fail the run."""
+    """Let the model finish a text that a token limit cut off before any whole call, once; otherwise fail the run.
+
+    A reply that was cut off at a limit of the run is as good as any: that limit stops the run, unless it was raised meanwhile.
+    """
     last = run.last_round
+    if last.stop_reason == OVER_LIMIT:
+        return Continue(REPLY_CUT, prompt("reply_cut"))
     if last.records or last.stop_reason not in CUT:
         return None
     if last.text.strip() and not _tried(run, REPLY_CUT):

@@ -23,7 +23,7 @@ from agentnb.core.request import Request
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import StoreError
 from agentnb.models.capabilities import capabilities_of, used_until_cut
-from agentnb.models.model import Reply, Retry
+from agentnb.models.model import Reply, Retry, Unshown
 from agentnb.policies.ending import CUT
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.model_calls import ModelCalls
@@ -112,7 +112,7 @@ class Compactor:
                     reply = item
                 elif isinstance(item, Retry):
                     heard.clear()
-                else:
+                elif not isinstance(item, Unshown):
                     heard.append(item.text)
         except StoreError:
             raise

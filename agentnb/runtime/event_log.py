@@ -17,6 +17,9 @@ from agentnb.errors import StoreError
 from agentnb.settings import SHORTEST_SECRET, known, secrets
 
 AnEvent = TypeVar("AnEvent", bound=Event)
+ROOM = "The run is still in memory; see that the disk has room and run the cell again"
+LEFT_ALONE = "The run is still in memory: keep it with save_trace(run, PATH), and see what else writes to its folder"
+"""Hints for a log that cannot be written: to a writer that failed, and to one that found another file in its place."""
 
 
 class EventLog:
@@ -92,11 +95,8 @@ class EventLog:
         self.run.apply(event)
         if failure is not None:
             self._untold = event
-            raise StoreError(
-                f"The run log could not be written: {failure}",
-                "The run is still in memory; see that the disk has room and run the cell again",
-                run=self.run,
-            ) from failure
+            what, hint = f"The run log could not be written: {failure}", ROOM if failure.filename is None else LEFT_ALONE
+            raise StoreError(what, hint, run=self.run) from failure
         if self._untold is not None:
             untold, self._untold = self._untold, None
             self.tell(untold)

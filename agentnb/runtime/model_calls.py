@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
 from agentnb.core import events as e
+from agentnb.core.events import ReplyDelta
 from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.usage import UNKNOWN, checked
 from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.capabilities import used_until_cut
-from agentnb.models.model import Model, Reply, Retry, StreamItem
+from agentnb.models.estimate import about
+from agentnb.models.model import Model, Reply, Retry, StreamItem, Unshown
 from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.ending import OVER_LIMIT
 from agentnb.policies.marker_text import without_markers
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.normalize_reply import normalize_reply
+from agentnb.runtime.reply_limit import OverLimit, ReplyLimit
 from agentnb.runtime.stream_buffer import StreamBuffer
 from agentnb.runtime.usage_check import UsageCheck
 
@@ -41,29 +46,35 @@ class ModelCalls:
         self.model = model
         self._log = log
         self._markers = bundle.markers
+        self._budget, self._policies = budget, bundle.policies
         self.is_cancelled = is_cancelled
         self._usage_check = UsageCheck(log, budget, bundle.policies)
 
     async def reply(self, request: Request) -> Message:
         """Return the model's reply as logged. If the stream breaks off, its partial reply is logged."""
         stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
+        limit = self._limit(request, comes_after_limit=self._log.run.last_round.is_final)
         reply: Reply | None = None
         started = perf_counter()
         try:
-            async for item in _items(self.model, request):
-                if isinstance(item, Reply):
-                    reply = item
-                elif isinstance(item, Retry):
-                    self._note_retry(item, stream_buffer.end())
-                    stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
-                else:
-                    stream_buffer.take(item)
+            async with _items(self.model, request) as items:
+                async for item in items:
+                    if isinstance(item, Reply):
+                        reply = item
+                    elif isinstance(item, Retry):
+                        self._note_retry(item, stream_buffer.end())
+                        stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
+                        limit.restart()
+                    else:
+                        limit.count(_length(item))
+                        stream_buffer.take(item)
+        except OverLimit:
+            reply = self._cut_off(request, stream_buffer)
         except BaseException as error:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self.is_cancelled(error):
                 raise
-            words = encodable(f"{type(error).__name__}: {error}")
-            raise ModelError(f"{self.model.name} failed: {words}", run=self._log.run) from error
+            raise self._failed(error) from error
         if reply is None:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
@@ -84,6 +95,23 @@ class ModelCalls:
         if self._usage_check.is_needed:
             self._usage_check.warn(reply)
         return replied.message
+
+    def _limit(self, request: Request, *, comes_after_limit: bool) -> ReplyLimit:
+        run, policies = self._log.run, self._policies
+        return ReplyLimit(self.model, request, run, self._budget, policies, comes_after_limit=comes_after_limit)
+
+    def _failed(self, error: BaseException) -> ModelError:
+        words = encodable(f"{type(error).__name__}: {error}")
+        return ModelError(f"{self.model.name} failed: {words}", run=self._log.run)
+
+    def _cut_off(self, request: Request, stream_buffer: StreamBuffer) -> Reply:
+        """Return what came of a reply that went over a limit, without its calls, which are not whole."""
+        heard, text = stream_buffer.all_that_came(), stream_buffer.end()
+        assert heard is not None, "it was too long"
+        usage = used_until_cut(self.model, request, heard)
+        message = Message("assistant", (Text(text),) if text else ())
+        self._log.emit(e.Warned, message=f"{self.model.name} went on far over what was left of a limit: its reply was cut off")
+        return Reply(message, about(request, heard) if usage == UNKNOWN else usage, OVER_LIMIT)
 
     def _note_retry(self, retry: Retry, heard: str = "") -> None:
         reason = encodable(retry.reason)
@@ -118,18 +146,48 @@ class ModelCalls:
 
     async def side_request(self, request: Request) -> AsyncGenerator[StreamItem]:
         """Stream a side request, outside the conversation; only its retries and usage warnings are logged."""
-        async for item in _items(self.model, request):
-            if isinstance(item, Retry):
-                self._note_retry(item)
-            if not isinstance(item, Reply):
-                yield item
-                continue
-            reply = self._usage_check.complete(request, self._normalized(item))
-            self._usage_check.warn(reply)
-            yield reply
+        limit = self._limit(request, comes_after_limit=True)
+        async with _items(self.model, request) as items:
+            async for item in items:
+                if isinstance(item, Reply):
+                    reply = self._usage_check.complete(request, self._normalized(item))
+                    self._usage_check.warn(reply)
+                    yield reply
+                elif isinstance(item, Retry):
+                    self._note_retry(item)
+                    limit.restart()
+                    yield item
+                else:
+                    self._count_aside(limit, item)
+                    yield item
+
+    def _count_aside(self, limit: ReplyLimit, item: ReplyDelta | Unshown) -> None:
+        try:
+            limit.count(_length(item))
+        except OverLimit:
+            what = f"{self.model.name} went far over what was left of a limit, and was cut off"
+            raise ModelError(what, run=self._log.run) from None
 
 
-def _items(model: Model, request: Request) -> AsyncIterator[StreamItem]:
+def _length(item: ReplyDelta | Unshown) -> int:
+    return item.characters if isinstance(item, Unshown) else len(item.text)
+
+
+@asynccontextmanager
+async def _items(model: Model, request: Request) -> AsyncIterator[AsyncIterator[StreamItem]]:
+    """Give the model's stream, and close it after use."""
+    stream = _stream(model, request)
+    try:
+        yield stream
+    except GeneratorExit:  # nothing can be awaited any more
+        raise
+    except BaseException:
+        if hasattr(stream, "aclose"):
+            await stream.aclose()
+        raise
+
+
+def _stream(model: Model, request: Request) -> AsyncIterator[StreamItem]:
     """Return the model's stream; raises `ModelError` if it is not an async iterator."""
     stream: Any = model.stream(request)
     if hasattr(stream, "__aiter__"):

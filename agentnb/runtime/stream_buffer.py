@@ -6,23 +6,28 @@ from collections.abc import Callable
 
 from agentnb.core.events import ReplyDelta, TextDelta
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, encodable
+from agentnb.models.model import Unshown
 from agentnb.policies.marker_text import MarkerFilter
 
 
 class StreamBuffer:
     """Forwards the deltas of one reply, dropping marker lines if enabled."""
 
-    __slots__ = ("_filter", "_heard", "_markers", "_tell", "_thoughts")
+    __slots__ = ("_filter", "_heard", "_markers", "_tell", "_thoughts", "_unshown")
 
     def __init__(self, tell: Callable[[ReplyDelta], None], *, markers: bool) -> None:
         self._tell = tell
         self._heard: list[str] = []
         self._thoughts: list[str] = []
+        self._unshown = 0
         self._markers = markers
         self._filter: MarkerFilter | None = None
 
-    def take(self, item: ReplyDelta) -> None:
+    def take(self, item: ReplyDelta | Unshown) -> None:
         """Take a delta and forward what may already be shown."""
+        if isinstance(item, Unshown):
+            self._unshown += item.characters
+            return
         if not isinstance(item, TextDelta):
             self._thoughts.append(item.text)
             self._tell(item)
@@ -37,10 +42,14 @@ class StreamBuffer:
             self._tell(TextDelta(shown))
 
     def all_that_came(self) -> Message | None:
-        """Return all text and thinking received as one message; None if there is none."""
+        """Return all that was received as one message, to be estimated; None if there is nothing.
+
+        Only its length is known of what was not shown: other text stands for it.
+        """
         thoughts, words = encodable("".join(self._thoughts)), encodable("".join(self._heard))
         parts: tuple[AnyPart, ...] = (Thinking(thoughts),) if thoughts else ()
         parts = (*parts, Text(words)) if words else parts
+        parts = (*parts, Text("." * self._unshown)) if self._unshown else parts
         return Message("assistant", parts) if parts else None
 
     def end(self) -> str:

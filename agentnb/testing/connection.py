@@ -150,6 +150,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._write(chunk, delivery.in_pieces)
             if delivery.pause_before is not None and delivery.pause_before >= max(1, len(delivery.chunks)):
                 self._pause(delivery)
+        while delivery.again:
+            self._write(delivery.again, delivery.in_pieces)
         if delivery.ending != "good":
             self._break(torn=delivery.ending == "reset")
         elif delivery.in_pieces:

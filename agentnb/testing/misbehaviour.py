@@ -123,6 +123,37 @@ class Stall(Misbehaviour):
 
 
 @dataclass(frozen=True)
+class Endless(Misbehaviour):
+    """A stream that never ends: the last piece of the line's text, thinking or arguments comes again and again.
+
+    It ends when the server is closed or the client hangs up. A reply that was not to be streamed is the line itself.
+    """
+
+    line: Any = USUAL
+
+    def deliver(self, wire: Wire, asked: Asked) -> Delivery:
+        """The line up to its last piece, and this over and over, many to a write."""
+        answer = as_answer(self.line)
+        if not asked.streams:
+            return wire.deliver(answer, asked)
+        events = wire.events(answer, asked)
+        last = max(index for index, event in enumerate(events) if _holds_a_piece(event.data))
+        return replace(wire.stream(events[: last + 1]), again=events[last].encoded() * 100)
+
+
+def _holds_a_piece(data: Any) -> bool:
+    """Whether the event has a piece of text, thinking or arguments."""
+    if not isinstance(data, dict):
+        return False
+    if choices := data.get("choices"):
+        delta = choices[0]["delta"]
+        called = [call["function"].get("arguments") for call in delta.get("tool_calls") or ()]
+        return any([delta.get("content"), delta.get("reasoning_content"), *called])
+    kind = data["delta"].get("type") if data.get("type") == "content_block_delta" else data.get("type")
+    return str(kind).endswith((".delta", "text_delta", "thinking_delta", "input_json_delta"))
+
+
+@dataclass(frozen=True)
 class Cut(Misbehaviour):
     """The connection is closed after some events, without the end of the body; with ``after=0`` without any answer.
 

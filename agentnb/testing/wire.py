@@ -43,6 +43,8 @@ class Delivery:
     seconds: float = 0.0
     ping: bytes = b""
     """What is sent again and again meanwhile, after the headers."""
+    again: bytes = b""
+    """What is sent over and over after the chunks, without an end."""
     ending: Literal["good", "cut", "reset"] = "good"
     """Whether the end of the body is sent, or the connection breaks."""
 

@@ -14,7 +14,7 @@ from agentnb.core.events import AnyEvent, RunStarted
 from agentnb.core.wire import decode
 from agentnb.errors import TraceError
 from agentnb.traces.reading import opened
-from agentnb.traces.run_file import CREATE, RunFile, hold, is_being_written, lock, released, write_event
+from agentnb.traces.run_file import APPEND, CREATE, RunFile, hold, is_being_written, lock, released, write_event
 
 MAX_OPEN = 32
 """Logs of nested runs that stay open; another one is opened for each write."""
@@ -32,7 +32,7 @@ class _OpenFiles:
         """Return the descriptor of this log, open at its end. The caller holds the lock while it uses it."""
         descriptor = self._descriptors.pop(id(file), None)
         if descriptor is None:
-            descriptor = os.open(file.path, os.O_WRONLY | os.O_APPEND)
+            descriptor = os.open(file.path, os.O_WRONLY | APPEND)
         self.put(file, descriptor)
         return descriptor
 

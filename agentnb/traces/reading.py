@@ -20,8 +20,9 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-# A pipe would wait for a writer, and Windows would translate line ends.
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+BINARY = getattr(os, "O_BINARY", 0)
+"""Without this flag, Windows would translate line ends, and the size of a log would not be what was written."""
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | BINARY  # a pipe would wait for a writer
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from time import sleep
 from typing import BinaryIO
 from weakref import WeakSet, WeakValueDictionary
 
-from agentnb.core.events import AnyEvent, RoundFinished, RunFinished
+from agentnb.core.events import AnyEvent, RoundFinished, RunFinished, RunSuspended
 from agentnb.core.wire import decode_lines, encode
-from agentnb.traces.reading import check_file
+from agentnb.traces.reading import BINARY, check_file
 
 try:
     import fcntl
@@ -22,8 +22,9 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # it is a module or None
 
 _sync = getattr(os, "fdatasync", os.fsync)
-CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-ENDS = frozenset({RoundFinished, RunFinished})
+APPEND = os.O_APPEND | BINARY
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | APPEND
+ENDS = frozenset({RoundFinished, RunSuspended, RunFinished})
 ATTEMPTS, PAUSE = 50, 0.005
 """Attempts to lock a log that others are reading, and seconds between them."""
 
@@ -116,7 +117,7 @@ class RunFile:
         Raises OSError, such as BlockingIOError if a process is writing it; `TraceError` if it is not a log.
         """
         check_file(Path(path).stat(), path)  # else opening a pipe would wait
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+        descriptor = os.open(path, os.O_RDWR | APPEND)
         try:
             _lock_of_a_dead_process(descriptor)
             with open(descriptor, "rb", closefd=False) as file:
@@ -154,28 +155,41 @@ class RunFile:
 
 
 def write_event(descriptor: int, event: AnyEvent, size: int, path: str | Path, sync_rounds: bool) -> int:
-    """Append the event to a log of ``size`` bytes and return its length; if that fails, the log stays as it was."""
+    """Append the event to a log of ``size`` bytes and return its length; if that fails, the log stays as it was.
+
+    At the end of a round, raises OSError if the log is no longer what was written, and forces it to the disk if asked.
+    """
     data = encode(event)
+    ends = type(event) in ENDS
     done = 0
     try:
         while done < len(data):
             done += os.write(descriptor, data[done:] if done else data)
-        if type(event) in ENDS:
-            _settle(descriptor, path, sync_rounds)
+        if ends and sync_rounds:
+            _sync(descriptor)
     except OSError:
         if done:
             os.ftruncate(descriptor, size)
         raise
+    if ends:
+        _check_in_place(descriptor, path, size + done)
     return done
 
 
-def _settle(descriptor: int, path: str | Path, sync_rounds: bool) -> None:
-    """Check at the end of a round that the file still exists, and force it to the disk if ``sync_rounds`` is set."""
-    # Writes to a deleted file succeed, but nobody could read them. (Not all file systems count links.)
-    if not os.fstat(descriptor).st_nlink and not Path(path).exists():
-        raise FileNotFoundError(errno.ENOENT, "it was deleted", str(path))
-    if sync_rounds:
-        _sync(descriptor)
+def _check_in_place(descriptor: int, path: str | Path, size: int) -> None:
+    """Raise OSError if the log was deleted, replaced or changed by something else. Moved elsewhere, it is whole there."""
+    # Writes to a file that is no longer at its path succeed, but nobody would read them.
+    own = os.fstat(descriptor)
+    if own.st_size != size:
+        raise OSError(errno.EIO, f"something else has changed it: it has {own.st_size} bytes instead of {size}", str(path))
+    try:
+        there = Path(path).stat()
+    except FileNotFoundError:
+        if not own.st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "it was deleted", str(path)) from None
+    else:
+        if own.st_ino and there.st_ino and not os.path.samestat(own, there):  # not all file systems number their files
+            raise OSError(errno.EIO, "another file was put in its place", str(path))
 
 
 _holders: WeakValueDictionary[str, RunFile] = WeakValueDictionary()

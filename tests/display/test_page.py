@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from html import unescape
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 from hostile import check_is_harmless, visible_text
 
 from agentnb import ToolCall, load_trace, save_trace
 from agentnb.agent.agent import Agent
+from agentnb.core.messages import Thinking
 from agentnb.detect.run import Run
-from agentnb.display.page import page_html
+from agentnb.display.page import LEFT_OUT, page_html
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
 
@@ -37,6 +39,44 @@ def test_the_page_tells_all_of_the_run() -> None:
         assert told in words, told
     assert words.count("what the model saw") + words.count("guidance") >= 2
     assert words.count("line 2500 ") == 1  # the request of the next round shows it cut: it stands in full right above
+
+
+def marked(of: int) -> str:
+    """A text of about so many characters, with a mark in its middle."""
+    return "x\n" * (of // 4) + "MIDDLE" + "y\n" * (of // 4)
+
+
+def test_what_a_page_leaves_out_it_says_and_where_that_is(subtests: pytest.Subtests) -> None:
+    def choose(kind: str) -> str:
+        """Chooses."""
+        return kind
+
+    choose.__annotations__["kind"] = Literal[tuple(f"choice {number}" for number in range(2_000))]
+
+    def long(size: int = 0, kind: str = "") -> str:
+        """A long text."""
+        return marked(size)
+
+    cases: dict[str, tuple[Any, dict[str, Any], str]] = {
+        "answer": ([marked(300_000)], {}, "MIDDLE"),
+        "text beside a call": ([[marked(300_000), ToolCall("long", {})], "Done."], {}, "MIDDLE"),
+        "thinking": ([[Thinking(marked(200_000)), "Done."]], {}, "MIDDLE"),
+        "result": ([ToolCall("long", {"size": 3_000_000}), "Done."], {}, "MIDDLE"),
+        "argument": ([ToolCall("long", {"kind": marked(3_000_000)}), "Done."], {}, "MIDDLE"),
+        "prompt": (["Done."], {"prompt": marked(90_000)}, "MIDDLE"),
+        "longer prompt": (["Done."], {"prompt": marked(300_000)}, "MIDDLE"),
+        "schema": ([ToolCall("choose", {"kind": "choice 1"}), "Done."], {"tools": [choose]}, "choice 1999"),
+    }
+    for name, (script, settings, mark) in cases.items():
+        with subtests.test(name):
+            prompt = settings.pop("prompt", "go")
+            run = Agent(ScriptedModel(script), **{"tools": [long], **settings}).run_sync(prompt)
+            told = visible_text(page_html(run))
+            assert mark in told or (LEFT_OUT in told and f"{run.id}.jsonl" in told)
+
+
+def test_a_page_that_holds_all_says_nothing_of_what_it_leaves_out() -> None:
+    assert LEFT_OUT not in visible_text(page_html(plain_run()))
 
 
 def test_the_page_needs_nothing_but_itself() -> None:

@@ -148,6 +148,46 @@ def test_signs_of_life_do_not_begin_the_wait_anew() -> None:
     assert len(heard_of(slow, 0.5)) < 5
 
 
+SAID_AGAIN = [
+    {"type": "message_start", "message": {"id": "m"}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+    {"type": "message_stop"},
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "add"}}]}}]},
+    {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"arguments": ""}}]}}]},
+    {"choices": [{"index": 0, "delta": {"content": [{"type": "text", "text": ""}]}}]},
+    {"type": "response.created", "response": {}},
+    {"type": "response.output_item.added", "output_index": 0, "item": {}},
+    {"type": "response.output_item.done", "output_index": 0, "item": {}},
+    {"type": "response.web_search_call.searching", "item_id": "ws_1"},
+    {"type": "response.completed", "response": {"id": "r"}},
+    {"type": "content_block_start", "index": [], "content_block": {}},
+]
+
+
+def test_what_is_only_said_again_does_not_begin_the_wait_anew(subtests: pytest.Subtests) -> None:
+    for chunk in SAID_AGAIN:
+        with subtests.test(chunk=chunk):
+            assert len(heard_of(Slow(WORD, *[chunk] * 9, each=0.2), 0.5)) < 6
+
+
+def test_a_part_that_follows_another_begins_the_wait_anew(subtests: pytest.Subtests) -> None:
+    blocks = [{"type": "content_block_start", "index": index, "content_block": {}} for index in range(9)]
+    items = [{"type": "response.output_item.added", "output_index": index, "item": {}} for index in range(9)]
+    calls = [{"choices": [{"index": 0, "delta": {"tool_calls": [{"index": index, "id": f"c{index}"}]}}]} for index in range(9)]
+    for chunks in (blocks, items, calls):
+        with subtests.test(chunk=chunks[0]):
+            assert len(heard_of(Slow(*chunks, each=0.2), 0.3)) == 9
+
+
+def test_the_same_words_again_and_again_are_words(subtests: pytest.Subtests) -> None:
+    for delta in ({"content": "a"}, {"reasoning": "a"}, {"tool_calls": [{"index": 0, "function": {"arguments": "0"}}]}, "a"):
+        with subtests.test(delta=delta):
+            assert len(heard_of(Slow(*[{"choices": [{"index": 0, "delta": delta}]}] * 9, each=0.2), 0.3)) == 9
+
+
 def test_what_is_done_with_a_chunk_does_not_count_as_waiting() -> None:
     async def chunks() -> AsyncGenerator[Any]:
         for _ in range(3):

@@ -1,0 +1,97 @@
+"""The bound of a reply that streams: it is counted while it comes, and cut off where it has no end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentnb.core.messages import Message, Text
+from agentnb.core.request import Request
+from agentnb.detect.run import Run
+from agentnb.errors import BrokenReply
+from agentnb.models.capabilities import used_until_cut
+from agentnb.models.estimate import CHARACTERS_A_TOKEN
+from agentnb.models.model import Model
+from agentnb.policies import Policy
+from agentnb.policies.limits import MaxTokens
+from agentnb.runtime.budget import Budget
+
+MAX_REPLY = 1_000_000
+"""Tokens of the longest reply, by estimate: several times what any model can write."""
+MARGIN = 2
+"""How many times over what was left a reply may go: a reply may exceed a limit, and estimates may be off."""
+SPARE, SPARE_OF_AN_END = 1_000, 16_000
+"""Tokens that every reply may have, whatever is left; and one that comes after a limit: a final answer, a summary."""
+SAMPLE = 100_000
+"""Tokens of which the cost is asked for, to learn what one costs."""
+
+
+class OverLimit(Exception):
+    """The reply goes on although it is far over what was left of a limit. Never leaves `agentnb.runtime`."""
+
+
+class ReplyLimit:
+    """Counts the characters of one reply while it streams, and raises once it is too long to be one.
+
+    It raises at the piece after the one with which the reply became too long: one that comes whole is never cut.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        request: Request,
+        run: Run,
+        budget: Budget,
+        policies: Iterable[Policy],
+        *,
+        comes_after_limit: bool,
+    ) -> None:
+        """``budget`` and ``policies`` hold the limits; ``comes_after_limit``: a limit may have been reached before it."""
+        self._model = model
+        self._request = request
+        self._run = run
+        self._budget = budget
+        self._max_tokens = min((one.limit for one in policies if isinstance(one, MaxTokens)), default=None)
+        self._spare = SPARE_OF_AN_END if comes_after_limit else SPARE
+        self._count = 0
+        self._next = self._first = self._spare * CHARACTERS_A_TOKEN
+        """Characters after which the limits are looked at again."""
+
+    def count(self, characters: int) -> None:
+        """Count a piece. Raises `OverLimit` if the pieces before it were too many for a limit, `BrokenReply` for any reply."""
+        if self._count >= self._next:
+            self._look()
+        self._count += characters
+
+    def restart(self) -> None:
+        """Begin to count anew: the reply starts over."""
+        self._count, self._next = 0, self._first
+
+    def _look(self) -> None:
+        most = MAX_REPLY * CHARACTERS_A_TOKEN
+        if self._count >= most:
+            what = f"{self._model.name}: the reply has no end: it was cut off after {self._count:,} characters"
+            raise BrokenReply(what, "Try again: %%agent --continue; or try another model", run=self._run)
+        left = self._tokens_left()
+        if left is not None:
+            most = min(most, (MARGIN * max(0.0, left) + self._spare) * CHARACTERS_A_TOKEN)
+            if self._count >= most:
+                raise OverLimit
+        self._next = min(most, self._count * 2)
+
+    def _tokens_left(self) -> float | None:
+        """Return the tokens that may still come: what `max_tokens` leaves, or what the budget pays for."""
+        left: list[float] = []
+        if self._max_tokens is not None:
+            used = self._run.usage
+            left.append(self._max_tokens - (used.input or 0) - (used.output or 0))
+        dollars = self._budget.left()
+        if dollars is not None and (cost := self._cost_of_a_token()):
+            left.append(dollars / cost)
+        return min(left, default=None)
+
+    def _cost_of_a_token(self) -> float | None:
+        """Return the dollars for one token of a reply; None while that is not known."""
+        sample = Message("assistant", (Text("." * round(SAMPLE * CHARACTERS_A_TOKEN)),))
+        messages = Message("assistant", ()), sample
+        without, with_it = (used_until_cut(self._model, self._request, one).cost for one in messages)
+        return None if without is None or with_it is None else (with_it - without) / SAMPLE

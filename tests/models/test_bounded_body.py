@@ -1,0 +1,84 @@
+"""A server that sends a line, or a body, without an end: it is given up while there is still memory."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, replace
+
+import pytest
+from quick_models import FORMATS, ask
+
+from agentnb.errors import BrokenReply
+from agentnb.models import Reply, bounded_body
+from agentnb.testing import Answer, LoopbackServer, Misbehaviour
+from agentnb.testing.wire import EVENTS, JSON, Asked, Delivery, Wire
+
+
+@dataclass(frozen=True)
+class Unending(Misbehaviour):
+    """A body that never ends."""
+
+    start: bytes
+    again: bytes
+    content_type: str
+
+    def deliver(self, wire: Wire, asked: Asked) -> Delivery:
+        return replace(wire.stream([]), chunks=[self.start], again=self.again, content_type=self.content_type)
+
+
+UNENDING = {
+    "a line of a stream": Unending(b'data: {"choices": [{"delta": {"content": "', b"word " * 1000, EVENTS),
+    "a comment in a stream": Unending(b": ", b"alive " * 1000, EVENTS),
+}
+
+
+@pytest.mark.slow("loads the libraries of the providers, where it is the first to")
+def test_a_piece_without_an_end_is_given_up_and_not_asked_for_again(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_body, "MAX_PIECE", 3_000_000)
+    for wire in FORMATS:
+        for name, unending in UNENDING.items():
+            with subtests.test(name, wire=wire):
+                with LoopbackServer([unending]) as server:
+                    *_, error = ask(server, wire)
+                assert isinstance(error, BrokenReply) and "without an end" in error.what
+                assert len(server.requests) == 1
+
+
+@dataclass(frozen=True)
+class Large(Misbehaviour):
+    """A good reply whose body is this long."""
+
+    size: int
+    compressed: bool = False
+    status: int = 200
+
+    def deliver(self, wire: Wire, asked: Asked) -> Delivery:
+        good = wire.at_once(wire.whole(Answer("Here."), asked), self.status)
+        body = b"".join(good.chunks) + b" \n" * (self.size // 2)
+        if self.compressed:
+            return Delivery([gzip.compress(body, 0)], self.status, JSON, {"content-encoding": "gzip"})
+        return replace(good, chunks=[body])
+
+
+def test_a_body_that_came_whole_is_bounded_as_a_whole(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_body, "MAX_PIECE", 1_000_000)
+    for wire in FORMATS:
+        for stream in ("yes", "no"):
+            for large in (Large(2_000_000), Large(2_000_000, compressed=True), Large(2_000_000, status=400)):
+                with subtests.test(wire=wire, stream=stream, large=large):
+                    with LoopbackServer([large]) as server:
+                        *_, error = ask(server, wire, stream=stream)
+                    assert isinstance(error, BrokenReply) and "without an end" in error.what
+            with subtests.test(wire=wire, stream=stream), LoopbackServer([Large(900_000)]) as server:
+                *_, reply = ask(server, wire, stream=stream)
+                assert isinstance(reply, Reply) and reply.message.text == "Here."
+
+
+def test_a_stream_may_be_longer_than_each_of_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_body, "MAX_PIECE", 3_000)
+    text = "word " * 2_000
+    with LoopbackServer([text]) as server:
+        *_, reply = ask(server, "compatible")
+    assert isinstance(reply, Reply) and reply.message.text == text

@@ -1,0 +1,228 @@
+"""Replies that never end: counted while they stream, and cut off at a limit of the run, or where no model can write more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from scripted_runs import bare, do, work
+from summarising import Summarising
+from waiting import wait_until
+
+from agentnb import History, Run, Store, load_trace
+from agentnb.core.events import TextDelta, ThinkingDelta
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, user
+from agentnb.core.request import Request
+from agentnb.errors import BrokenReply
+from agentnb.models.estimate import CHARACTERS_A_TOKEN
+from agentnb.models.model import Reply, Retry, StreamItem, Unshown
+from agentnb.models.provider import PART, Reading
+from agentnb.models.registry import REMOTE
+from agentnb.policies.ending import OVER_LIMIT
+from agentnb.runtime import reply_limit
+from agentnb.runtime.budget import Budget
+from agentnb.runtime.reply_limit import MARGIN, SPARE, OverLimit, ReplyLimit
+from agentnb.runtime.run_options import RunOptions
+from agentnb.testing import Endless, LoopbackServer
+
+WIRES = ("anthropic", "openai", "openai-responses", "compatible")
+LINES: dict[str, Any] = {
+    "text": "One two three four",
+    "thinking": [Thinking("Let me see now")],
+    "arguments": ToolCall("work", {"n": 1, "why": "a long argument, and another one"}),
+}
+MOST = (MARGIN * 1_000 + SPARE) * CHARACTERS_A_TOKEN
+"""Characters after which a reply is cut off with 1,000 tokens left."""
+MUCH = "word " * 4_000
+ASKED = Request("", [user("Go.")])
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.req("KX.2")
+def test_a_reply_without_an_end_is_cut_off_at_a_limit_of_the_run(wire: str, subtests: pytest.Subtests, tmp_path: Any) -> None:
+    limits: dict[str, dict[str, Any]] = {"max_tokens": {"max_tokens": 1_000}, "budget": {"budget": 0.015}}
+    for what, line in LINES.items():
+        for reason, settings in limits.items():
+            with subtests.test(what, limit=reason):
+                store = Store(tmp_path / what / reason)
+                with LoopbackServer([Endless(line)]) as server:
+                    run = bare(server.model(wire, price="3/15"), [work], **settings).run_sync("go", store=store)
+                    wait_until(lambda: server.requests[0].hung_up)  # called before the next one is made
+                assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", reason, 1)
+                assert run.rounds[0].stop_reason == OVER_LIMIT and not run.rounds[0].calls
+                assert len(run.text) <= MOST + 1_000 and bool(run.text) == (what == "text")
+                assert run.usage.estimated and SPARE < (run.usage.output or 0) < 2 * MOST / CHARACTERS_A_TOKEN and run.cost
+                assert len(run.warnings) == 1 and "its reply was cut off" in run.warnings[0]
+                assert load_trace(store.path(run.id)) == run
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_without_a_limit_it_is_cut_off_where_no_model_can_write_more(
+    wire: str, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_limit, "MAX_REPLY", 5_000)
+    for what, line in LINES.items():
+        with subtests.test(what), LoopbackServer([Endless(line)]) as server:
+            with pytest.raises(BrokenReply, match=r"has no end: it was cut off after 1\d,\d+ characters") as caught:
+                bare(server.model(wire, price="3/15"), [work]).run_sync("go")
+            run = caught.value.run
+            assert isinstance(run, Run) and run.status == "failed" and len(server.requests) == 1
+            assert run.usage.estimated and (run.usage.output or 0) >= 5_000
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.req("KX.9")
+def test_a_stop_meanwhile_ends_it_and_leaves_an_estimate(
+    wire: str, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = ReplyLimit.count
+    for what, line in LINES.items():
+        with subtests.test(what), LoopbackServer([Endless(line)]) as server, monkeypatch.context() as patch:
+            came = threading.Event()
+
+            def counted(limit: ReplyLimit, characters: int, came: threading.Event = came) -> None:
+                count(limit, characters)
+                if limit._count > 2_000:
+                    came.set()
+
+            patch.setattr(ReplyLimit, "count", counted)
+            live = bare(server.model(wire, price="3/15"), [work]).start("go")
+            assert came.wait(30)
+            live.stop("enough")
+            run = live.result(10)
+            assert (run.status, run.rounds[0].status) == ("cancelled", "cancelled")
+            assert run.usage.estimated and (run.usage.output or 0) > 500 and run.cost
+
+
+def endless_parts(wire: str) -> list[dict[str, Any]]:
+    """Chunks that each begin another part, with nothing in it."""
+    numbers = range(1_000)
+    if wire == "anthropic":
+        return [{"type": "content_block_start", "index": one, "content_block": {"type": "text", "text": ""}} for one in numbers]
+    if wire == "openai-responses":
+        return [{"type": "response.output_item.done", "output_index": one, "item": {"type": "message"}} for one in numbers]
+    calls = [{"index": one, "id": f"c{one}", "function": {"name": "f"}} for one in numbers]
+    return [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in calls]
+
+
+def test_parts_with_nothing_in_them_count_too(subtests: pytest.Subtests) -> None:
+    for wire in WIRES:
+        with subtests.test(wire):
+            reading: Reading = REMOTE[wire].reading()
+            for chunk in endless_parts(wire):
+                list(reading.take(chunk))
+            assert reading.unshown >= 1_000 * PART
+    with subtests.test("one call under many numbers"):
+        reading = REMOTE["compatible"].reading()
+        for index in range(1_000):
+            list(reading.take({"choices": [{"delta": {"tool_calls": [{"index": index, "id": "c", "function": {}}]}}]}))
+        assert reading.unshown >= 1_000 * PART
+    with subtests.test("a signature"):
+        reading = REMOTE["anthropic"].reading()
+        piece = {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "x" * 400}}
+        for _ in range(1_000):
+            list(reading.take(piece))
+        assert reading.unshown >= 1_000 * PART
+
+
+class Own:
+    """A model object that yields these items again and again."""
+
+    name = "own:model"
+
+    def __init__(self, *items: StreamItem, times: int = 10**9) -> None:
+        self._items, self._times, self.closed = items, times, False
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        try:
+            for _ in range(self._times):
+                for item in self._items:
+                    yield item
+            yield Reply(Message("assistant", (Text("Done."),)))
+        finally:
+            self.closed = True
+
+
+def test_a_model_object_is_bounded_too_and_closed(subtests: pytest.Subtests) -> None:
+    for item in (TextDelta("word "), ThinkingDelta("hm "), Unshown(5)):
+        with subtests.test(item=item):
+            model = Own(item)
+            run = bare(model, max_tokens=1_000).run_sync("go")
+            assert (run.stop_reason, len(run.rounds), model.closed) == ("max_tokens", 1, True)
+
+
+def test_an_attempt_that_is_made_again_is_counted_anew() -> None:
+    model = Own(TextDelta("x" * 3_000), TextDelta("x" * 3_000), Retry(1, 0.0, "again"), times=9)
+    assert bare(model, max_tokens=1_000).run_sync("go").text == "Done."
+
+
+def test_a_reply_in_one_piece_is_never_cut(subtests: pytest.Subtests) -> None:
+    for wire in WIRES:
+        with subtests.test(wire), LoopbackServer([MUCH]) as server:
+            run = bare(server.model(wire, stream="no"), max_tokens=100).run_sync("go")
+            assert run.text.strip() == MUCH.strip()
+    assert bare(Own(TextDelta(MUCH), times=1), max_tokens=100).run_sync("go").text == "Done."
+
+
+def test_a_reply_may_go_over_a_limit_and_is_whole() -> None:
+    text = "word " * 1_000
+    with LoopbackServer([text]) as server:
+        run = bare(server.model("compatible"), max_tokens=500).run_sync("go")
+    assert run.text == text
+
+
+def test_a_final_answer_has_room_after_the_limit(subtests: pytest.Subtests) -> None:
+    for wire in WIRES:
+        with subtests.test(wire), LoopbackServer([ToolCall("work", {"n": 1}), MUCH]) as server:
+            agent = bare(server.model(wire), [work], max_tokens=10, on_limit="final_answer")
+            assert agent.run_sync("go").text == MUCH
+
+
+def test_a_summary_without_an_end_is_done_without() -> None:
+    class Rambling(Summarising):
+        async def stream(self, request: Request) -> Any:
+            if request.system == "":
+                async for item in super().stream(request):
+                    yield item
+                return
+            while True:
+                yield TextDelta("word ")
+
+    settings: dict[str, Any] = {"history": History(compact_above=5, keep_recent=2), "system": "", "instructions": False}
+    run = bare(Rambling([do(1), do(2), do(3), "Done."]), [work], max_tokens=10_000, **settings).run_sync("go")
+    assert run.text == "Done." and any("far over what was left" in warning for warning in run.warnings)
+
+
+def test_a_limit_that_was_raised_meanwhile_lets_the_run_go_on() -> None:
+    session = Budget(0.01, name="session_budget")
+
+    def watch(item: Any) -> None:
+        if type(item).__name__ == "ModelReplied":
+            session.limit = 5.0
+
+    with LoopbackServer([Endless(LINES["text"]), "Done."]) as server:
+        options = RunOptions(budget=session, watch=watch)
+        run = bare(server.model("compatible", price="3/15")).start("go", options).result(30)
+    assert (run.status, [one.stop_reason for one in run.rounds]) == ("completed", [OVER_LIMIT, "stop"])
+
+
+def test_the_count_is_checked_ever_more_rarely() -> None:
+    looks = 0
+
+    class Watched(ReplyLimit):
+        def _look(self) -> None:
+            nonlocal looks
+            looks += 1
+            super()._look()
+
+    limit = Watched(Own(), ASKED, Run(), Budget(), (), comes_after_limit=False)
+    with pytest.raises(BrokenReply):
+        for _ in range(10**7):
+            limit.count(1)
+    assert looks < 15
+    with pytest.raises(OverLimit):
+        spent = ReplyLimit(Own(), ASKED, Run(), Budget(), [reply_limit.MaxTokens(10)], comes_after_limit=False)
+        for _ in range(10**5):
+            spent.count(1)
