@@ -1,0 +1,136 @@
+"""What a page that was loaded again, or whose kernel died, puts into the notebook: the run, and nothing of a widget."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+from pages import CURRENT
+from test_card_in_lab import GO, chip, ended, opened
+
+pytestmark = pytest.mark.browser
+BACKGROUND = GO.replace("-m model", "-m model --background")
+TALL = "\n".join(["# a long way down"] * 60)
+
+
+def replies(tool: str, what: str) -> str:
+    return f"model = Slow([['First.', ToolCall('{tool}', {{'what': '{what}'}})], 'Second.'])"
+
+
+def kept(lab: Any, index: int) -> None:
+    """Wait until the document itself holds the run as HTML, also where it is out of sight."""
+    script = """index => {
+        const outputs = CURRENT.content.model.sharedModel.cells[index].toJSON().outputs;
+        return outputs.length && outputs.every(one => !JSON.stringify(one.data ?? {}).includes('widget-view'));
+    }""".replace("CURRENT", CURRENT)
+    lab.page.wait_for_function(script, arg=index)
+
+
+def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
+    """Save, end the kernel, and open the notebook anew: the cards of these cells, which are what was saved."""
+    lab.save()
+    stored = lab.stored(notebook)
+    lab._end_kernels()
+    lab.open(notebook)
+    assert "widget-view" not in json.dumps(stored)
+    shown = []
+    for index in runs:
+        outputs = stored["cells"][index]["outputs"]
+        assert [set(one["data"]) for one in outputs if "data" in one and "agentnb-run" in json.dumps(one)] == [
+            {"text/html", "text/plain"}
+        ]
+        lab.cell(index).scroll_into_view_if_needed()
+        shown.append(lab.cell(index).locator(".agentnb-run"))
+        shown[-1].wait_for()
+    assert lab.page.get_by_text("Error displaying widget").count() == 0
+    return shown
+
+
+def test_a_reload_during_a_run_loses_nothing_of_what_is_saved(lab: Any) -> None:
+    index = opened(lab, "reloaded", replies("wait", "reloaded-1"), BACKGROUND)
+    lab.start(index)
+    chip(lab, index, "Executing wait")
+    lab.save()
+    lab.reload()
+    chip(lab, index, "Executing wait")
+    lab.allow("reloaded-1")
+    ended(lab, index, "Done")
+    kept(lab, index)
+    setup = lab.write_last(replies("hold", "reloaded-2"))
+    lab.run(setup)
+    blocked = lab.write_last(GO)
+    lab.start(blocked)
+    chip(lab, blocked, "Executing hold")
+    lab.save()
+    lab.reload(wait=False)
+    lab.allow("reloaded-2")
+    ended(lab, blocked, "Done")
+    kept(lab, blocked)
+    for run in reopened(lab, "reloaded.ipynb", index, blocked):
+        assert "Done" in run.locator(".agentnb-chip").inner_text()
+        assert "First." in run.text_content() and "Second." in run.text_content()
+    assert lab.complaints() == []
+
+
+def test_in_the_classic_notebook_a_run_that_is_out_of_sight_is_kept_too(classic: Any) -> None:
+    index = opened(classic, "classic-reloaded", replies("wait", "classic-1"), *[TALL] * 4, BACKGROUND)
+    classic.start(index)
+    chip(classic, index, "Executing wait")
+    classic.save()
+    classic.reload()
+    assert classic.page.locator(".agentnb-card").count() == 0  # it has no view
+    classic.allow("classic-1")
+    kept(classic, index)
+    (run,) = reopened(classic, "classic-reloaded.ipynb", index)
+    assert "Done" in run.locator(".agentnb-chip").inner_text() and "Second." in run.text_content()
+    assert classic.complaints() == []
+
+
+DEAD = "The kernel died. Restart it, define your tools, then run %agent recover"
+RESTART = "() => { window.restarted = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart() }"
+HALF = """
+first = [write("Load", "Sleep"), ToolCall("load_penguins", {"path": "x"})]
+model = Slow([first, ["On **it**.", ToolCall("nap", {"seconds": 600})]])
+"""
+
+
+def is_dead(lab: Any, index: int) -> None:
+    """The card says what to type, keeps what the page knew, and shows nothing as running or to be clicked."""
+    run = lab.cell(index).locator(".agentnb-run")
+    run.get_by_text(DEAD).wait_for()
+    assert run.locator(".agentnb-chip").all_inner_texts() == ["■ Interrupted"]
+    calls = run.locator(".agentnb-tool-state").all_inner_texts()
+    assert calls == ["✓ ok", "✓ ok", "■ interrupted"], calls
+    assert run.locator("strong", has_text="it").count() == 1 and run.locator("td", has_text="Chinstrap").count() == 1
+    assert "○ Load" in " ".join(run.inner_text().split())
+    assert run.locator("button, input, form, progress").count() == 0
+    assert "running" not in run.inner_text() and "Executing" not in run.inner_text()
+
+
+def test_when_the_kernel_is_killed_or_restarted_what_the_page_knew_is_kept(lab: Any) -> None:
+    index = opened(lab, "killed", HALF, GO)
+    process = int(lab.value("__import__('os').getpid()"))
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    os.kill(process, signal.SIGKILL)
+    is_dead(lab, index)
+    lab.page.locator(".jp-Dialog button", has_text="Ok").click()  # that it died, and is restarted
+    for theme in ("Light", "Dark"):
+        lab.theme(theme)
+        for width in (700, 1400):
+            lab.width(width)
+            lab.shot(f"dead-{theme.lower()}-{width}", lab.cell(index))
+    lab.wait_idle()
+    for before in range(index):
+        lab.run(before)
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    lab.page.evaluate(RESTART)
+    is_dead(lab, index)
+    lab.page.evaluate("() => window.restarted")  # before that the server cannot end the kernel
+    lab.wait_idle()
+    reopened(lab, "killed.ipynb", index)
+    is_dead(lab, index)
