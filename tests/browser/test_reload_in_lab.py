@@ -11,6 +11,9 @@ import pytest
 from pages import CURRENT
 from test_card_in_lab import GO, chip, ended, opened
 
+from agentnb.notebook.card.unsaved import unsaved_html
+from agentnb.notebook.card.widget import _widget_class
+
 pytestmark = pytest.mark.browser
 BACKGROUND = GO.replace("-m model", "-m model --background")
 TALL = "\n".join(["# a long way down"] * 60)
@@ -134,3 +137,43 @@ def test_when_the_kernel_is_killed_or_restarted_what_the_page_knew_is_kept(lab: 
     lab.wait_idle()
     reopened(lab, "killed.ipynb", index)
     is_dead(lab, index)
+
+
+ELSEWHERE = """async (source) => {
+    const module = await import(URL.createObjectURL(new Blob([source], {type: 'text/javascript'})));
+    const traits = {key: 'k', remains: '<div data-rounds></div>'};
+    const listening = [];
+    window.sent = [];
+    const model = {
+        get: name => traits[name],
+        on: (name, call) => name === 'msg:custom' && listening.push(call),
+        off: () => {},
+        send: message => { if (window.dead) throw new Error('closed'); window.sent.push(message); },
+    };
+    window.tell = message => listening.forEach(call => call(message));
+    const hooks = module.default;
+    hooks.initialize({model});
+    hooks.render({model, el: document.body});
+}"""
+"""The module of a card in a page that leads to no notebook, as in VS Code and Colab."""
+
+
+def test_where_the_page_leads_to_no_notebook_nothing_breaks_and_the_card_says_what_is_lost(browser: Any) -> None:
+    page = browser.new_page()
+    said: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.evaluate(ELSEWHERE, _widget_class()._esm)
+    unsaved = unsaved_html("20261122-101010-abcdef01234", stored=True)
+    page.evaluate("told => tell(told)", {"kind": "ended", "html": "<p>All of it</p>", "text": "All", "unsaved": unsaved})
+    assert "All of it" in page.inner_text("body") and "this output is lost when the kernel ends" in page.inner_text("body")
+    page.get_by_role("button", name="Save as HTML").click()
+    asked = page.evaluate("() => sent.at(-1)")
+    assert asked.items() >= {"do": "page", "key": "page"}.items()
+    page.evaluate("told => tell(told)", {"kind": "fill", "key": "page", "html": "Saved as x.html"})
+    page.evaluate("told => tell(told)", {"kind": "heard", "id": asked["id"], "error": "", "note": ""})
+    assert "Saved as x.html" in page.inner_text("body")
+    page.evaluate("() => { window.dead = true }")
+    page.get_by_role("button", name="Save as HTML").click()
+    assert "All of it" in page.inner_text("body")  # a kernel that dies now takes nothing away
+    assert said == []
+    page.context.close()
