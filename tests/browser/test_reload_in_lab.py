@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 import pytest
-from pages import CURRENT
+from pages import CLOSE_ALL, CURRENT
 from test_card_in_lab import GO, chip, ended, opened
 
 from agentnb.notebook.card.unsaved import unsaved_html
@@ -16,7 +16,6 @@ from agentnb.notebook.card.widget import _widget_class
 
 pytestmark = pytest.mark.browser
 BACKGROUND = GO.replace("-m model", "-m model --background")
-TALL = "\n".join(["# a long way down"] * 60)
 
 
 def replies(tool: str, what: str) -> str:
@@ -52,7 +51,7 @@ def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
     return shown
 
 
-def test_a_reload_during_a_run_loses_nothing_of_what_is_saved(lab: Any) -> None:
+def test_a_run_during_which_the_page_is_loaded_again_or_the_notebook_closed_is_saved_whole(lab: Any) -> None:
     index = opened(lab, "reloaded", replies("wait", "reloaded-1"), BACKGROUND)
     lab.start(index)
     chip(lab, index, "Executing wait")
@@ -62,8 +61,17 @@ def test_a_reload_during_a_run_loses_nothing_of_what_is_saved(lab: Any) -> None:
     lab.allow("reloaded-1")
     ended(lab, index, "Done")
     kept(lab, index)
-    setup = lab.write_last(replies("hold", "reloaded-2"))
-    lab.run(setup)
+    lab.run(lab.write_last(replies("wait", "closed")))
+    closed = lab.write_last(BACKGROUND)
+    lab.start(closed)
+    chip(lab, closed, "Executing wait")
+    lab.save()
+    lab.page.evaluate(CLOSE_ALL)
+    lab.allow("closed")
+    lab.open("reloaded.ipynb")
+    ended(lab, closed, "Done")
+    kept(lab, closed)
+    lab.run(lab.write_last(replies("hold", "reloaded-2")))
     blocked = lab.write_last(GO)
     lab.start(blocked)
     chip(lab, blocked, "Executing hold")
@@ -72,23 +80,22 @@ def test_a_reload_during_a_run_loses_nothing_of_what_is_saved(lab: Any) -> None:
     lab.allow("reloaded-2")
     ended(lab, blocked, "Done")
     kept(lab, blocked)
-    for run in reopened(lab, "reloaded.ipynb", index, blocked):
-        assert "Done" in run.locator(".agentnb-chip").inner_text()
+    for run in reopened(lab, "reloaded.ipynb", index, closed, blocked):
+        assert "Done" in str(run.locator(".agentnb-chip").text_content())
         assert "First." in run.text_content() and "Second." in run.text_content()
     assert lab.complaints() == []
 
 
-def test_in_the_classic_notebook_a_run_that_is_out_of_sight_is_kept_too(classic: Any) -> None:
-    index = opened(classic, "classic-reloaded", replies("wait", "classic-1"), *[TALL] * 4, BACKGROUND)
+def test_in_the_classic_notebook_it_is_the_same(classic: Any) -> None:
+    index = opened(classic, "classic-reloaded", replies("hold", "classic"), GO)
     classic.start(index)
-    chip(classic, index, "Executing wait")
+    chip(classic, index, "Executing hold")
     classic.save()
-    classic.reload()
-    assert classic.page.locator(".agentnb-card").count() == 0  # it has no view
-    classic.allow("classic-1")
+    classic.reload(wait=False)
+    classic.allow("classic")
     kept(classic, index)
     (run,) = reopened(classic, "classic-reloaded.ipynb", index)
-    assert "Done" in run.locator(".agentnb-chip").inner_text() and "Second." in run.text_content()
+    assert "Done" in str(run.locator(".agentnb-chip").text_content()) and "Second." in run.text_content()
     assert classic.complaints() == []
 
 
@@ -113,8 +120,17 @@ def is_dead(lab: Any, index: int) -> None:
     assert "running" not in run.inner_text() and "Executing" not in run.inner_text()
 
 
-def test_when_the_kernel_is_killed_or_restarted_what_the_page_knew_is_kept(lab: Any) -> None:
+def halfway(lab: Any, index: int) -> None:
+    """Run the first two cells anew, and that one up to where it naps."""
+    for before in range(2):
+        lab.run(before)
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+
+
+def test_when_the_kernel_dies_is_restarted_or_shut_down_what_the_page_knew_is_kept(lab: Any) -> None:
     index = opened(lab, "killed", HALF, GO)
+    background = lab.write_last(BACKGROUND)
     process = int(lab.value("__import__('os').getpid()"))
     lab.start(index)
     chip(lab, index, "Executing nap")
@@ -127,16 +143,17 @@ def test_when_the_kernel_is_killed_or_restarted_what_the_page_knew_is_kept(lab: 
             lab.width(width)
             lab.shot(f"dead-{theme.lower()}-{width}", lab.cell(index))
     lab.wait_idle()
-    for before in range(index):
-        lab.run(before)
-    lab.start(index)
-    chip(lab, index, "Executing nap")
+    halfway(lab, index)
     lab.page.evaluate(RESTART)
     is_dead(lab, index)
     lab.page.evaluate("() => window.restarted")  # before that the server cannot end the kernel
     lab.wait_idle()
-    reopened(lab, "killed.ipynb", index)
-    is_dead(lab, index)
+    halfway(lab, background)
+    lab.command("kernelmenu:shutdown")  # a run that waits in its cell would be stopped first
+    is_dead(lab, background)
+    reopened(lab, "killed.ipynb", index, background)
+    for one in (index, background):
+        is_dead(lab, one)
 
 
 ELSEWHERE = """async (source) => {

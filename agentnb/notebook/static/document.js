@@ -49,15 +49,20 @@ class NotebookOutputs {
     }
   }
 
-  /** Call this when the kernel is restarted, is shut down, or has died; returns how to listen no longer. */
+  /** Call this when the kernel is restarted, shut down or changed, or has died; returns how to listen no longer. */
   onGone(call) {
-    const changed = this.context?.sessionContext?.statusChanged;
-    const listen = (_, status) => GONE.includes(status) && call();
+    const session = this.context?.sessionContext;
+    const status = (_, now) => GONE.includes(now) && call();
+    const kernel = (_, { oldValue, newValue } = {}) => oldValue && oldValue.id !== newValue?.id && call();
     try {
-      changed?.connect?.(listen);
+      session?.statusChanged?.connect?.(status);
+      session?.kernelChanged?.connect?.(kernel);
     } catch {
-      return () => {};
+      // as where there is no session
     }
-    return () => changed?.disconnect?.(listen);
+    return () => {
+      session?.statusChanged?.disconnect?.(status);
+      session?.kernelChanged?.disconnect?.(kernel);
+    };
   }
 }
