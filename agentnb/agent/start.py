@@ -18,6 +18,7 @@ from agentnb.agent.settings import AgentSettings
 from agentnb.context.history import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
+from agentnb.core.approvals import answerable_later
 from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunRecovered, RunStarted
 from agentnb.core.log import Writer
 from agentnb.core.messages import Message, Text, encodable, user
@@ -239,7 +240,7 @@ class PendingRun:
 
 def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
     """Return the answers for a run that is resumed; raises `SettingsError` if they are not what it waits for."""
-    waiting = {question.id: question for question in run.waiting} if run.is_suspended else {}
+    waiting = {question.id: question for question in answerable_later(run)}
     given = options.answers or {}
     open_ids = ", ".join(waiting) or "none"
     for question_id in given:

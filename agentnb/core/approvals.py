@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.rounds import WorkflowRound
+from agentnb.core.run import RunFacts
 
 APPROVE, DENY, EDIT = "approve", "deny", "edit"
 _REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
@@ -22,6 +23,11 @@ def waiting_for_approval(waiting: Iterable[WaitingOnUser], current: WorkflowRoun
     """
     held = {record.call.id for record in current.records if record.waits} if current is not None else set()
     return [question for question in waiting if question.kind == "approval" and question.call_id in held]
+
+
+def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
+    """Return the open questions that can be answered when the run is resumed: it was suspended, or its process died."""
+    return list(run.waiting) if run.is_suspended else waiting_for_approval(run.waiting, run.open_round)
 
 
 class Decision(NamedTuple):

@@ -124,10 +124,10 @@ def without_rounds(run: Run) -> Sequence[str]:
 def notes_html(run: Run, also: Sequence[str] = (), form: Form = _PLAIN) -> Html:
     """Return the notes to the person, and how the run ended unless it simply completed; before them what ``also`` happened."""
     happened = tag("div", "rounds", also_html(also, "also", form)) if also else NOTHING
-    return joined(happened, *[tag("div", f"note {note_tone(run)}", _with_commands(note)) for note in told(run)])
+    return joined(happened, *[tag("div", f"note {note_tone(run)}", with_commands(note)) for note in told(run)])
 
 
-def _with_commands(note: str) -> Html:
+def with_commands(note: str) -> Html:
     """Mark up the commands in a note as code, each on one line."""
     pieces = _COMMAND.split(cut(note, 2_000))
     return joined(*[tag("code", "command", piece) if place % 2 else words(piece) for place, piece in enumerate(pieces)])

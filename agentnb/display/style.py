@@ -63,8 +63,13 @@ def inlined(html: str) -> Html:
 
 @cache
 def _with_style(attribute: str, classes: str) -> str:
-    style = "".join(_with_plain_first(rules().get(name, "")) for name in classes.split())
+    style = "".join(inline_style(name) for name in classes.split())
     return f'{attribute} style="{style}"' if style else attribute
+
+
+def inline_style(name: str) -> str:
+    """Return the rules of a class as the style of an element."""
+    return _with_plain_first(rules().get(name, ""))
 
 
 def _with_plain_first(body: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,12 @@ from typing import Any
 STATIC = Path(__file__).parent / "static"
 HEARS_WHILE_BUSY = int(version("ipykernel").partition(".")[0]) >= 7
 """Whether this kernel receives widget messages while a cell keeps its main thread busy: only with subshells."""
+
+
+def script(*names: str, **constants: Any) -> str:
+    """Return these files as one module, for a module sent as text cannot import a second; ``constants`` come before them."""
+    given = [f"const {name} = {json.dumps(value)};" for name, value in constants.items()]
+    return "\n".join([*given, *[(STATIC / name).read_text("utf-8") for name in names]])
 
 
 def heard_while_busy(widget: Any) -> Any:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
 
@@ -152,7 +153,7 @@ class Elicitation:
         return None if asked is None else Answer(asked.question.id, asked.answer, declined=asked.outcome == "declined")
 
     def give(self, answers: Mapping[str, Any]) -> None:
-        """Take the answers to questions that the run asked before it was suspended."""
+        """Take the answers to questions that the run asked before it was suspended, or its process died."""
         self._given = {question_id: Answer(question_id, value) for question_id, value in answers.items()}
 
     def reopen(self, question: WaitingOnUser, program: Program | None = None) -> str:
@@ -162,6 +163,15 @@ class Elicitation:
         if given is not None:
             asyncio.get_running_loop().call_soon(self.take, given)
         return question.id
+
+    def ask_again(self, question: WaitingOnUser, program: Program | None = None) -> str:
+        """Log a question as new that was open when its process died, and take the answer that was given since."""
+        given = self._given.pop(question.id)
+        self._count += 1
+        again = replace(question, id=f"{self._prefix}q{self._count}")
+        self._given[again.id] = given._replace(question_id=again.id)
+        self._emit(QuestionAsked, question=again)
+        return self.reopen(again, program)
 
     def has_answer(self, question_id: str) -> bool:
         """Return whether the answer was given when the run was resumed."""
@@ -347,15 +357,17 @@ class CallElicitor:
     async def ask_before(self, message: str, schema: dict[str, Any], program: Program | None, asked_as: str = "") -> Any:
         """Ask whether the call may run, and await the answer. ``program`` is asked before the person.
 
-        ``asked_as``: the id of the question if it was logged before the run was suspended.
+        ``asked_as``: the id of the question if it was logged before the run was suspended, or its process died.
         """
-        if not (asked_as and self._elicitation.is_open(asked_as)):
+        is_open, is_answered = self._elicitation.is_open(asked_as), self._elicitation.has_answer(asked_as)
+        if not (is_open or is_answered):
             return await self._ask(message, schema, "approval", program)
-        if not self._elicitation.has_answer(asked_as):
+        if not is_answered:
             self._elicitation.check_anybody(program)
         question = WaitingOnUser("approval", message, schema, asked_as, self._call_id)
+        again = self._elicitation.reopen if is_open else self._elicitation.ask_again
         with self._clock_stopped():
-            answer = await self._answer(lambda: self._elicitation.reopen(question, program))
+            answer = await self._answer(partial(again, question, program))
         return _value(answer)
 
     def leave_open(self, message: str, schema: dict[str, Any], asked_as: str = "") -> None:

@@ -35,8 +35,12 @@ class Lab:
     """One page with one notebook."""
 
     ADDRESS = "{url}/lab/tree/{notebook}?token=t&reset"
-    NOT_OURS: tuple[str, ...] = (r"(?s)^Failed to execute 'removeChild' on 'Node'.*/jlab_core\.",)
-    """What this application complains about by itself, as patterns. JupyterLab: its splash screen is taken away twice."""
+    NOT_OURS: tuple[str, ...] = (
+        r"(?s)^Failed to execute 'removeChild' on 'Node'.*/jlab_core\.",
+        r"^Could not restore the debugger state",
+    )
+    """What this application complains about by itself, as patterns. JupyterLab: its splash screen is taken away twice; its
+    debugger has asked a kernel whose notebook was closed."""
 
     def __init__(self, page: Any, url: str, folder: Path) -> None:
         self.page = page

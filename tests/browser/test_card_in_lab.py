@@ -194,45 +194,6 @@ def test_a_failed_run_says_so_and_stays_open(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-@pytest.mark.parametrize("form", ["background", "blocked"])
-def test_after_a_reload_the_page_shows_the_whole_run_again(fresh_lab: Any, form: str) -> None:
-    """A blocked kernel answers no fresh page: the card comes back when the cell has ended, and else at once."""
-    lab = fresh_lab
-    tool = "wait" if form == "background" else "hold"
-    go = GO if form == "blocked" else GO.replace("-m model", "-m model --background")
-    index = opened(
-        lab, f"reload-{form}", f"model = Slow([['First.', ToolCall('{tool}', {{'what': 'reloaded-{form}'}})], 'Second.'])", go
-    )
-    lab.start(index)
-    chip(lab, index, f"Executing {tool}")
-    lab.save()
-    lab.reload(wait=form == "background")
-    if form == "background":
-        chip(lab, index, "Executing wait")
-        assert "First." in card(lab, index).inner_text()
-    lab.allow(f"reloaded-{form}")
-    ended(lab, index, "Done")
-    assert "Second." in lab.output(index).inner_text()
-    lab.output(index).locator("summary", has_text="What it did").click()
-    assert lab.output(index).locator("p", has_text="First.").is_visible()
-
-
-RESTART = "() => { window.restarted = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart() }"
-
-
-def test_when_the_kernel_is_restarted_the_card_says_that_it_has_gone(fresh_lab: Any) -> None:
-    lab = fresh_lab
-    index = opened(lab, "restart", NAP, GO)
-    lab.start(index)
-    chip(lab, index, "Executing nap")
-    lab.page.evaluate(RESTART)
-    card(lab, index).get_by_text("The kernel of this run has gone").first.wait_for()
-    assert card(lab, index).get_by_role("button", name="Stop").count() == 0
-    assert card(lab, index).get_by_label("Say something").is_hidden()
-    lab.page.evaluate("() => window.restarted")  # before that the server cannot end the kernel
-    lab.wait_idle()
-
-
 def test_a_second_view_shows_the_whole_run_and_both_end_as_the_saved_form(lab: Any) -> None:
     index = opened(lab, "second", "model = Slow([['First.', ToolCall('nap', {'seconds': 600})]])", GO)
     lab.start(index)

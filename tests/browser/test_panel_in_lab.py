@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -164,6 +166,25 @@ def test_it_is_good_to_use_by_keys_alone_and_at_any_width(lab: Any) -> None:
             is_clean(lab)
     lab.width(700)
     assert listed.bounding_box()["x"] == started.bounding_box()["x"]
+
+
+def test_when_its_kernel_has_gone_the_notebook_keeps_a_sentence_and_the_run_that_is_shown(lab: Any) -> None:
+    form = opened(lab)
+    form.get_by_label("Prompt").fill("- `nap(600)`")
+    form.get_by_label("Model").fill("simulated:disciplined")
+    form.get_by_role("checkbox", name="nap").check()
+    form.get_by_role("button", name="Start").click()
+    until(lab, lab.page.get_by_role("region", name="Agent run"), "Executing nap")
+    os.kill(int(lab.value("__import__('os').getpid()")), signal.SIGKILL)
+    lab.page.locator(".jp-Dialog button", has_text="Ok").click()
+    until(lab, lab.output(1), "run this cell to have it again")
+    until(lab, lab.output(1).locator(".agentnb-run"), "The kernel died. Restart it")
+    lab.wait_idle()
+    lab.save()
+    (output,) = lab.stored("panel.ipynb")["cells"][1]["outputs"]
+    assert (output["output_type"], set(output["data"])) == ("execute_result", {"text/html", "text/plain"})
+    assert output["execution_count"] == 2
+    assert lab.complaints() == []
 
 
 def lab_kernel() -> str:

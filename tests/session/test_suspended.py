@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cut_runs import cut
 from msgspec.structs import replace
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 from waiting import wait_until
@@ -143,6 +144,45 @@ def test_without_the_answer_or_with_a_wrong_one_it_is_left_as_it_is(tmp_path: Pa
         with subtests.test(str(answers)), pytest.raises(SettingsError, match=words):
             desk.recovered(run, answers=answers)
     assert load_trace(desk.store.path(run.id)) == run
+
+
+def died_asking(desk: Desk, folder: Path, *calls: ToolCall) -> Run:
+    """A run whose process died while its gate asked; the desk has its log."""
+    live = attended(desk, *calls)
+    path = cut(live.run.events, folder)
+    live.stop()
+    live.result(LONG)
+    desk.store = Store(path.parent)
+    desk.done.clear()
+    return desk.store.load(path.stem)
+
+
+@pytest.mark.req("KX.5", "KX.11")
+def test_a_question_of_a_gate_outlives_a_process_that_died(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    calls = [write("a"), write("c")]
+    with subtests.test("without an answer it is left as it is"):
+        desk = Desk(tmp_path / "left")
+        run = died_asking(desk, tmp_path / "left-died", *calls)
+        assert run.status == "interrupted"
+        with pytest.raises(SettingsError, match="waits for your answer to: May write run"):
+            desk.recovered(run)
+        assert load_trace(desk.store.path(run.id)).events == run.events
+    with subtests.test("it is asked again"):
+        run = desk.recovered(run, suspend=True)
+        assert run.is_suspended and [question.message for question in run.waiting] == ["May write run?"]
+        assert desk.done == [] and results(run) == []
+    cases: list[tuple[Any, list[str], str | None]] = [("approve", ["write a"], None), ("deny: not now", [], DENIED)]
+    for answer, done, code in cases:
+        with subtests.test(f"answered since: {answer}"):
+            desk = Desk(tmp_path / f"desk-{len(done)}")
+            run = died_asking(desk, tmp_path / f"died-{len(done)}", *calls)
+            run = desk.recovered(run, answers={"q1": answer}, suspend=True)
+            assert run.is_suspended and desk.done == done
+            assert [record.result.error_code for record in run.rounds[0].records if record.result] == [code]
+            assert [(one.question.id, one.outcome) for one in run.questions][:2] == [("q1", "withdrawn"), ("q2", "answered")]
+            run = desk.recovered(run, answers={run.waiting[0].id: "approve"})
+            assert run.status == "completed" and desk.done == [*done, "write c"]
+            assert_every_call_has_one_result(run)
 
 
 def test_words_that_came_too_late_are_read_when_it_is_resumed(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from agentnb.detect.run import Run
 from agentnb.display.markup import NOTHING, Html
 from agentnb.display.request_view import request_view_html
 from agentnb.display.tool_card import tool_body_html
+from agentnb.notebook.card.unsaved import KEY, save_page
 from agentnb.notebook.worker import Worker
 from agentnb.runtime.live import LiveRun
 from agentnb.tools.todos.board import changeable
@@ -81,7 +82,7 @@ NOTES = {
     "say": "The model reads it in its next round",
 }
 """Notes to the person on actions whose effect is not visible at once."""
-DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all}
+DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all, KEY: save_page}
 """Actions that draw on request. A run may be read on any thread: its lists only grow."""
 ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
     **AT_ONCE,

@@ -22,6 +22,7 @@ from agentnb.display.nested import NestedRuns
 from agentnb.display.text import run_text
 from agentnb.errors import AgentnbError
 from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
+from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import LeftOpen, make_widget
 from agentnb.notebook.views import Cell, DisplayView, running_loop
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
@@ -34,7 +35,7 @@ WHOLE = 0.5
 """Seconds between two messages where the browser cannot request what it missed, so that each message holds everything."""
 LOAD = 5
 """A frame that took long to make is followed by a longer wait: making frames takes at most a fifth of the time."""
-HINT = "So it began. The card replaces this; where it does not: %agent load {}"
+HINT = "Run started. If no card appears: %agent load {}"
 """Line below the first view of a run, which is all that is saved if no page was open to receive the end."""
 UNSEEN = 10.0
 """Seconds after which a card becomes plain HTML if no browser has reported that it shows it."""
@@ -83,6 +84,8 @@ class CardView:
         self._widget: Any = None
         self._instead: DisplayView | None = None
         self._pages: set[str] = set()
+        self._restored = False
+        """Whether a page was loaded again, so that no update of its outputs reaches it."""
         self._begun = False
         self._was_seen = False
         self._is_over = False
@@ -140,7 +143,7 @@ class CardView:
             if not self._run.should_continue or self._is_suspended():
                 self._place.keep(self._kept())
                 return
-            self._widget = make_widget()
+            self._widget = make_widget(stored=self._stored)
             self._widget.on_msg(self._hear)
             hint = HINT.format(live.run_id) if self._stored else ""
             text = "\n".join(filter(None, [run_text(self._run), hint]))
@@ -221,6 +224,7 @@ class CardView:
             return
         do = str(message.get("do", ""))
         if do in ("hello", "resync"):
+            self._restored |= message.get("restored") is True
             self._greeted(str(message.get("page", "")))
         elif do == "gone":
             self._pages.discard(str(message.get("page")))
@@ -248,8 +252,10 @@ class CardView:
             self._on_loop(self._send_whole)
 
     def _tell_end(self) -> None:
-        """Send the final form with the answer: a reloaded page lacks the result of the cell too."""
-        self._tell({"kind": "ended", "html": self._html(last_text=True)})
+        """Send the final form, with the answer, to pages that were reloaded: they write it into the notebook themselves."""
+        unsaved = unsaved_html(self._run.id, stored=self._stored)
+        text = run_text(self._run, last_text=True)
+        self._tell({"kind": "ended", "html": self._html(last_text=True), "text": text, "unsaved": unsaved})
 
     def _do(self, message: Frame) -> None:
         error = ""
@@ -310,9 +316,9 @@ class CardView:
 
     def _let_go_later(self) -> None:
         if self._pages:
-            # A page reports when it has replaced the card with the saved form. A page reloaded meanwhile never does: no update
-            # of an output reaches it, so the widget is all it has.
-            if len(self._pages) > 1:
+            # A page reports when its card was replaced by the saved form. A page reloaded meanwhile replaces it itself: no
+            # update of an output reaches it.
+            if self._restored or len(self._pages) > 1:
                 self._tell_end()
         else:
             # A browser still creating the widget would report an error if it were closed at once.

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import deque
 from contextlib import suppress
 from functools import cache
 from typing import Any
+from uuid import uuid4
 
 from traitlets import Unicode
 
+from agentnb.display.remains import inline_styles, remains_html
 from agentnb.display.style import style_sheet
-from agentnb.notebook.widgets import STATIC, close, heard_while_busy
+from agentnb.notebook.widgets import close, heard_while_busy, script
 
-_SOURCES = ("story.js", "card.js")
+_SOURCES = ("document.js", "remains.js", "story.js", "card.js")
 """Scripts that form the widget's module, joined in this order: a module sent as text cannot import a second file."""
 MAX_LEFT_OPEN = 8
 
@@ -23,16 +24,23 @@ def _widget_class() -> Any:
     import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
 
     class CardWidget(anywidget.AnyWidget):
-        _esm = "\n".join((STATIC / name).read_text("utf-8") for name in _SOURCES)
+        _esm = script(*_SOURCES, INLINE=inline_styles())
         _css = style_sheet()
         key = Unicode().tag(sync=True)
+        """The id of its model, by which the page finds it in the notebook."""
+        remains = Unicode().tag(sync=True)
+        """What the page shows and saves if the kernel dies: nothing can be asked for then."""
 
     return CardWidget
 
 
-def make_widget() -> Any:
-    """Return a widget for one card. Its messages are received while a cell runs, if the kernel supports that."""
-    return heard_while_busy(_widget_class()(key=secrets.token_hex(8)))
+def make_widget(*, stored: bool) -> Any:
+    """Return a widget for one card. Its messages are received while a cell runs, if the kernel supports that.
+
+    ``stored``: the log of the run is kept.
+    """
+    key = uuid4().hex
+    return heard_while_busy(_widget_class()(model_id=key, key=key, remains=remains_html(stored=stored)))
 
 
 class LeftOpen:

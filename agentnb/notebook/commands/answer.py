@@ -1,4 +1,4 @@
-"""``%agent answer``: answers the question that a run asks the person, a live run or a suspended one, which it resumes."""
+"""``%agent answer``: answers the question that a run asks the person: a live run, or one that is resumed with the answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from agentnb.core.approvals import answerable_later
 from agentnb.core.questions import WaitingOnUser, answer_in_words, choice_in_words, choices
 from agentnb.display.labels import SHORT_ID, clean, first_line
 from agentnb.errors import SettingsError
@@ -20,21 +21,24 @@ MAX_OF_A_QUESTION = 200
 
 
 def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
-    """Answer a question of the run that the line names, or else of the newest waiting run. A suspended run is resumed."""
+    """Answer a question of the run that the line names, or else of the newest waiting run.
+
+    A run that was suspended, or whose kernel died while a gate asked, is resumed.
+    """
     first, _, text = rest.partition(" ")
     live = next((one for one in session.running() if one.run_id == first), None)
     if live is not None:
         question, text = _question_and_text(first, live.run.waiting, text.strip())
         print(_answered(live, question, text, question.id))
         return None
-    suspended = _suspended(session, first)
-    if not suspended:
+    left = _left_waiting(session, first)
+    if not left:
         live = session.waiting_for_answer()
         print(_answered(live, live.run.waiting[0], rest))
         return None
-    question, text = _question_and_text(suspended, session.store.load(suspended).waiting, text.strip())
-    _check_text(question, text, f"%agent answer {suspended} TEXT")
-    return resume_with(session, shell, suspended, {question.id: answer_in_words(question.schema, text)})
+    question, text = _question_and_text(left, answerable_later(session.store.load(left)), text.strip())
+    _check_text(question, text, f"%agent answer {left} TEXT")
+    return resume_with(session, shell, left, {question.id: answer_in_words(question.schema, text)})
 
 
 def offered(session: Session) -> list[str]:
@@ -43,8 +47,8 @@ def offered(session: Session) -> list[str]:
     return [choice_in_words(choice) for choice in choices(asked[0].schema)] if asked else []
 
 
-def _suspended(session: Session, part_of_id: str) -> str:
-    """Return the id of the suspended run that begins or ends with this word; empty if there is none.
+def _left_waiting(session: Session, part_of_id: str) -> str:
+    """Return the id of the run without a process that begins or ends with this word and waits; empty if there is none.
 
     While a live run waits for an answer, a word that is shorter than a short id belongs to that answer.
     """
@@ -53,8 +57,10 @@ def _suspended(session: Session, part_of_id: str) -> str:
     if not any(_is_part(part_of_id, run_id) for run_id in session.store.ids()):  # it need not read any log
         return ""
     found = [run_id for run_id in session.suspended() if _is_part(part_of_id, run_id)]
+    died = (run_id for run_id in session.interrupted() if _is_part(part_of_id, run_id))
+    found += [run_id for run_id in died if answerable_later(session.store.load(run_id))]
     if len(found) > 1:
-        raise SettingsError(f"{len(found)} suspended runs match {part_of_id!r}: {', '.join(found)}", "Name one by its whole id")
+        raise SettingsError(f"{len(found)} waiting runs match {part_of_id!r}: {', '.join(found)}", "Name one by its whole id")
     return found[0] if found else ""
 
 

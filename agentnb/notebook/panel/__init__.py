@@ -93,7 +93,7 @@ class Panel:
     def __init__(self, shell: Any, session: Session) -> None:
         self._shell = shell
         self._session = session
-        self._widgets = PanelWidgets()
+        self._widgets = PanelWidgets(tag("p", "", WITHOUT_KERNEL))
         self._area = Area(self._widgets.area, self._widgets.page)
         self._places: dict[str, RunPlace] = {}
         self._watched = ""

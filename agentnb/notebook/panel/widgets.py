@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any
+from uuid import uuid4
 
 from traitlets import Dict, Unicode
 
 from agentnb.display.style import style_sheet
-from agentnb.notebook.widgets import STATIC, close, heard_while_busy
+from agentnb.notebook.widgets import STATIC, close, heard_while_busy, script
 
 
 @cache
@@ -21,7 +22,7 @@ def _part_class() -> Any:
         (Fields of ipywidgets send their values separately, and hold one back while the previous one is in transit.)
         """
 
-        _esm = (STATIC / "panel.js").read_text("utf-8")
+        _esm = script("document.js", "panel.js")
         _css = style_sheet() + (STATIC / "panel.css").read_text("utf-8")
         part = Unicode().tag(sync=True)
         offers = Dict().tag(sync=True)
@@ -29,6 +30,10 @@ def _part_class() -> Any:
         """What is typed and ticked, kept for a page that is reloaded. Written only by the browser."""
         html = Unicode().tag(sync=True)
         selected = Unicode().tag(sync=True)
+        whole = Unicode().tag(sync=True)
+        """The id of the model of the whole panel, by which the page finds it in the notebook."""
+        remains = Unicode().tag(sync=True)
+        """What the page puts in the place of the panel if its kernel has gone."""
         note = Unicode().tag(sync=True)
         error = Unicode().tag(sync=True)
 
@@ -38,16 +43,17 @@ def _part_class() -> Any:
 class PanelWidgets:
     """All widgets of one panel, arranged."""
 
-    def __init__(self) -> None:
+    def __init__(self, remains: str) -> None:
+        """``remains`` is what stays of the panel without its kernel."""
         import ipywidgets  # type: ignore[import-untyped]  # it has no types; heavy, as above
 
-        make = _part_class()
-        self.form = heard_while_busy(make(part="form"))
+        make, key = _part_class(), uuid4().hex
+        self.form = heard_while_busy(make(part="form", whole=key, remains=remains))
         self.list = heard_while_busy(make(part="list"))
         self.page = heard_while_busy(make(part="page"))
         self.area = ipywidgets.Box()
         self._main = ipywidgets.Box([self.form, self.area])
-        self.whole = ipywidgets.Box([self._main, self.list])
+        self.whole = ipywidgets.Box([self._main, self.list], model_id=key)
         for box, kind in ((self.area, "area"), (self._main, "main"), (self.whole, "whole")):
             box.add_class(f"agentnb-panel-{kind}")
 

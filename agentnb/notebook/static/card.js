@@ -22,7 +22,7 @@ class View {
     this.listen();
     this.timer = setInterval(() => this.tick(), 250);
     if (story.seq >= 0) this.all();
-    if (story.ended) this.end();
+    if (story.ended) this.end(story.ended);
     story.open(this);
   }
 
@@ -218,15 +218,9 @@ class View {
     }
   }
 
-  die() {
-    clearInterval(this.timer);
-    for (const name of ["chip", "controls"]) this.slot(name, "");
-    this.told("The kernel of this run has gone");
-    this.hint("The kernel of this run has gone, and the run with it. What it logged: %agent history");
-  }
-
   hint(text, isNote = false) {
     const place = this.find("[data-hint]");
+    if (!place) return;
     set(place, text);
     place.classList.toggle("agentnb-hint-note", isNote);
     clearTimeout(this.hinting);
@@ -239,10 +233,11 @@ class View {
     button?.removeAttribute("aria-busy");
   }
 
-  /** The run is over, and the output of this page was not replaced by its saved form: show that here. */
-  end() {
+  /** Show only this from now on: the run is over, or its kernel died. */
+  end(html, say) {
     clearInterval(this.timer);
-    this.root.innerHTML = this.story.ended;
+    if (say) set(outside(), say);
+    this.root.innerHTML = html;
     this.root.className = "";
   }
 

@@ -82,6 +82,20 @@ class Form extends Part {
     this.root.addEventListener("focusin", () => this.look());
     this.root.addEventListener("pointerenter", () => this.look());
     this.start.addEventListener("click", () => this.begin());
+    this.outputs = new NotebookOutputs(model, model.get("whole"));
+    // Later: the card of a run that the panel shows hears of it too.
+    this.heard.push(this.outputs.onGone(() => setTimeout(() => this.gone())));
+  }
+
+  /** The kernel has gone, and the panel with it: leave what is to be saved in its place, with the run that is shown. */
+  gone() {
+    const run = this.root.closest(".agentnb-panel-whole")?.querySelector(".agentnb-run")?.cloneNode(true);
+    const place = document.createElement("div");
+    place.className = "mathjax_ignore tex2jax_ignore";
+    place.innerHTML = this.model.get("remains");
+    const text = place.textContent;
+    if (run) place.append(run);
+    this.outputs.keep({ "text/html": place.outerHTML, "text/plain": text });
   }
 
   /** What is offered, with what the person has chosen of it. Fields in which somebody types are left alone. */

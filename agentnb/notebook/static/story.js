@@ -9,6 +9,8 @@ const PAGE = crypto.randomUUID?.() ?? String(Math.random());
 class Story {
   constructor(model) {
     this.model = model;
+    this.outputs = new NotebookOutputs(model, model.get("key"));
+    this.restored = this.outputs.hold; // a page that was loaded again: no update of its outputs will ever reach it
     this.views = new Set();
     this.folds = new Map();
     this.fills = new Map();
@@ -17,13 +19,23 @@ class Story {
     this.count = 0;
     this.reset();
     model.on("msg:custom", (message) => this.hear(message));
-    model.on("comm_live_update", () => this.views.size && this.say({ do: "hello", page: PAGE })); // is anybody there?
+    model.on("comm_live_update", () => this.isShown && this.hello()); // is anybody there?
+    this.forget = this.outputs.onGone(() => this.die());
+    if (this.restored) this.greet(); // also where its output is out of sight, and has no view
+  }
+
+  get isShown() {
+    return this.views.size > 0 || this.outputs.hold;
+  }
+
+  hello() {
+    return this.say({ do: "hello", page: PAGE, restored: this.restored });
   }
 
   /** Ask for all there is to show until it comes: in its first moments a comm speaks to the shell that the cell keeps busy. */
   greet(place = 0) {
     clearTimeout(this.greeting);
-    this.say({ do: "hello", page: PAGE });
+    this.hello();
     const wait = GREETINGS[Math.min(place, GREETINGS.length - 1)];
     this.greeting = setTimeout(() => this.greet(place + 1), wait);
   }
@@ -36,6 +48,11 @@ class Story {
   close(view) {
     this.views.delete(view);
     if (this.views.size) return;
+    this.gone();
+  }
+
+  /** This page shows the run no more. */
+  gone() {
     clearTimeout(this.greeting);
     this.say({ do: "gone", page: PAGE });
   }
@@ -61,12 +78,17 @@ class Story {
     }
   }
 
-  /** Nobody will ever send anything again: say so, and offer nothing. */
+  /** Nobody will ever send anything again: say what to do, offer nothing, and keep what is known of the run. */
   die() {
+    if (this.dead) return;
     this.dead = true;
     this.going = false;
+    this.forget();
     for (const timer of [this.greeting, ...[...this.waiting.values()].map((one) => one.timer)]) clearTimeout(timer);
-    this.views.forEach((view) => view.die());
+    if (this.ended !== undefined) return;
+    const kept = remains(this, Date.now() + this.clock);
+    this.views.forEach((view) => view.end(kept["text/html"], "Interrupted: the kernel died"));
+    this.outputs.keep(kept);
   }
 
   /** Tell the kernel what the person did in this view, with this button; if it is not heard, say how to interrupt. */
@@ -79,7 +101,7 @@ class Story {
   unheard(id) {
     const { view, button } = this.waiting.get(id); // it stays there: it may be heard later
     view.free(button);
-    view.hint("The kernel does not hear it. Stop it with Kernel → Interrupt");
+    view.hint("The kernel is not responding. Stop it with Kernel → Interrupt");
   }
 
   heard({ id, error, note }) {
@@ -98,9 +120,18 @@ class Story {
       this.views.forEach((view) => view.fill(message.key));
     } else if (message.kind === "heard") this.heard(message);
     else if (message.kind === "ended") {
-      this.ended = message.html;
-      this.views.forEach((view) => view.end());
+      this.end(message);
     }
+  }
+
+  /** The run is over, and the output of this page was not replaced by its saved form: do it here, or at least show it. */
+  end({ html, text, unsaved }) {
+    this.ended = html;
+    this.forget();
+    const kept = this.outputs.keep({ "text/html": html, "text/plain": text });
+    if (!kept) this.ended += unsaved;
+    if (this.views.size) this.views.forEach((view) => view.end(this.ended));
+    else this.gone();
   }
 
   frame(frame) {

@@ -236,6 +236,23 @@ def test_what_is_clicked_after_the_end_is_heard_and_refused_kindly(browser: Brow
     assert browser.printed == ""
 
 
+def test_a_page_that_was_loaded_again_is_told_the_end_to_write_it_into_the_notebook(browser: Browser) -> None:
+    for restored in (True, False):
+        request = dozing(browser)
+        known = len(browser.said)
+        browser.send({"do": "hello", "page": "page", "restored": restored})
+        browser.until(lambda known=known: any(one.get("whole") for one in browser.said[known:]))  # type: ignore[misc]
+        assert browser.ask(do="stop") == ""
+        browser.until(lambda request=request: request in browser.ended)  # type: ignore[misc]
+        told = [one for one in browser.said if one["kind"] == "ended"]
+        assert len(told) == restored  # the other page gets an update of its output
+        for one in told:
+            assert "Stopped by you" in one["html"] and "Stopped by you" in one["text"]
+            assert "%agent load" in one["unsaved"] and one["unsaved"] not in one["html"]
+        browser.send({"do": "gone", "page": "page"})
+        browser.until(lambda: browser.cards[-1] in browser.closed)
+
+
 LATE = """
 import threading
 from agentnb import Agent, ask_person

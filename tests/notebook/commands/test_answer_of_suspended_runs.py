@@ -65,6 +65,24 @@ def test_the_answer_resumes_the_run_in_a_cell_like_another(kernel: Any) -> None:
     kernel.run("wrote.clear()")
 
 
+UNSUSPENDED = """
+log = Path(f'.agentnb/runs/{run.id}.jsonl')
+lines = log.read_bytes().splitlines(keepends=True)
+log.write_bytes(b''.join(line for line in lines if b'"kind":"run_suspended"' not in line))
+"""
+
+
+@pytest.mark.req("KX.5")
+def test_a_run_whose_kernel_died_while_a_gate_asked_is_resumed_by_the_answer_too(kernel: Any) -> None:
+    run_id = suspended(kernel)
+    kernel.run(f"from pathlib import Path\n{UNSUSPENDED}")
+    assert kernel.value("__import__('agentnb').load_trace(log).status") == "interrupted"
+    cell = kernel.run(f"%agent answer {run_id[-8:]} approve")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("run.id, run.status, wrote") == f"('{run_id}', 'completed', ['a'])"
+    kernel.run("wrote.clear()")
+
+
 def test_a_gate_that_is_missing_is_named_and_the_run_still_waits(kernel: Any) -> None:
     run_id = suspended(kernel)
     kernel.run("kept = careful\nkept.__name__ = 'kept'\ndel careful")

@@ -1,0 +1,36 @@
+"""What stays of a run whose kernel died while a page showed its card: a frame that the page fills with what it last knew."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from agentnb.display.head import MARKS, TONES
+from agentnb.display.html import with_commands
+from agentnb.display.labels import CHIPS
+from agentnb.display.markup import Html, tag
+from agentnb.display.style import inline_style, inlined, rules
+
+RECOVER = "The kernel died. Restart it, define your tools, then run %agent recover"
+NOT_STORED = "The kernel died, and the run with it: it was in memory only. What this page knew of it is below"
+
+
+@cache
+def remains_html(*, stored: bool) -> Html:
+    """Return the frame, which says what to type next. ``stored``: the log of the run is kept, so that it can be recovered.
+
+    The page fills elements with ``data-slot`` from the slots of the card, and the one with ``data-rounds`` with its rounds.
+    """
+    kind = TONES["interrupted"]
+    mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
+    chip = tag("span", f"chip {kind}", mark, f" {CHIPS['interrupted']}")
+    head = tag("div", "head", chip, " ", tag("span", "", data_slot="meta"))
+    note = tag("div", f"note {kind}", with_commands(RECOVER if stored else NOT_STORED))
+    rounds = tag("div", "rounds", tag("div", "", data_rounds=True), tag("div", "list", data_slot="totals"))
+    did = tag("details", "", tag("summary", "summary", "What it did"), rounds, open=True)
+    return inlined(tag("div", "run", head, note, tag("div", "list", data_slot="todos"), did, tag("div", "", data_slot="notes")))
+
+
+@cache
+def inline_styles() -> dict[str, str]:
+    """Return the inline style of each class, for what the page fills in."""
+    return {name: style for name in rules() if (style := inline_style(name))}

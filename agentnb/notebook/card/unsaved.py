@@ -1,0 +1,28 @@
+"""What a card says of a finished run that the page cannot write into the notebook, and the button that saves it as a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.display.html import with_commands
+from agentnb.display.labels import short_id
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.save import save_trace
+from agentnb.runtime.live import LiveRun
+
+UNSAVED = "Not saved in the notebook, which cannot be changed from here: this output is lost when the kernel ends."
+KEY = "page"
+"""The name of the action, and of the place for what came of it."""
+
+
+def unsaved_html(run_id: str, *, stored: bool) -> Html:
+    """Return the line below a finished run that is not in the notebook. ``stored``: its log is kept."""
+    load = with_commands(f" To keep it, run this in a new cell: %agent load {short_id(run_id)}") if stored else NOTHING
+    button = tag("button", "button", "Save as HTML", type="button", data_do=KEY, data_id=KEY)
+    hint = tag("div", "hint-line", data_hint=True, role="alert")
+    return tag("div", "note warn", UNSAVED, load, " ", button, " ", tag("span", "", data_fill=KEY), hint)
+
+
+def save_page(live: LiveRun, message: dict[str, Any]) -> Html:
+    """Save the run as a page in the working folder, and return where it is."""
+    return tag("span", "", "Saved as ", tag("code", "", words(str(save_trace(live.run, f"{live.run_id}.html")))))

@@ -1,0 +1,196 @@
+"""What a page that was loaded again, or whose kernel died, puts into the notebook: the run, and nothing of a widget."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+from pages import CLOSE_ALL, CURRENT
+from test_card_in_lab import GO, chip, ended, opened
+
+from agentnb.notebook.card.unsaved import unsaved_html
+from agentnb.notebook.card.widget import _widget_class
+
+pytestmark = pytest.mark.browser
+BACKGROUND = GO.replace("-m model", "-m model --background")
+
+
+def replies(tool: str, what: str) -> str:
+    return f"model = Slow([['First.', ToolCall('{tool}', {{'what': '{what}'}})], 'Second.'])"
+
+
+def kept(lab: Any, index: int) -> None:
+    """Wait until the document itself holds the run as HTML, also where it is out of sight."""
+    script = """index => {
+        const outputs = CURRENT.content.model.sharedModel.cells[index].toJSON().outputs;
+        return outputs.length && outputs.every(one => !JSON.stringify(one.data ?? {}).includes('widget-view'));
+    }""".replace("CURRENT", CURRENT)
+    lab.page.wait_for_function(script, arg=index)
+
+
+def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
+    """Save, end the kernel, and open the notebook anew: the cards of these cells, which are what was saved."""
+    lab.save()
+    stored = lab.stored(notebook)
+    lab._end_kernels()
+    lab.open(notebook)
+    assert "widget-view" not in json.dumps(stored)
+    shown = []
+    for index in runs:
+        outputs = stored["cells"][index]["outputs"]
+        assert [set(one["data"]) for one in outputs if "data" in one and "agentnb-run" in json.dumps(one)] == [
+            {"text/html", "text/plain"}
+        ]
+        lab.cell(index).scroll_into_view_if_needed()
+        shown.append(lab.cell(index).locator(".agentnb-run"))
+        shown[-1].wait_for()
+    assert lab.page.get_by_text("Error displaying widget").count() == 0
+    return shown
+
+
+def test_a_run_during_which_the_page_is_loaded_again_or_the_notebook_closed_is_saved_whole(lab: Any) -> None:
+    index = opened(lab, "reloaded", replies("wait", "reloaded-1"), BACKGROUND)
+    lab.start(index)
+    chip(lab, index, "Executing wait")
+    lab.save()
+    lab.reload()
+    chip(lab, index, "Executing wait")
+    lab.allow("reloaded-1")
+    ended(lab, index, "Done")
+    kept(lab, index)
+    lab.run(lab.write_last(replies("wait", "closed")))
+    closed = lab.write_last(BACKGROUND)
+    lab.start(closed)
+    chip(lab, closed, "Executing wait")
+    lab.save()
+    lab.page.evaluate(CLOSE_ALL)
+    lab.allow("closed")
+    lab.open("reloaded.ipynb")
+    ended(lab, closed, "Done")
+    kept(lab, closed)
+    lab.run(lab.write_last(replies("hold", "reloaded-2")))
+    blocked = lab.write_last(GO)
+    lab.start(blocked)
+    chip(lab, blocked, "Executing hold")
+    lab.save()
+    lab.reload(wait=False)
+    lab.allow("reloaded-2")
+    ended(lab, blocked, "Done")
+    kept(lab, blocked)
+    for run in reopened(lab, "reloaded.ipynb", index, closed, blocked):
+        assert "Done" in str(run.locator(".agentnb-chip").text_content())
+        assert "First." in run.text_content() and "Second." in run.text_content()
+    assert lab.complaints() == []
+
+
+def test_in_the_classic_notebook_it_is_the_same(classic: Any) -> None:
+    index = opened(classic, "classic-reloaded", replies("hold", "classic"), GO)
+    classic.start(index)
+    chip(classic, index, "Executing hold")
+    classic.save()
+    classic.reload(wait=False)
+    classic.allow("classic")
+    kept(classic, index)
+    (run,) = reopened(classic, "classic-reloaded.ipynb", index)
+    assert "Done" in str(run.locator(".agentnb-chip").text_content()) and "Second." in run.text_content()
+    assert classic.complaints() == []
+
+
+DEAD = "The kernel died. Restart it, define your tools, then run %agent recover"
+RESTART = "() => { window.restarted = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart() }"
+HALF = """
+first = [write("Load", "Sleep"), ToolCall("load_penguins", {"path": "x"})]
+model = Slow([first, ["On **it**.", ToolCall("nap", {"seconds": 600})]])
+"""
+
+
+def is_dead(lab: Any, index: int) -> None:
+    """The card says what to type, keeps what the page knew, and shows nothing as running or to be clicked."""
+    run = lab.cell(index).locator(".agentnb-run")
+    run.get_by_text(DEAD).wait_for()
+    assert run.locator(".agentnb-chip").all_inner_texts() == ["■ Interrupted"]
+    calls = run.locator(".agentnb-tool-state").all_inner_texts()
+    assert calls == ["✓ ok", "✓ ok", "■ interrupted"], calls
+    assert run.locator("strong", has_text="it").count() == 1 and run.locator("td", has_text="Chinstrap").count() == 1
+    assert "○ Load" in " ".join(run.inner_text().split())
+    assert run.locator("button, input, form, progress").count() == 0
+    assert "running" not in run.inner_text() and "Executing" not in run.inner_text()
+
+
+def halfway(lab: Any, index: int) -> None:
+    """Run the first two cells anew, and that one up to where it naps."""
+    for before in range(2):
+        lab.run(before)
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+
+
+def test_when_the_kernel_dies_is_restarted_or_shut_down_what_the_page_knew_is_kept(lab: Any) -> None:
+    index = opened(lab, "killed", HALF, GO)
+    background = lab.write_last(BACKGROUND)
+    process = int(lab.value("__import__('os').getpid()"))
+    lab.start(index)
+    chip(lab, index, "Executing nap")
+    os.kill(process, signal.SIGKILL)
+    is_dead(lab, index)
+    lab.page.locator(".jp-Dialog button", has_text="Ok").click()  # that it died, and is restarted
+    for theme in ("Light", "Dark"):
+        lab.theme(theme)
+        for width in (700, 1400):
+            lab.width(width)
+            lab.shot(f"dead-{theme.lower()}-{width}", lab.cell(index))
+    lab.wait_idle()
+    halfway(lab, index)
+    lab.page.evaluate(RESTART)
+    is_dead(lab, index)
+    lab.page.evaluate("() => window.restarted")  # before that the server cannot end the kernel
+    lab.wait_idle()
+    halfway(lab, background)
+    lab.command("kernelmenu:shutdown")  # a run that waits in its cell would be stopped first
+    is_dead(lab, background)
+    reopened(lab, "killed.ipynb", index, background)
+    for one in (index, background):
+        is_dead(lab, one)
+
+
+ELSEWHERE = """async (source) => {
+    const module = await import(URL.createObjectURL(new Blob([source], {type: 'text/javascript'})));
+    const traits = {key: 'k', remains: '<div data-rounds></div>'};
+    const listening = [];
+    window.sent = [];
+    const model = {
+        get: name => traits[name],
+        on: (name, call) => name === 'msg:custom' && listening.push(call),
+        off: () => {},
+        send: message => { if (window.dead) throw new Error('closed'); window.sent.push(message); },
+    };
+    window.tell = message => listening.forEach(call => call(message));
+    const hooks = module.default;
+    hooks.initialize({model});
+    hooks.render({model, el: document.body});
+}"""
+"""The module of a card in a page that leads to no notebook, as in VS Code and Colab."""
+
+
+def test_where_the_page_leads_to_no_notebook_nothing_breaks_and_the_card_says_what_is_lost(browser: Any) -> None:
+    page = browser.new_page()
+    said: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.evaluate(ELSEWHERE, _widget_class()._esm)
+    unsaved = unsaved_html("20261122-101010-abcdef01234", stored=True)
+    page.evaluate("told => tell(told)", {"kind": "ended", "html": "<p>All of it</p>", "text": "All", "unsaved": unsaved})
+    assert "All of it" in page.inner_text("body") and "this output is lost when the kernel ends" in page.inner_text("body")
+    page.get_by_role("button", name="Save as HTML").click()
+    asked = page.evaluate("() => sent.at(-1)")
+    assert asked.items() >= {"do": "page", "key": "page"}.items()
+    page.evaluate("told => tell(told)", {"kind": "fill", "key": "page", "html": "Saved as x.html"})
+    page.evaluate("told => tell(told)", {"kind": "heard", "id": asked["id"], "error": "", "note": ""})
+    assert "Saved as x.html" in page.inner_text("body")
+    page.evaluate("() => { window.dead = true }")
+    page.get_by_role("button", name="Save as HTML").click()
+    assert "All of it" in page.inner_text("body")  # a kernel that dies now takes nothing away
+    assert said == []
+    page.context.close()

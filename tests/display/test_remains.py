@@ -1,0 +1,27 @@
+"""The frame of a card whose kernel died, and the styles for what the page fills in."""
+
+from __future__ import annotations
+
+import re
+
+from agentnb.display.remains import inline_styles, remains_html
+from agentnb.display.style import inlined, rules
+
+
+def test_it_says_what_to_type_and_that_the_run_was_interrupted() -> None:
+    stored, in_memory = remains_html(stored=True), remains_html(stored=False)
+    assert "The kernel died. Restart it, define your tools, then run " in stored
+    assert re.search(r"<code [^>]*>%agent recover</code>", stored)
+    assert "%agent" not in in_memory and "it was in memory only" in in_memory
+    for html in (stored, in_memory):
+        assert " Interrupted</span>" in html
+        assert re.findall(r'data-slot="(\w+)"', html) == ["meta", "todos", "totals", "notes"]
+        assert html.count("data-rounds") == 1 and "<button" not in html
+
+
+def test_what_the_page_fills_in_gets_the_styles_of_a_saved_run() -> None:
+    styles = inline_styles()
+    assert styles and set(styles) <= set(rules())
+    for name in rules():
+        style = f' style="{styles[name]}"' if name in styles else ""
+        assert inlined(f'<b class="{name}">') == f'<b class="{name}"{style}>'
