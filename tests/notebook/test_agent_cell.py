@@ -212,6 +212,19 @@ def test_figures_and_displays_of_tools_land_in_the_cell(kernel: Any) -> None:
     assert "a print" in cell.printed and "told 1" in cell.printed and "told 2" in cell.printed
 
 
+def test_a_figure_that_a_tool_returns_is_shown_once_and_one_of_the_cell_stays(kernel: Any) -> None:
+    kernel.run(
+        "%matplotlib inline\nimport matplotlib.pyplot as plt\nfrom agentnb import Agent\nfrom agentnb.models import ScriptedModel\n"
+        "from agentnb import ToolCall\ndef draw() -> plt.Figure:\n    'Draw.'\n    figure, axes = plt.subplots()\n"
+        "    axes.plot([1, 3, 2])\n    return figure"
+    )
+    cell = kernel.run("%%agent -t draw\n- `draw()`")
+    assert "data:image/png" in cell.displays[-1]["text/html"]
+    assert [one for one in cell.outputs if "image/png" in one.get("data", {})] == []
+    own = "plt.plot([1, 2])\nawait Agent(ScriptedModel([ToolCall('draw', {}), 'Drawn.']), [draw]).run('Draw.')\nNone"
+    assert len([one for one in kernel.run(own).outputs if "image/png" in one.get("data", {})]) == 1
+
+
 def test_a_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> None:
     cell = kernel.run(f"%%agent --background -t add -m simulated:disciplined?delay=0.05\n{PLAN}")
     assert cell.status == "ok" and "goes on in the background" in cell.printed
