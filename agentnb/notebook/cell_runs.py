@@ -55,11 +55,13 @@ class CellRuns:
         self.cell.decide()
         current_host.set(Host())
 
-    def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions) -> Answer | None:
+    def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions, *, on_stop: str = "") -> Answer | None:
         """Start a run and show it; with a foreground, wait for it and return its answer, if it has one.
 
         ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
-        the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``.
+        the run. Raises, with what to type next, if the run failed, reached a limit with ``on_limit="raise"``, or was stopped, so
+        that no later cell works on half results; with ``on_stop="continue"`` (by default as `%agent defaults` says) a stopped
+        run ends the cell normally.
         """
         blocks = options.foreground is not None
         view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
@@ -73,6 +75,8 @@ class CellRuns:
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
             raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out), run=run)
+        if run.status == "cancelled" and (on_stop or self.session.defaults["on-stop"]) == "raise":
+            raise RunInterrupted(closed=True)
         return Answer(run.text) if run.is_answered else None
 
     def _waited_for(self, live: LiveRun, out: str) -> Run:

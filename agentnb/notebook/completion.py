@@ -23,7 +23,7 @@ from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.names import output_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED
-from agentnb.session.defaults import CHOICES
+from agentnb.session.defaults import CHOICES, ON_STOP
 from agentnb.session.session import Session
 
 SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy"}
@@ -67,6 +67,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
         "--history": lambda: [*HISTORIES, *_held(variables, _is_a(History))],
         "--output": lambda: output_names(variables),
         "--on-limit": lambda: list(ON_LIMIT),
+        "--on-stop": lambda: list(ON_STOP),
     }
     long = SHORT.get(option, option)
     return values[long]() if long in values and before[-1] == option else options

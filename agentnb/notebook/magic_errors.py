@@ -14,8 +14,8 @@ from agentnb.errors import AgentnbError, SettingsError, near
 from agentnb.models.options import shown
 from agentnb.runtime.foreground import RunInterrupted
 
-CLOSED = "the run was stopped and its log closed. Go on with %%agent --continue"
-NOT_CLOSED = "the run was told to stop and ends when its tool lets go of the event loop. See %agent status"
+CLOSED = "the run was stopped and its log closed. Continue with %%agent --continue"
+NOT_CLOSED = "the run is stopping and ends when its tool returns control to the event loop. See %agent status"
 
 
 def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:

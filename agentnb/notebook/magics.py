@@ -22,12 +22,13 @@ from agentnb.notebook.commands import command
 from agentnb.notebook.commands.guidance import written
 from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.extension_options import chosen_extensions, extension_options
-from agentnb.notebook.interpolation import interpolate
+from agentnb.notebook.interpolation import interpolate, near_misses
 from agentnb.notebook.limit_options import given, run_options
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.run_options import RunOptions
+from agentnb.session.defaults import ON_STOP
 from agentnb.session.session import Session
 
 LATER = {
@@ -35,8 +36,6 @@ LATER = {
     "--plans": "plans",
 }
 """Options that the documentation promises for a later version."""
-
-QUESTION = "What should the agent do? Write the task below the %%agent line."
 
 
 @magics_class
@@ -95,6 +94,13 @@ class AgentMagics(Magics):
     )
     @argument("--tag", metavar="WORD", action="append", default=[], help="a word by which you find the run again; repeatable")
     @argument("--context", metavar="TYPE", default="", help="the kind of task, a word: it scopes the run, and finds it again")
+    @argument(
+        "--on-stop",
+        metavar="WHAT",
+        choices=ON_STOP,
+        default="",
+        help="when you stop the run: raise (default), which also stops Run All, or continue with the next cell",
+    )
     @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, say, stop")
     @argument("--raw", action="store_true", help="send the text as it is: no {{ name }} is replaced")
     @argument("--dry", action="store_true", help="show the first request and the tool schemas; send nothing")
@@ -103,18 +109,19 @@ class AgentMagics(Magics):
         """Let an agent work on the text of this cell, with functions of the notebook as its tools.
 
         The cell waits until the run has ended, puts it in ``run`` (or -o NAME), and its result is the agent's answer.
-        ``{{ name }}`` in the text is replaced by that variable. Kernel > Interrupt ends the run and keeps what it has.
-        At a limit it ends too; --continue goes on with it. Options not given come from
-        %agent defaults, where limits can be set for all cells; none, such as --budget none, is no limit.
+        ``{{ name }}`` in the text is replaced by that variable. Stop in the card and Kernel > Interrupt end the run and the
+        cell, and keep the results so far; --continue continues at that point, also after a limit. Options you omit come from
+        %agent defaults, where limits can be set for all cells; none, such as --budget none, means no limit.
         """
         options = parsed(AgentMagics.agent_cell, line, LATER)
         cell = cell.replace("\r\n", "\n")
         if not cell.strip():
-            print(QUESTION)
-            return None
+            raise SettingsError("This cell has no task", "Write what the agent should do below the %%agent line")
         variables = self.shell.user_ns
         out = check_variable(options.out)
-        prompt = cell.strip("\n") if options.raw else interpolate(cell, variables).strip("\n")
+        prompt = (cell if options.raw else interpolate(cell, variables)).strip("\n")
+        if not options.raw and (missed := near_misses(cell, variables)):
+            print(f"{missed}. To send it without this note: --raw")
         before = self.session.last_run() if options.go_on else None
         foreground = None if options.background or options.dry else Foreground()
         with nullcontext() if foreground is None else foreground.own_interrupts():
@@ -131,7 +138,8 @@ class AgentMagics(Magics):
             run_options = RunOptions(
                 continue_from=before, foreground=foreground, tags=tuple(options.tag), context_type=unquoted(options.context)
             )
-            return self._runs.run(partial(self.session.start, agent, prompt), out, run_options)
+            start = partial(self.session.start, agent, prompt)
+            return self._runs.run(start, out, run_options, on_stop=options.on_stop)
 
     @one_line_errors
     @no_var_expand

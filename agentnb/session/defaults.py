@@ -16,11 +16,18 @@ Reader = Callable[[str], Any]
 """Parses a text into a value; raises ValueError with what is wrong with the text."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
 SWITCH = ("yes", "no")
+ON_STOP = ("raise", "continue")
+"""What a cell does when you stop the run it waits for: raise, so that Run All stops too, or end normally."""
 
 
 def on_limit(text: str) -> str:
     """Parse what happens at a limit."""
     return _one_of(ON_LIMIT, text.replace("-", "_"))
+
+
+def on_stop(text: str) -> str:
+    """Parse what a cell does when you stop its run."""
+    return _one_of(ON_STOP, text)
 
 
 def history(text: str) -> str:
@@ -43,7 +50,15 @@ OTHERS: dict[str, Reader] = {
     "instructions": yes_or_no,
     "unpriced": yes_or_no,
 }
-CHOICES = {"on-limit": ON_LIMIT, "history": tuple(HISTORIES), "instructions": SWITCH, "unpriced": SWITCH}
+OF_CELLS: dict[str, Reader] = {"on-stop": on_stop}
+"""The keys that are about the cell and not about its agent."""
+CHOICES = {
+    "on-limit": ON_LIMIT,
+    "on-stop": ON_STOP,
+    "history": tuple(HISTORIES),
+    "instructions": SWITCH,
+    "unpriced": SWITCH,
+}
 """The allowed values of the keys that have only a few."""
 
 
@@ -52,7 +67,7 @@ def at_first() -> dict[str, str]:
     found = {"model": "", "max-rounds": str(settings.max_iterations()), "guidance": "matrix", "policy": "matrix"}
     found |= {"history": "auto", "instructions": "yes"}
     limits = [key for key in LIMIT_KEYS if key not in (*found, SESSION_BUDGET)]
-    return found | dict.fromkeys(limits, "") | {"on-limit": "stop", "unpriced": "no", SESSION_BUDGET: ""}
+    return found | dict.fromkeys(limits, "") | {"on-limit": "stop", "on-stop": "raise", "unpriced": "no", SESSION_BUDGET: ""}
 
 
 def may_be_empty(key: str) -> bool:
@@ -68,7 +83,7 @@ def checked(key: str, text: str) -> str:
         _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no such limit")
         return text
     if key in CHOICES:
-        value = _read(key, text, OTHERS[key], f"Write, for example, {key}={CHOICES[key][-1]}")
+        value = _read(key, text, (OTHERS | OF_CELLS)[key], f"Write, for example, {key}={CHOICES[key][-1]}")
         return {True: "yes", False: "no"}.get(value, str(value))
     if key in LIMIT_KEYS:
         _read(key, text, LIMIT_KEYS[key].read, "")

@@ -1,4 +1,4 @@
-"""Figures that a tool opens in pyplot and returns: closed once they are drawn, or the notebook shows them again below the cell."""
+"""Figures that a tool opens in pyplot and returns: closed once they are drawn, or the notebook would show them again."""
 
 from __future__ import annotations
 

@@ -55,12 +55,12 @@ def test_out_names_the_variable(kernel: Any) -> None:
     assert kernel.value("run, other.status") == "('mine', 'completed')"
 
 
-def test_a_blank_cell_gets_a_question_and_calls_nobody(kernel: Any) -> None:
+def test_a_blank_cell_is_an_error_that_ends_run_all_and_calls_nobody(kernel: Any) -> None:
     for body in ("", "\n", "\n   \n"):
         kernel.run("run = 'mine'")
         cell = kernel.run(f"%%agent -t add{body}")
-        assert cell.status == "ok", cell.error
-        assert cell.printed.strip().endswith("%%agent line.") and "?" in cell.printed and cell.printed.strip().count("\n") == 0
+        assert cell.status == "error"
+        assert cell.error == "SettingsError: This cell has no task. Write what the agent should do below the %%agent line"
         assert kernel.value("run") == "mine"
 
 
@@ -214,8 +214,8 @@ def test_figures_and_displays_of_tools_land_in_the_cell(kernel: Any) -> None:
 
 def test_a_figure_that_a_tool_returns_is_shown_once_and_one_of_the_cell_stays(kernel: Any) -> None:
     kernel.run(
-        "%matplotlib inline\nimport matplotlib.pyplot as plt\nfrom agentnb import Agent\nfrom agentnb.models import ScriptedModel\n"
-        "from agentnb import ToolCall\ndef draw() -> plt.Figure:\n    'Draw.'\n    figure, axes = plt.subplots()\n"
+        "%matplotlib inline\nimport matplotlib.pyplot as plt\nfrom agentnb import Agent, ToolCall\n"
+        "from agentnb.models import ScriptedModel\ndef draw() -> plt.Figure:\n    'Draw.'\n    figure, axes = plt.subplots()\n"
         "    axes.plot([1, 3, 2])\n    return figure"
     )
     cell = kernel.run("%%agent -t draw\n- `draw()`")
@@ -223,6 +223,17 @@ def test_a_figure_that_a_tool_returns_is_shown_once_and_one_of_the_cell_stays(ke
     assert [one for one in cell.outputs if "image/png" in one.get("data", {})] == []
     own = "plt.plot([1, 2])\nawait Agent(ScriptedModel([ToolCall('draw', {}), 'Drawn.']), [draw]).run('Draw.')\nNone"
     assert len([one for one in kernel.run(own).outputs if "image/png" in one.get("data", {})]) == 1
+
+
+def test_braces_that_insert_nothing_are_pointed_out_before_the_run_unless_the_text_is_raw(kernel: Any) -> None:
+    cell = kernel.run("%%agent\nLook at {{data}} and {{ their_template.thing }}.")
+    assert cell.status == "ok" and kernel.value("run.prompt") == "Look at {{data}} and {{ their_template.thing }}."
+    assert cell.printed.splitlines()[0] == (
+        "{{data}}: sent as typed. To insert the variable, write {{ data }}, with one space inside the braces. "
+        "To send it without this note: --raw"
+    )
+    assert "sent as typed" in kernel.run("%%agent --dry\nLook at {{data}}.").printed
+    assert kernel.run("%%agent --raw\nLook at {{data}}.").printed == ""
 
 
 def test_a_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> None:

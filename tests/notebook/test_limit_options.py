@@ -109,7 +109,7 @@ def clean(kernel: Any) -> Iterator[Any]:
     kernel.run(PRICED)
     yield kernel
     limits = " ".join(f"{key}=" for key in filter(may_be_empty, LIMIT_KEYS))
-    switches = "on-limit=stop history=auto instructions=yes unpriced=no session-budget="
+    switches = "on-limit=stop on-stop=raise history=auto instructions=yes unpriced=no session-budget="
     done = kernel.run(f"%agent defaults max-rounds=50 {switches} {limits}")
     assert done.status == "ok", done.error
 

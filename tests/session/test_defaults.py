@@ -9,7 +9,7 @@ import pytest
 from agentnb.agent.agent import Agent
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.session.defaults import CHOICES, LIMIT_KEYS, OTHERS, agent_settings, at_first, may_be_empty
+from agentnb.session.defaults import CHOICES, LIMIT_KEYS, OF_CELLS, OTHERS, agent_settings, at_first, may_be_empty
 from agentnb.session.session import Session
 from agentnb.traces.store import Store
 
@@ -39,7 +39,7 @@ def test_each_limit_has_its_own_name_and_agents_get_its_value(session: Session) 
         "instructions": ("No", False),
         "unpriced": ("yes", True),
     }
-    assert {*said, "session-budget"} == {*LIMIT_KEYS, *OTHERS} and set(CHOICES) <= set(said)
+    assert {*said, "session-budget"} == {*LIMIT_KEYS, *OTHERS} and set(CHOICES) <= {*said, *OF_CELLS}
     for key, (text, _) in said.items():
         session.set_default(key, text)
     wanted = {key.replace("-", "_"): value for key, (_, value) in said.items()}
@@ -67,6 +67,7 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_changes_nothing(subtests: p
         ("budget", "5 EUR", "is no number of US dollars above 0"),
         ("session-budget", "$0", "session-budget=$0 is no number of US dollars above 0"),
         ("on-limit", "explode", "on-limit=explode is none of stop, final_answer, raise"),
+        ("on-stop", "explode", "on-stop=explode is none of raise, continue"),
         ("history", "short", "history=short is none of auto, documented, full"),
         ("instructions", "maybe", "instructions=maybe is neither yes nor no. Write, for example, instructions=no"),
         ("unpriced", "", "unpriced= is neither yes nor no"),

@@ -28,7 +28,7 @@ from agentnb.notebook.choices import available_choices
 from agentnb.notebook.commands.history import as_known_here
 from agentnb.notebook.extension import session_of
 from agentnb.notebook.frontend import can_ask
-from agentnb.notebook.interpolation import interpolate
+from agentnb.notebook.interpolation import interpolate, near_misses
 from agentnb.notebook.panel.area import Area, RunPlace
 from agentnb.notebook.panel.widgets import PanelWidgets
 from agentnb.notebook.widgets import view_bundle
@@ -162,7 +162,8 @@ class Panel:
     def _start(self, message: Message) -> None:
         self._widgets.form.note = ""
         variables = self._shell.user_ns
-        prompt = interpolate(str(message.get("prompt", "")), variables).strip("\n")
+        typed = str(message.get("prompt", ""))
+        prompt = interpolate(typed, variables).strip("\n")
         agent, note = self._agent(message)
         place = RunPlace(self._area)
         view = CardView(self._left_open, answer_beside=False, blocks=False, place=place)
@@ -171,7 +172,7 @@ class Panel:
         self._places[live.run_id] = place
         view.show(live)
         self._show(place, live.run_id)
-        self._widgets.form.note = " ".join(filter(None, [note, self._session.store_note]))
+        self._widgets.form.note = " ".join(filter(None, [near_misses(typed, variables), note, self._session.store_note]))
         threading.Thread(target=self._wait_for, args=(live,), name="agentnb-panel-wait", daemon=True).start()
 
     def _agent(self, message: Message) -> tuple[Agent, str]:
