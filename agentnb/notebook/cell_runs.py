@@ -59,9 +59,9 @@ class CellRuns:
         """Start a run and show it; with a foreground, wait for it and return its answer, if it has one.
 
         ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
-        the run. Raises, with what to type next, if the run failed, reached a limit with ``on_limit="raise"``, or was stopped, so
-        that no later cell works on half results; with ``on_stop="continue"`` (by default as `%agent defaults` says) a stopped
-        run ends the cell normally.
+        the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``; and like an
+        interrupt if it was stopped, so that no later cell uses partial results, unless ``on_stop`` (by default that of
+        `%agent defaults`) is ``continue``.
         """
         blocks = options.foreground is not None
         view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)

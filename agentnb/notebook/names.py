@@ -94,8 +94,8 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
         return value  # type: ignore[return-value]  # checked above
     if name.isidentifier() and ":" not in name:
         models = [known for known, one in variables.items() if is_model(one) and not known.startswith("_")]
-        what = "is no model" if name in variables else "is not there, and is no model"
-        hint = f"{_models_here(name, models)} A name of a model has the form provider:NAME; %agent models shows the providers"
+        what = f"is of type {type(variables[name]).__name__}, not a model" if name in variables else "is not defined"
+        hint = f"{_models_here(name, models)} Model names have the form provider:NAME; %agent models lists the providers"
         raise UnknownModel(f"The variable {name} {what}", hint.strip())
     return name
 

@@ -264,7 +264,11 @@ class Session:
         return self._loaded
 
     def set_default(self, key: str, value: str) -> None:
-        """Change one of `defaults`; raises `SettingsError` for an unknown key or an invalid value."""
+        """Change one of `defaults`; raises `SettingsError` for an unknown key or an invalid value.
+
+        The key may be written with underscores, as the settings of an `Agent` are.
+        """
+        key = key.replace("_", "-")
         if key not in self.defaults:
             raise SettingsError(f"There is no default {key!r}", near(key, self.defaults))
         if key == "model" and value:

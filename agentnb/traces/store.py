@@ -123,11 +123,12 @@ class Store:
         return sorted(path.stem for path in self.folder.glob("*.jsonl"))
 
     def find(self, part: str) -> str:
-        """Return the id that equals, begins with or ends with ``part``; raises `StoreError` if none or several match."""
-        ids = self.ids()
-        found = (
-            [part] if part in ids else [run_id for run_id in ids if part and (run_id.startswith(part) or run_id.endswith(part))]
-        )
+        """Return the id that equals, begins with or ends with ``part``; raises `StoreError` if none or several match.
+
+        ``part`` may have the ellipsis with which lists shorten ids.
+        """
+        ids, bare = self.ids(), bare_id(part)
+        found = [bare] if bare in ids else [one for one in ids if bare and (one.startswith(bare) or one.endswith(bare))]
         if len(found) != 1:
             what = f"{len(found)} runs match {part!r}" if found else f"There is no run {part!r} in {self.shown_folder}"
             raise StoreError(what, near(part, found or ids[::-1]) or "%agent history lists the runs")
@@ -172,6 +173,11 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({str(self.folder)!r})"
+
+
+def bare_id(part: str) -> str:
+    """Return the part of an id without the ellipsis with which lists shorten it."""
+    return part.strip("….")
 
 
 def _summary(path: Path) -> RunSummary:

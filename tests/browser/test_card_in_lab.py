@@ -59,9 +59,7 @@ def test_stop_ends_a_sync_tool_of_a_blocked_cell_at_once(lab: Any, kernels: Any,
     lab.wait_done(index)
     assert lab.value("run.rounds[0].results[0].error_code, HELD") == "('cancelled', ['nap'])"
     assert "Stopped by you" in lab.output(index).inner_text()
-    assert lab.errors() == []
-    lines = [line for line in lab.output(index).inner_text().splitlines() if "Error" in line or "Interrupt" in line]
-    assert lines == ["KeyboardInterrupt: the run was stopped and its log closed. Continue with %%agent --continue"]
+    assert lab.errors() == ["KeyboardInterrupt: the run was stopped and its log closed. Continue with %%agent --continue"]
     nothing_is_left(lab)
 
 

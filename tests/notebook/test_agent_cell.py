@@ -325,4 +325,4 @@ def test_a_key_on_the_line_is_repeated_nowhere(kernel: Any, subtests: pytest.Sub
 def test_a_variable_that_is_no_model_is_told_with_those_that_are(kernel: Any) -> None:
     kernel.run("from agentnb.models import ScriptedModel\nquick = ScriptedModel([])\nnumber = 5")
     assert "Did you mean quick?" in kernel.run("%%agent -m quickk\nHi").error
-    assert "The variable number is no model" in kernel.run("%%agent -m number\nHi").error
+    assert "The variable number is of type int, not a model" in kernel.run("%%agent -m number\nHi").error

@@ -91,6 +91,20 @@ def test_a_value_that_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
             assert told in str(refused.value)
 
 
+def test_options_may_be_written_with_underscores_and_values_stay_as_they_are() -> None:
+    line = "--max_rounds 7 --max_tool_calls_per_turn=3 --no_instructions --on-limit final_answer --tag=--max_rounds -o my_run"
+    found = parsed(AgentMagics.agent_cell, line, {})
+    assert given(found) == {
+        "max_rounds": 7,
+        "max_tool_calls_per_turn": 3,
+        "instructions": False,
+        "on_limit": "final_answer",
+    }
+    assert (found.tag, found.out) == (["--max_rounds"], "my_run")
+    with pytest.raises(SettingsError, match="Did you mean --max-rounds"):
+        options("--max_round 7")
+
+
 def test_a_history_that_is_not_there_is_refused_with_those_that_are() -> None:
     variables = {"model": ScriptedModel([]), "brief": History(), "number": 3}
     for name in ("breif", "number"):

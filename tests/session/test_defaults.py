@@ -48,6 +48,11 @@ def test_each_limit_has_its_own_name_and_agents_get_its_value(session: Session) 
     assert {name: getattr(agent, name) for name in wanted} == wanted
 
 
+def test_a_key_may_be_written_with_underscores(session: Session) -> None:
+    session.set_default("max_tool_calls_per_turn", "7")
+    assert session.defaults["max-tool-calls-per-turn"] == "7" and "max_tool_calls_per_turn" not in session.defaults
+
+
 @pytest.mark.parametrize("nothing", ["", "none", "None"])
 def test_a_limit_is_taken_back_by_an_empty_value_or_none(session: Session, nothing: str) -> None:
     for key in filter(may_be_empty, LIMIT_KEYS):
@@ -71,7 +76,7 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_changes_nothing(subtests: p
         ("history", "short", "history=short is none of auto, documented, full"),
         ("instructions", "maybe", "instructions=maybe is neither yes nor no. Write, for example, instructions=no"),
         ("unpriced", "", "unpriced= is neither yes nor no"),
-        ("session_budget", "5", "There is no default 'session_budget'. Did you mean session-budget"),
+        ("session_budgt", "5", "There is no default 'session-budgt'. Did you mean session-budget"),
     ]
     for key, value, told in cases:
         with subtests.test(key=key, value=value):

@@ -25,6 +25,7 @@ from agentnb.notebook.names import find_tools, tool_names
 from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.tools.function import FunctionTool, as_tool
+from agentnb.traces.store import bare_id
 
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
@@ -81,7 +82,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def answer(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID [QUESTION]] TEXT | --decline: answer what a run asks, in words, a choice, yes or no, or JSON; ID: a suspended run"""
+    """[ID [-m MODEL] [QUESTION]] TEXT | --decline: answer what a run asks, in words, a choice, yes or no, or JSON"""
     return answer_command(session, shell, rest)
 
 
@@ -130,7 +131,7 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
         if not equals:
             raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
         session.set_default(key, value)
-        changed.append(key)
+        changed.append(key.replace("_", "-"))
     print("\n".join(default_lines(session, changed or session.defaults)))
 
 
@@ -164,7 +165,7 @@ def _running(session: Session, part_of_id: str) -> LiveRun:
     """Return the newest live run, or the live run whose id contains this part."""
     if not part_of_id:
         return session.current()
-    found = [live for live in session.running() if part_of_id in live.run_id]
+    found = [live for live in session.running() if bare_id(part_of_id) in live.run_id]
     if len(found) != 1:
         ids = ", ".join(live.run_id for live in session.running())
         raise SettingsError(

@@ -13,8 +13,10 @@ from agentnb.notebook.cell_runs import Answer
 from agentnb.notebook.commands.recover import resume_with
 from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
+from agentnb.traces.store import bare_id
 
 DECLINE = "--decline"
+MODEL_OPTIONS = ("-m", "--model")
 MAX_OF_A_QUESTION = 200
 """Characters of a question that are repeated in a message."""
 
@@ -22,9 +24,9 @@ MAX_OF_A_QUESTION = 200
 def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
     """Answer a question of the run that the line names, or else of the newest waiting run. A suspended run is resumed."""
     first, _, text = rest.partition(" ")
-    live = next((one for one in session.running() if one.run_id == first), None)
+    live = next((one for one in session.running() if _names(first, one.run_id)), None)
     if live is not None:
-        question, text = _question_and_text(first, live.run.waiting, text.strip())
+        question, text = _question_and_text(live.run_id, live.run.waiting, text.strip())
         print(_answered(live, question, text, question.id))
         return None
     suspended = _suspended(session, first)
@@ -32,9 +34,10 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
         live = session.waiting_for_answer()
         print(_answered(live, live.run.waiting[0], rest))
         return None
-    question, text = _question_and_text(suspended, session.store.load(suspended).waiting, text.strip())
+    model, text = _model_and_text(text.strip())
+    question, text = _question_and_text(suspended, session.store.load(suspended).waiting, text)
     _check_text(question, text, f"%agent answer {suspended} TEXT")
-    return resume_with(session, shell, suspended, {question.id: answer_in_words(question.schema, text)})
+    return resume_with(session, shell, suspended, {question.id: answer_in_words(question.schema, text)}, model)
 
 
 def offered(session: Session) -> list[str]:
@@ -46,20 +49,37 @@ def offered(session: Session) -> list[str]:
 def _suspended(session: Session, part_of_id: str) -> str:
     """Return the id of the suspended run that begins or ends with this word; empty if there is none.
 
-    While a live run waits for an answer, a word that is shorter than a short id belongs to that answer.
+    While a live run waits for an answer, a word that is shorter than a short id, and has no ellipsis, belongs to that answer.
     """
-    if not part_of_id or (len(part_of_id) < SHORT_ID and any(live.run.waiting for live in session.running())):
+    part = bare_id(part_of_id)
+    may_be_answer = len(part) < SHORT_ID and part == part_of_id
+    if may_be_answer and any(live.run.waiting for live in session.running()):
         return ""
-    if not any(_is_part(part_of_id, run_id) for run_id in session.store.ids()):  # it need not read any log
+    if not any(_is_part(part, run_id) for run_id in session.store.ids()):  # it need not read any log
         return ""
-    found = [run_id for run_id in session.suspended() if _is_part(part_of_id, run_id)]
+    found = [run_id for run_id in session.suspended() if _is_part(part, run_id)]
     if len(found) > 1:
         raise SettingsError(f"{len(found)} suspended runs match {part_of_id!r}: {', '.join(found)}", "Name one by its whole id")
     return found[0] if found else ""
 
 
+def _model_and_text(text: str) -> tuple[str, str]:
+    """Return the model that the text begins with, after ``-m``, or an empty one; and the rest."""
+    option, _, rest = text.partition(" ")
+    if option not in MODEL_OPTIONS:
+        return "", text
+    model, _, text = rest.strip().partition(" ")
+    return model, text.strip()
+
+
+def _names(word: str, run_id: str) -> bool:
+    """Return whether the word names this live run. A short word is an id only with an ellipsis: it may be the answer."""
+    part = bare_id(word)
+    return (len(part) >= SHORT_ID or part != word) and _is_part(part, run_id)
+
+
 def _is_part(part: str, run_id: str) -> bool:
-    return run_id.startswith(part) or run_id.endswith(part)
+    return bool(part) and (run_id.startswith(part) or run_id.endswith(part))
 
 
 def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str) -> tuple[WaitingOnUser, str]:

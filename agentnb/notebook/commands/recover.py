@@ -54,9 +54,16 @@ def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer 
     return _resumed(session, shell, parsed(_options, rest, {}, see=USAGE))
 
 
-def resume_with(session: Session, shell: InteractiveShell, run_id: str, answers: Mapping[str, Any]) -> Answer | None:
-    """Resume the suspended run with answers to its questions, by their ids, and wait for its end."""
-    return _resumed(session, shell, parsed(_options, run_id, {}, see=USAGE), answers)
+def resume_with(
+    session: Session, shell: InteractiveShell, run_id: str, answers: Mapping[str, Any], model: str = ""
+) -> Answer | None:
+    """Resume the suspended run with answers to its questions, by their ids, and wait for its end.
+
+    ``model``: instead of its own, which may have been an object in Python.
+    """
+    options = parsed(_options, run_id, {}, see=USAGE)
+    options.model = model
+    return _resumed(session, shell, options, answers)
 
 
 def _resumed(

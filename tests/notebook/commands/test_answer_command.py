@@ -61,6 +61,20 @@ def test_an_answer_of_another_cell_lets_the_run_go_on(kernel: Any) -> None:
     assert "It asks" not in kernel.run("%agent status").printed
 
 
+def test_a_run_is_named_by_the_id_of_a_list_and_a_short_word_is_the_answer(kernel: Any) -> None:
+    for name in (lambda run_id: f"…{run_id[-4:]}", lambda run_id: run_id[-8:], lambda run_id: run_id):
+        kernel.run("model = asking()")
+        begin(kernel)
+        run_id = kernel.value("run.id")
+        assert run_id in kernel.run(f"%agent answer {name(run_id)} green").printed
+        assert ended_with(kernel) == "green"
+    kernel.run("model = asking()")
+    begin(kernel)
+    short = kernel.value("run.id[-4:]")
+    kernel.run(f"%agent answer {short} green")
+    assert ended_with(kernel) == f"{short} green"
+
+
 def test_a_question_can_be_declined(kernel: Any) -> None:
     kernel.run("model = asking()")
     begin(kernel)

@@ -65,6 +65,17 @@ def test_the_answer_resumes_the_run_in_a_cell_like_another(kernel: Any) -> None:
     kernel.run("wrote.clear()")
 
 
+def test_an_answer_may_name_the_model_and_the_run_by_the_id_of_a_list(kernel: Any) -> None:
+    kernel.run("other = ScriptedModel(['Another model read it.'] * 20)")
+    run_id = suspended(kernel)
+    assert "There is no answer in the line" in kernel.run(f"%agent answer …{run_id[-4:]} -m other").error
+    assert "no_such is not defined" in kernel.run(f"%agent answer …{run_id[-4:]} -m no_such approve").error
+    cell = kernel.run(f"%agent answer …{run_id[-4:]} -m other approve")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("run.id, run.text, wrote") == f"('{run_id}', 'Another model read it.', ['a'])"
+    kernel.run("wrote.clear()")
+
+
 def test_a_gate_that_is_missing_is_named_and_the_run_still_waits(kernel: Any) -> None:
     run_id = suspended(kernel)
     kernel.run("kept = careful\nkept.__name__ = 'kept'\ndel careful")
