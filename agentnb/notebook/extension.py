@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -41,6 +42,18 @@ def session_of(shell: Any) -> Session:
     return session
 
 
+def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
+    """Return the notebook of a kernel that began in this folder, relative to it if inside; empty if it is not known.
+
+    Jupyter's server and VS Code each tell the kernel in a variable. Consoles have a session without a file.
+    """
+    found = variables.get("__vsc_ipynb_file__") or variables.get("__session__")
+    if not isinstance(found, str) or not Path(found).suffix:
+        return ""
+    path = Path(found)
+    return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()
+
+
 def blank_body(lines: list[str]) -> list[str]:
     """Give a bare ``%%agent`` line a blank body: IPython rejects a cell without one before we can say what is missing."""
     if lines and lines[0].startswith(("%%agent", "%%guidance")) and not "".join(lines[1:]).strip():
@@ -53,6 +66,7 @@ def load(shell: InteractiveShell) -> None:
     unload(shell)
     session = getattr(shell, _SESSION, None) or Session()
     setattr(shell, _SESSION, session)  # kept across a reload: its runs continue
+    session.notebook = notebook_name(shell.user_ns, Path.cwd())
     magics = AgentMagics(shell, session)
     shell.register_magics(magics)
     for kind, name in LATER_MAGICS:

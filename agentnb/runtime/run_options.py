@@ -43,6 +43,8 @@ class RunOptions:
     """The kind of task, which scopes the run."""
     entity: str = ""
     """Id of the thing that the task is about."""
+    notebook: str = ""
+    """The notebook that the run is started from; by default that of the host."""
     parent_id: str | None = None
     """Id of the parent run; by default the run whose tool starts this one."""
     run_id: str | None = None

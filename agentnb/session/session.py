@@ -46,6 +46,8 @@ class Session:
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
         self._store_note = ""
+        self.notebook = ""
+        """The notebook of this kernel, if it is known."""
         self.budget = Budget(name=SESSION_BUDGET_LIMIT.name)
         """The budget that all its runs spend from."""
         self.defaults: dict[str, str] = at_first()
@@ -111,7 +113,7 @@ class Session:
 
         They spend from its budget and are among its live runs. Without a store of their own, their log is in memory only.
         """
-        return Host(begun=self.take, budget=self.budget, thread=lambda: self._thread("background"))
+        return Host(begun=self.take, budget=self.budget, thread=lambda: self._thread("background"), notebook=self.notebook)
 
     def _hosting(self) -> AbstractContextManager[None]:
         """Let a run of the session start with its host; the runs nested in it keep their logs beside its own."""

@@ -165,6 +165,14 @@ class Store:
                 continue
             yield found
 
+    def summary(self, run_id: str) -> RunSummary:
+        """Return the summary of the run with this id, or an unambiguous part of it."""
+        path = self.path(self.find(run_id))
+        try:
+            return _summary(path)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
+
     @property
     def shown_folder(self) -> str:
         """The folder, relative to the current one if inside it, to keep absolute paths out of saved notebooks."""
