@@ -20,6 +20,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import Beginning, Host, current_host, hosted, on_main_thread
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.terminal_line import progress_watcher
 from agentnb.runtime.threads import LoopThread
 from agentnb.tools.todos.board import Board
 
@@ -115,6 +116,7 @@ async def here(
     """Await the coroutine of a run on the running event loop; its host gets a handle on it."""
     host = current_host.get()
     if not host:
+        _show_in_terminal(log, options)
         return await life()
     inside, ended = _watched(host, log, options, name, awaited=True), Future[Run]()
     before = len(log.run.events)
@@ -162,7 +164,9 @@ def in_background(
 def _watched(host: Host, log: EventLog, options: RunOptions, name: str, *, awaited: bool) -> Host:
     """Have the host watch the run unless its options name a watcher; return the host of its nested runs."""
     watcher = options.watch
-    if watcher is None and host.watch is not None:
+    if host.watch is None:
+        _show_in_terminal(log, options)
+    elif watcher is None and options.show:
         call = current_call.get() if log.parent_id is not None else None
         watcher = host.watch(
             Beginning(
@@ -180,6 +184,12 @@ def _watched(host: Host, log: EventLog, options: RunOptions, name: str, *, await
             log.watch(watcher)
     foreground, store = options.foreground, options.store or host.store
     return host.inside(watcher, store, host.call_sync if foreground is None else on_main_thread(foreground.call))
+
+
+def _show_in_terminal(log: EventLog, options: RunOptions) -> None:
+    """Have a top-level run without a watcher shown on standard error, if that is a terminal."""
+    if options.watch is None and options.show and log.parent_id is None and (line := progress_watcher(log.run, log.id)):
+        log.watch(line)
 
 
 def _handed_over(host: Host, live: LiveRun) -> LiveRun:

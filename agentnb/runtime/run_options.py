@@ -35,6 +35,8 @@ class RunOptions:
     """The run whose conversation is continued."""
     watch: Watcher | None = None
     """Called with every event and delta."""
+    show: bool = True
+    """Whether a run without a watcher is shown: in a notebook with the extension as a card, in a terminal as a line."""
     work_dir: str | Path | None = None
     """The folder tools work in, instead of the agent's own."""
     tags: tuple[str, ...] = ()
