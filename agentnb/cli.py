@@ -169,7 +169,7 @@ def _path(name: str | Path) -> Path:
     try:
         return Path(name).expanduser()
     except RuntimeError as error:
-        raise SettingsError(f"{name} names the home of somebody who is not known here", "Write ./~NAME for a file") from error
+        raise SettingsError(f"{name} names the home of an unknown user", "Write ./~NAME for a file") from error
 
 
 def _is_file(path: Path) -> bool:
@@ -234,7 +234,7 @@ class _Parser(ArgumentParser):
 
 def _count(text: str) -> int:
     if not (text.isdecimal() and len(text) < 10 and int(text)):
-        raise ArgumentTypeError(f"{text!r} is no number from 1")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
 
 

@@ -178,7 +178,7 @@ def test_wrong_usage_is_told_in_a_line_with_exit_code_2(subtests: pytest.Subtest
         ("--odd",): "agentnb --help",
         ("show",): "agentnb show --help",
         ("show", "."): "agentnb runs . lists",
-        ("runs", "-n", "0"): "'0' is no number from 1",
+        ("runs", "-n", "0"): "'0' is not a whole number from 1",
         ("table", "usge"): "Did you mean usage",
         ("table", "runs", "-o", "runs.xls"): ".csv or .parquet",
     }.items():

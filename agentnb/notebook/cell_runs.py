@@ -69,7 +69,7 @@ class CellRuns:
         self._shell.user_ns[out] = live.run
         view.show(live)
         if not blocks:
-            print(f"Run {live.run_id} goes on in the background. See %agent status")
+            print(f"Run {live.run_id} continues in the background. See %agent status")
             return None
         run = self._waited_for(live, out)
         if run.status == "failed":
@@ -100,4 +100,4 @@ def cell_runs(shell: Any, session: Session) -> CellRuns:
 
 
 def _what_next(out: str) -> str:
-    return f"What it did is in {out}; go on with %%agent --continue"
+    return f"The run so far is in {out}. Continue it with %%agent --continue"

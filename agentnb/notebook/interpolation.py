@@ -54,7 +54,7 @@ def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
         close = near(name, [known for known in variables if not known.startswith("_")])
         advice = close if close.startswith("Did") else "Define it first."
         raise InterpolationError(
-            f"{match.group()}: there is no variable {name!r}", f"{advice} Or send the text as it is with --raw"
+            f"{match.group()}: there is no variable {name!r}", f"{advice} Or send the text as it is: --raw"
         )
     value = variables[name]
     for item in _ITEM.findall(items):
@@ -62,7 +62,7 @@ def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
             value = value[ast.literal_eval(item)]
         except Exception as error:  # whatever the person's own object raises
             raise InterpolationError(
-                f"{match.group()}: {name} has no item [{item}] ({type(error).__name__})", "Or send the text as it is with --raw"
+                f"{match.group()}: {name} has no item [{item}] ({type(error).__name__})", "Or send the text as it is: --raw"
             ) from error
     try:
         return str(value)

@@ -65,11 +65,13 @@ class AgentMagics(Magics):
         metavar="NAME",
         help="the guidance set: %%agent guidance lists them, %%%%guidance NAME writes one (default: matrix)",
     )
-    @argument("-p", "--policy", metavar="NAME", help="how the agent is kept to its work: matrix or minimal (default: matrix)")
+    @argument(
+        "-p", "--policy", metavar="NAME", help="which policy keeps the agent on task: matrix or minimal (default: matrix)"
+    )
     @argument(
         "--workflow-mode",
         action="store_true",
-        help="words alone do not end the run: the model says when it is complete (with the policy matrix)",
+        help="a text-only reply does not end the run: the model says when it is complete (with the policy matrix)",
     )
     @argument(
         "--output",
@@ -90,10 +92,10 @@ class AgentMagics(Magics):
         "--continue",
         dest="go_on",
         action="store_true",
-        help="go on with the conversation and the model of the last run; tools and guidance are named anew",
+        help="continue the conversation and the model of the last run; specify tools and guidance again",
     )
-    @argument("--tag", metavar="WORD", action="append", default=[], help="a word by which you find the run again; repeatable")
-    @argument("--context", metavar="TYPE", default="", help="the kind of task, a word: it scopes the run, and finds it again")
+    @argument("--tag", metavar="WORD", action="append", default=[], help="a word to find the run by; repeatable")
+    @argument("--context", metavar="TYPE", default="", help="the kind of task, one word: scopes the run, and finds it again")
     @argument(
         "--on-stop",
         metavar="WHAT",
@@ -102,7 +104,7 @@ class AgentMagics(Magics):
         help="when you stop the run: raise (default), which also stops Run All, or continue with the next cell",
     )
     @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, say, stop")
-    @argument("--raw", action="store_true", help="send the text as it is: no {{ name }} is replaced")
+    @argument("--raw", action="store_true", help="send the text as it is, without replacing {{ name }}")
     @argument("--dry", action="store_true", help="show the first request and the tool schemas; send nothing")
     @cell_magic("agent")  # type: ignore[arg-type]  # typed for functions, used on methods
     def agent_cell(self, line: str, cell: str) -> Answer | None:
@@ -134,7 +136,7 @@ class AgentMagics(Magics):
             if before is not None and (hint := tools_before(before, agent)):
                 print(hint)
             if not prompt.strip():
-                raise SettingsError("The prompt is blank once its variables are put in", "Look at the variables it names")
+                raise SettingsError("The prompt is blank after its variables were inserted", "Check those variables")
             run_options = RunOptions(
                 continue_from=before, foreground=foreground, tags=tuple(options.tag), context_type=unquoted(options.context)
             )
@@ -155,14 +157,14 @@ class AgentMagics(Magics):
 
     @one_line_errors
     @magic_arguments("%guidance")
-    @argument("name", metavar="NAME", help="what the set is called")
+    @argument("name", metavar="NAME", help="the name of the set")
     @argument("-o", "--out", metavar="NAME", help="a variable that gets the GuidanceSet, for Agent(guidance=NAME)")
     @cell_magic("guidance")  # type: ignore[arg-type]  # as above
     def guidance_cell(self, line: str, cell: str) -> Any:
         """Write a guidance set: Markdown with a heading for each part, or without headings for all four cells.
 
         Parts are todos_tools, todos_text, tools, text; reminder, warning, final_warning, planning; stronger, strongest,
-        workflow, already_said, tool_failed, tool_failed_again, failure_loop, todo_list, note. What is missing is as in the
+        workflow, already_said, tool_failed, tool_failed_again, failure_loop, todo_list, note. Missing parts come from the
         built-in set. Variables: {{ round }} {{ max_rounds }} {{ todos }} {{ open_todos }} {{ next_todo }}
         {{ completing_call }} {{ ignored }} {{ failed_tools }} {{ failed_rounds }}.
         Use it: %%agent -g NAME

@@ -193,7 +193,7 @@ def tool_names(variables: Mapping[str, Any]) -> list[str]:
 def check_variable(name: str) -> str:
     """Return the name if a run can be assigned to it; `SettingsError` otherwise."""
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):
-        raise SettingsError(f"-o {name}: that is no name for a variable", "Use letters, digits and _")
+        raise SettingsError(f"-o {name}: {name!r} is not a valid variable name", "Use letters, digits and _")
     return name
 
 
@@ -202,7 +202,7 @@ def tools_before(before: Run, agent: Agent) -> str:
     names = names_of_tools(before)
     if not names or len(agent.toolbox):
         return ""
-    return f"The run before had tools, and this cell names none. To give them again: -t {' '.join(names)}"
+    return f"The continued run had tools, and this cell names none. To use them again: -t {' '.join(names)}"
 
 
 def _may_be_tool(value: Any) -> bool:

@@ -38,7 +38,7 @@ def history(text: str) -> str:
 def yes_or_no(text: str) -> bool:
     """Parse a switch."""
     if text.lower() not in settings.SWITCH:
-        raise ValueError("is neither yes nor no")
+        raise ValueError("must be yes or no")
     return settings.SWITCH[text.lower()]
 
 
@@ -80,7 +80,7 @@ def checked(key: str, text: str) -> str:
     if may_be_empty(key):
         if text.lower() in ("", "none"):
             return ""
-        _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no such limit")
+        _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no limit")
         return text
     if key in CHOICES:
         value = _read(key, text, (OTHERS | OF_CELLS)[key], f"Write, for example, {key}={CHOICES[key][-1]}")
@@ -103,10 +103,10 @@ def _read(key: str, text: str, reader: Reader, hint: str) -> Any:
     try:
         return reader(text)
     except ValueError as error:
-        raise SettingsError(f"{key}={shown(text)} {error}", hint) from None
+        raise SettingsError(f"{key} {error}, got {shown(text)!r}", hint) from None
 
 
 def _one_of(known: tuple[str, ...], text: str) -> str:
     if text not in known:
-        raise ValueError(f"is none of {', '.join(known)}")
+        raise ValueError(f"must be one of {', '.join(known)}")
     return text

@@ -96,7 +96,7 @@ class Session:
         with self._lock:
             run_id = self.store.find(run_id)
             if run_id in [live.run_id for live in self.running()]:
-                raise SettingsError(f"Run {run_id} is going on here", "%agent status shows how far it has come")
+                raise SettingsError(f"Run {run_id} is already running here", "%agent status shows its progress")
             writer, run = self.store.reopen(run_id)
             try:
                 own = replace(self._own(options or RunOptions()), store=self.store)
@@ -200,7 +200,7 @@ class Session:
     def write_set(self, name: str, body: str) -> GuidanceSet:
         """Keep a guidance set under its name, replacing an earlier one; raises `SettingsError` if it is invalid."""
         if name in BUILT_IN:
-            raise SettingsError(f"{name} is a guidance set that agentnb brings along", "Give yours another name")
+            raise SettingsError(f"{name} is a built-in guidance set", "Give yours another name")
         self.sets[name] = GuidanceSet.from_markdown(name, body)
         return self.sets[name]
 
@@ -225,7 +225,7 @@ class Session:
         """Return the newest run that has not ended; raises `SettingsError` if there is none."""
         running = self.running()
         if not running:
-            raise SettingsError("Nothing is running", "%agent history lists the runs there have been")
+            raise SettingsError("Nothing is running", "%agent history lists past runs")
         return running[-1]
 
     def waiting_for_answer(self) -> LiveRun:
@@ -247,7 +247,7 @@ class Session:
             return self._loaded
         begun = [live for live in self._live if live.run.started_at is not None]
         if not begun:
-            raise SettingsError("There is no run to go on with", "Start one without --continue, or load one: %agent load ID")
+            raise SettingsError("There is no run to continue", "Start one without --continue, or load one: %agent load ID")
         if not begun[-1].done:
             raise SettingsError(f"Run {begun[-1].run.id} is still running", "Wait for it, or end it: %agent stop")
         return begun[-1].run

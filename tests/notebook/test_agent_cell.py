@@ -21,7 +21,7 @@ def test_the_cell_blocks_until_the_run_ends_and_gives_run_and_answer(kernel: Any
 def test_without_model_and_key_one_line_says_once_what_answers(kernel: Any) -> None:
     kernel.run("%reload_ext agentnb")
     first, second = kernel.run("%%agent\nhello"), kernel.run("%%agent\nhello")
-    assert "simulated:disciplined answers" in first.printed and "%agent key anthropic" in first.printed
+    assert "Using simulated:disciplined" in first.printed and "%agent key anthropic" in first.printed
     assert first.printed.strip().count("\n") == 0
     assert second.printed == ""
 
@@ -109,7 +109,7 @@ def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests:
         ("%%agent --backgroud\nhi", "--background"),
         ("%%agent --max-rounds many\nhi", "invalid int value: 'many'"),
         ("%%agent --max-rounds 0\nhi", "from 1 to 1,000"),
-        ("%%agent -o 1x\nhi", "no name for a variable"),
+        ("%%agent -o 1x\nhi", "is not a valid variable name"),
         ("%%agent -g matrx\nhi", "no guidance set 'matrx'. Did you mean matrix?"),
         ("%%agent -p minimum\nhi", "no policy 'minimum'. Did you mean minimal?"),
         ("%%agent -p minimal --workflow-mode\nhi", "has no workflow mode"),
@@ -121,7 +121,7 @@ def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests:
         ('%agent tools "add', "No closing quotation"),
         ('%%agent -t "add\nhi', "No closing quotation"),
         ("%%agent Do this\nhi", "The text goes below"),
-        ("%%agent -o for\nhi", "no name for a variable"),
+        ("%%agent -o for\nhi", "is not a valid variable name"),
         ("%agent stop nothing", "match 'nothing'"),
         ("%%workflow\nx", "%%workflow is not in this version"),
         ("%replay x", "%replay is not in this version"),
@@ -238,7 +238,7 @@ def test_braces_that_insert_nothing_are_pointed_out_before_the_run_unless_the_te
 
 def test_a_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> None:
     cell = kernel.run(f"%%agent --background -t add -m simulated:disciplined?delay=0.05\n{PLAN}")
-    assert cell.status == "ok" and "goes on in the background" in cell.printed
+    assert cell.status == "ok" and "continues in the background" in cell.printed
     assert kernel.run("%agent status").printed.strip() != ""
     assert kernel.run("%agent pause").status == "ok"
     assert kernel.run("%agent resume").status == "ok"

@@ -77,11 +77,11 @@ def test_a_cell_comes_before_the_defaults_and_none_takes_their_limit_back() -> N
 
 def test_a_value_that_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
     for line, told in [
-        ("--budget cheap", "argument --budget: cheap is no number of US dollars above 0"),
-        ("--budget 0", "argument --budget: 0 is no number of US dollars above 0"),
-        ("--max-seconds soon", "argument --max-seconds: soon is no number of seconds above 0"),
-        ("--max-tokens 1.5", "argument --max-tokens: 1.5 is not a whole number from 1 on"),
-        ("--on-limit explode", "argument --on-limit: explode is none of stop, final_answer, raise"),
+        ("--budget cheap", "argument --budget: must be a positive amount in US dollars, got 'cheap'"),
+        ("--budget 0", "argument --budget: must be a positive amount in US dollars, got '0'"),
+        ("--max-seconds soon", "argument --max-seconds: must be a positive number of seconds, got 'soon'"),
+        ("--max-tokens 1.5", "argument --max-tokens: must be a whole number above 0, got '1.5'"),
+        ("--on-limit explode", "argument --on-limit: must be one of stop, final_answer, raise, got 'explode'"),
         ("--budgte 3", "Did you mean --budget"),
         ("--budget", "expected one argument"),
     ]:
@@ -165,7 +165,7 @@ def test_a_limit_that_is_to_raise_is_one_line_and_the_run_is_kept(clean: Any) ->
     cell = clean.run(f"%%agent -t add --max-rounds 1 --on-limit raise -o mine\n{PLAN}")
     assert cell.status == "error"
     assert cell.error == (
-        "RunLimited: The run reached its limit: max_rounds, 1. What it did is in mine; go on with %%agent --continue"
+        "RunLimited: The run reached its limit: max_rounds, 1. The run so far is in mine. Continue it with %%agent --continue"
     )
     assert clean.value("mine.status, len(mine.rounds)") == "('limited', 1)"
     went_on = clean.run("%%agent -t add --continue\nGo on.")

@@ -130,7 +130,7 @@ def test_where_the_folder_cannot_be_written_the_cell_says_so(tmp_path: Path) -> 
     try:
         kernel.run("%load_ext agentnb")
         cell = kernel.run("%%agent -m simulated:disciplined\nhello")
-        assert "This folder cannot be written: run logs go to" in cell.printed and cell.status == "ok"
+        assert "This folder is not writable: run logs go to" in cell.printed and cell.status == "ok"
     finally:
         kernel.close()
 

@@ -63,19 +63,19 @@ def test_a_limit_is_taken_back_by_an_empty_value_or_none(session: Session, nothi
 
 def test_what_cannot_be_is_refused_in_a_sentence_and_changes_nothing(subtests: pytest.Subtests, session: Session) -> None:
     cases = [
-        ("max-rounds", "1001", "max-rounds=1001 is not a whole number from 1 to 1,000"),
-        ("max-rounds", "", "max-rounds= is not a whole number"),
-        ("max-tool-calls", "0", "max-tool-calls=0 is not a whole number from 1 on"),
-        ("max-tokens", "1.5", "is not a whole number from 1 on. Write a number, or max-tokens= for no such limit"),
-        ("max-seconds", "inf", "max-seconds=inf is no number of seconds above 0"),
-        ("budget", "-1", "budget=-1 is no number of US dollars above 0"),
-        ("budget", "5 EUR", "is no number of US dollars above 0"),
-        ("session-budget", "$0", "session-budget=$0 is no number of US dollars above 0"),
-        ("on-limit", "explode", "on-limit=explode is none of stop, final_answer, raise"),
-        ("on-stop", "explode", "on-stop=explode is none of raise, continue"),
-        ("history", "short", "history=short is none of auto, documented, full"),
-        ("instructions", "maybe", "instructions=maybe is neither yes nor no. Write, for example, instructions=no"),
-        ("unpriced", "", "unpriced= is neither yes nor no"),
+        ("max-rounds", "1001", "max-rounds must be a whole number from 1 to 1,000, got '1001'"),
+        ("max-rounds", "", "max-rounds must be a whole number"),
+        ("max-tool-calls", "0", "max-tool-calls must be a whole number above 0, got '0'"),
+        ("max-tokens", "1.5", "must be a whole number above 0, got '1.5'. Write a number, or max-tokens= for no limit"),
+        ("max-seconds", "inf", "max-seconds must be a positive number of seconds, got 'inf'"),
+        ("budget", "-1", "budget must be a positive amount in US dollars, got '-1'"),
+        ("budget", "5 EUR", "must be a positive amount in US dollars, got '5 EUR'"),
+        ("session-budget", "$0", "session-budget must be a positive amount in US dollars, got '$0'"),
+        ("on-limit", "explode", "on-limit must be one of stop, final_answer, raise, got 'explode'"),
+        ("on-stop", "explode", "on-stop must be one of raise, continue, got 'explode'"),
+        ("history", "short", "history must be one of auto, documented, full, got 'short'"),
+        ("instructions", "maybe", "instructions must be yes or no, got 'maybe'. Write, for example, instructions=no"),
+        ("unpriced", "", "unpriced must be yes or no, got ''"),
         ("session_budgt", "5", "There is no default 'session-budgt'. Did you mean session-budget"),
     ]
     for key, value, told in cases:

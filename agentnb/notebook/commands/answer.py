@@ -103,14 +103,14 @@ def _answered(live: LiveRun, question: WaitingOnUser, text: str, question_id: st
     _check_text(question, text, f"%agent answer TEXT, or {DECLINE}")
     if text == DECLINE:
         live.decline(question_id)
-        return f"Run {live.run_id} goes on without an answer"
+        return f"Run {live.run_id} continues without an answer"
     live.answer_in_words(text, question_id)
-    return f"Run {live.run_id} goes on with your answer"
+    return f"Run {live.run_id} continues with your answer"
 
 
 def _check_text(question: WaitingOnUser, text: str, command: str) -> None:
     if not text:
-        raise SettingsError(f"There is no answer in the line. It asks: {_shown(question)}", f"Write: {command}")
+        raise SettingsError(f"The line has no answer to the question: {_shown(question)}", f"Write: {command}")
 
 
 def _shown(question: WaitingOnUser) -> str:

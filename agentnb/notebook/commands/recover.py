@@ -85,7 +85,7 @@ def _resumed(
         def make(run: Run) -> Agent:
             agent = _agent(session, shell.user_ns, options, run)
             if not options.run_id:
-                print(f"Going on with run {run.id}")
+                print(f"Resuming run {run.id}")
             return agent
 
         run_options = RunOptions(foreground=foreground, answers=answers)
@@ -117,15 +117,15 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
     missing = missing_tools(run, tools)
     if missing:
         raise UnknownTool(
-            f"Run {run.id} had the tools {', '.join(missing)}, which are not in this notebook",
-            f"Define them again, then: %agent recover {run.id}",
+            f"Run {run.id} had the tools {', '.join(missing)}, which this notebook does not define",
+            f"Define them, then: %agent recover {run.id}",
         )
     gates = gates_again(run, find_gates(words_of([options.gate]), variables), variables)
     missing = missing_gates(run, map(name_of_gate, gates))
     if missing:
         raise SettingsError(
-            f"Run {run.id} had the gates {', '.join(missing)}, which are not in this notebook",
-            f"Define them again, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
+            f"Run {run.id} had the gates {', '.join(missing)}, which this notebook does not define",
+            f"Define them, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
         )
     model = unquoted(options.model)
     guidance = _guidance(session, variables, options.guidance, run)

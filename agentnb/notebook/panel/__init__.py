@@ -41,10 +41,10 @@ PANEL = "_agentnb_panel"
 LISTED = 30
 """Newest runs, shown in the list."""
 WITHOUT_KERNEL = (
-    "The agentnb panel: starts runs without a cell. It is there while its kernel runs; run this cell to have it again. "
-    "%agent history lists the runs there have been."
+    "The agentnb panel starts runs without a cell. It needs its kernel: run this cell to show it again. "
+    "%agent history lists past runs."
 )
-ELSEWHERE = "It goes on elsewhere, and its card is there. Refresh shows how far it has come"
+ELSEWHERE = "Its live card is where it was started. Refresh shows its progress"
 Message = dict[str, Any]
 
 
@@ -61,9 +61,9 @@ def panel() -> Panel:
     """
     shell: Any = get_ipython()
     if shell is None:
-        raise SettingsError("The panel is shown in a notebook, and there is none", "In Python: Agent(...).run_sync(PROMPT)")
+        raise SettingsError("The panel needs a notebook", "In Python: Agent(...).run_sync(PROMPT)")
     if getattr(shell, "kernel", None) is None:
-        raise SettingsError("The panel is shown in a notebook, and this is a terminal", "Write a task with: %%agent")
+        raise SettingsError("The panel needs a notebook, and this is a terminal", "Write a task with: %%agent")
     session = session_of(shell)
     known: Panel | None = getattr(shell, PANEL, None)
     if known is None or not known.is_open:
@@ -150,7 +150,7 @@ class Panel:
             self._tell(widget, str(refused))
         except Exception as broken:  # from an object of the person's own, or a message that our panel did not send
             logging.getLogger("agentnb").exception("What was asked for in the panel failed")
-            self._tell(widget, f"That failed: {type(broken).__name__}: {broken}")
+            self._tell(widget, f"Failed: {type(broken).__name__}: {broken}")
         widget.send({"kind": "heard", "id": message.get("id")})
 
     @staticmethod

@@ -59,7 +59,7 @@ def test_a_kernel_that_is_killed_in_a_tool_loses_nothing_and_another_goes_on(tmp
         assert told.startswith("Nothing has run yet") and "was interrupted. To resume it: %agent recover " in told
         cell = second.run("%agent recover")
         assert cell.status == "ok", cell.error
-        assert cell.printed.startswith("Going on with run ") and cell.printed.strip().count("\n") == 0
+        assert cell.printed.startswith("Resuming run ") and cell.printed.strip().count("\n") == 0
         assert "3 steps, 3 tool calls" in cell.result["text/plain"] and cell.shown.startswith("Done")
         calls = "[(record.call.name, record.result.error_code) for one in run.rounds for record in one.records]"
         work = f"[call for call in {calls} if call[0] != 'todo_operations']"
@@ -135,8 +135,8 @@ def test_what_is_missing_is_named_with_what_to_type(kernel: Any) -> None:
     cell = kernel.run(f"%agent recover {run_id} -m model")
     assert cell.status == "error"
     assert cell.error == (
-        f"UnknownTool: Run {run_id} had the tools gone, which are not in this notebook. "
-        f"Define them again, then: %agent recover {run_id}"
+        f"UnknownTool: Run {run_id} had the tools gone, which this notebook does not define. "
+        f"Define them, then: %agent recover {run_id}"
     )
     kernel.run("def gone(a: int) -> int:\n    return a")
     cell = kernel.run(f"%agent recover {run_id}")
@@ -254,7 +254,7 @@ def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pyt
         ("nothing", "There is no run 'nothing'"),
         ("x y", "unrecognized arguments: y. Write %agent recover [ID] [-m MODEL]"),
         ("x --modle m", "Did you mean --model"),
-        ("x -o for", "no name for a variable"),
+        ("x -o for", "is not a valid variable name"),
         ("'x", "No closing quotation"),
     ]:
         with subtests.test(line):
