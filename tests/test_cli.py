@@ -113,7 +113,7 @@ def test_without_runs_the_list_is_empty_and_that_is_no_error(cli: Call) -> None:
 
 def test_a_run_is_shown_by_its_id_the_end_of_it_or_its_file(cli: Call) -> None:
     run = do()
-    for name in (run.id, run.id[-8:], str(RUNS / f"{run.id}.jsonl")):
+    for name in (run.id, run.id[-8:], f"…{run.id[-4:]}", str(RUNS / f"{run.id}.jsonl")):
         assert cli("show", name) == (0, run_text(run) + "\n", "")
 
 

@@ -69,12 +69,13 @@ class Agent(AgentSettings):
         parent_id: str | None = None,
         approve: Approve | None = None,
         answer: AnswerQuestion | None = None,
+        show: bool | None = None,
     ) -> Run:
         """Work on the prompt until the run ends, on the running event loop; plain tools run in threads.
 
         ``store`` keeps the log (without a store, it is in memory only); ``continue_from`` continues a run's conversation;
-        ``watch`` is called with every event and delta (without it, a notebook with the extension shows a card); ``tags``
-        are words by which the run is found again.
+        ``watch`` is called with every event and delta (without it, a notebook with the extension shows a card and a terminal a
+        line about its progress, unless ``show`` is False); ``tags`` are words by which the run is found again.
         ``approve(call, run)`` decides about calls that a gate asks about, and ``answer(question)`` answers what tools ask; both
         may be async (see `RunOptions`). A keyword that is given replaces that option. If the first round fails, `ModelError` is
         raised; if a later one fails, the run is returned with status ``failed`` and ``run.error``.
@@ -89,6 +90,7 @@ class Agent(AgentSettings):
             parent_id=parent_id,
             approve=approve,
             answer=answer,
+            show=show,
         )
         return await PendingRun.of_prompt(self, prompt, options).run_here()
 
@@ -102,6 +104,7 @@ class Agent(AgentSettings):
         watch: Watcher | None = None,
         work_dir: str | Path | None = None,
         tags: tuple[str, ...] | None = None,
+        show: bool | None = None,
         **former: Any,
     ) -> LiveRun:
         """Start a run in the background and return a handle on it at once.
@@ -110,7 +113,9 @@ class Agent(AgentSettings):
         unless ``options`` give others. A keyword that is given replaces that option.
         """
         refuse_former_keywords(former, "agent.start(prompt")
-        options = _given(options, store=store, continue_from=continue_from, watch=watch, work_dir=work_dir, tags=tags)
+        options = _given(
+            options, store=store, continue_from=continue_from, watch=watch, work_dir=work_dir, tags=tags, show=show
+        )
         return PendingRun.of_prompt(self, prompt, options).start()
 
     def resume(
@@ -146,6 +151,7 @@ class Agent(AgentSettings):
         tags: tuple[str, ...] = (),
         approve: Approve | None = None,
         answer: AnswerQuestion | None = None,
+        show: bool = True,
     ) -> Run:
         """Like `run`, for scripts and for code that cannot await, even inside a running event loop.
 
@@ -163,6 +169,7 @@ class Agent(AgentSettings):
             can_ask=current_host.get().can_ask,  # the caller gets no handle
             approve=approve,
             answer=answer,
+            show=show,
         )
         with foreground.own_interrupts():
             return self.start(prompt, options).wait_in_foreground()

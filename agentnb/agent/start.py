@@ -222,6 +222,7 @@ class PendingRun:
             conversation=before.conversation if before is not None else "",
             context_type=options.context_type,
             entity=options.entity,
+            notebook=encodable(options.notebook),
             continued_from=before.id if before is not None else None,
             history=history_of(before) if before is not None else (),
             compacted=before.compacted if before is not None else None,

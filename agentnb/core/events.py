@@ -93,6 +93,8 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     """The kind of task, if it was named: the scope that the run works in."""
     entity: str = ""
     """Id of the thing that the task is about, such as a project."""
+    notebook: str = ""
+    """The notebook it was started from, if that is known: relative to its kernel's folder, or a whole path."""
     continued_from: str | None = None
     history: tuple[Message, ...] = ()
     """The conversation that the run continues."""

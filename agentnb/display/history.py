@@ -13,6 +13,8 @@ from agentnb.traces.summaries import RunSummary
 
 MAX_OPENING = 20
 """Runs of a list that can be opened: they are saved in the notebook, so their size is bounded. The rest are lines of text."""
+MAX_NOTEBOOK = 60
+"""Characters of a notebook's name in a list."""
 LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
 """What a run stopped at a limit ran out of, in a word."""
 
@@ -43,16 +45,26 @@ def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int
 
 
 def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
-    """Return whether each of these words occurs in the run's status, stop reason, recovery, model, tags or prompt."""
+    """Return whether each of these words occurs in the run's status, stop reason, recovery, model, tags, notebook or prompt."""
     recovered = "recovered" if one.recovered else ""
-    words_of = (one.status, CHIPS.get(one.status, ""), one.stop_reason, recovered, one.model, *one.tags, one.prompt)
+    words_of = (
+        one.status,
+        CHIPS.get(one.status, ""),
+        one.stop_reason,
+        recovered,
+        one.model,
+        *one.tags,
+        one.notebook,
+        one.prompt,
+    )
     told = "\n".join(words_of).casefold()
     return all(word.casefold() in told for word in wanted)
 
 
 def _remarks(one: RunSummary) -> list[str]:
-    """Return ``recovered`` and ``2 nested``, the number of runs nested in this one, as far as they apply."""
-    return [*(["recovered"] if one.recovered else []), *([f"{one.nested:,} nested"] if one.nested else [])]
+    """Return ``recovered``, ``2 nested`` (the number of runs nested in this one) and its notebook, as far as they apply."""
+    notebook = first_line(clean(one.notebook), MAX_NOTEBOOK)
+    return [*filter(None, ("recovered" if one.recovered else "", f"{one.nested:,} nested" if one.nested else "", notebook))]
 
 
 def _line(one: RunSummary) -> str:

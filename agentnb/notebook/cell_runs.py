@@ -55,11 +55,13 @@ class CellRuns:
         self.cell.decide()
         current_host.set(Host())
 
-    def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions) -> Answer | None:
+    def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions, *, on_stop: str = "") -> Answer | None:
         """Start a run and show it; with a foreground, wait for it and return its answer, if it has one.
 
         ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
-        the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``.
+        the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``; and like an
+        interrupt if it was stopped, so that no later cell uses partial results, unless ``on_stop`` (by default that of
+        `%agent defaults`) is ``continue``.
         """
         blocks = options.foreground is not None
         view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
@@ -67,12 +69,14 @@ class CellRuns:
         self._shell.user_ns[out] = live.run
         view.show(live)
         if not blocks:
-            print(f"Run {live.run_id} goes on in the background. See %agent status")
+            print(f"Run {live.run_id} continues in the background. See %agent status")
             return None
         run = self._waited_for(live, out)
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
             raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out), run=run)
+        if run.status == "cancelled" and (on_stop or self.session.defaults["on-stop"]) == "raise":
+            raise RunInterrupted(closed=True)
         return Answer(run.text) if run.is_answered else None
 
     def _waited_for(self, live: LiveRun, out: str) -> Run:
@@ -96,4 +100,4 @@ def cell_runs(shell: Any, session: Session) -> CellRuns:
 
 
 def _what_next(out: str) -> str:
-    return f"What it did is in {out}; go on with %%agent --continue"
+    return f"The run so far is in {out}. Continue it with %%agent --continue"

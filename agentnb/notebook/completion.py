@@ -15,7 +15,7 @@ from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
 from agentnb.notebook.commands import COMMANDS
-from agentnb.notebook.commands.answer import DECLINE, offered
+from agentnb.notebook.commands.answer import DECLINE, MODEL_OPTIONS, offered
 from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
 from agentnb.notebook.commands.recover import RECOVER_OPTIONS
@@ -23,7 +23,7 @@ from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.names import output_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED
-from agentnb.session.defaults import CHOICES
+from agentnb.session.defaults import CHOICES, ON_STOP
 from agentnb.session.session import Session
 
 SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy"}
@@ -67,6 +67,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
         "--history": lambda: [*HISTORIES, *_held(variables, _is_a(History))],
         "--output": lambda: output_names(variables),
         "--on-limit": lambda: list(ON_LIMIT),
+        "--on-stop": lambda: list(ON_STOP),
     }
     long = SHORT.get(option, option)
     return values[long]() if long in values and before[-1] == option else options
@@ -90,7 +91,11 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
         "todos": lambda: ["add", *CHANGES],
         "key": lambda: [*OPTIONS] if len(before) > 1 else names_to_offer(),
         "history": lambda: list(KINDS),
-        "answer": lambda: [DECLINE, *offered(session), *islice(session.suspended(), MAX_IDS)],
+        "answer": lambda: (
+            model_names() + _held(variables, is_model)
+            if before[-1] in MODEL_OPTIONS
+            else [DECLINE, *offered(session), *islice(session.suspended(), MAX_IDS)]
+        ),
         "load": lambda: session.store.ids()[::-1],
         "recover": lambda: _recover_words(before[1:], session, variables),
         "defaults": lambda: _defaults(session),

@@ -27,7 +27,7 @@ def limits_line(agent: Agent) -> str:
     set_ones = {name: getattr(agent, name) for name, limit in LIMITS.items() if not limit.is_required}
     found = {name: f"{value:g}" for name, value in set_ones.items() if value is not None}
     if "budget" in found:
-        found["budget"] = f"${found['budget']}{', unpriced calls count as nothing' if agent.unpriced else ''}"
+        found["budget"] = f"${found['budget']}{', unpriced calls count as $0' if agent.unpriced else ''}"
     if agent.max_rounds != settings.max_iterations():
         found = {"max_rounds": str(agent.max_rounds)} | found
     if agent.on_limit != "stop":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.detect.run import Run
-from agentnb.display.html import run_html
+from agentnb.display.html import run_html, running_html
+from agentnb.display.labels import is_going_on
 from agentnb.display.many_runs import run_line_html
 from agentnb.display.text import run_text
 from agentnb.errors import NotAvailable
@@ -17,11 +19,13 @@ from agentnb.notebook.completion import matcher
 from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.magics import AgentMagics
 from agentnb.runtime.host import Host, current_host
+from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
 
 _SESSION = "_agentnb_session"
 _HOOKS = "_agentnb_hooks"
 
+MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
 LATER_MAGICS = (("cell", "workflow"), ("line", "replay"), ("line", "traces"))
 """Magics that the documentation promises for a later version."""
 
@@ -41,6 +45,18 @@ def session_of(shell: Any) -> Session:
     return session
 
 
+def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
+    """Return the notebook of a kernel that began in this folder, relative to it if inside; empty if it is not known.
+
+    Jupyter's server and VS Code each tell the kernel in a variable. Consoles have a session without a file.
+    """
+    found = variables.get("__vsc_ipynb_file__") or variables.get("__session__")
+    if not isinstance(found, str) or not Path(found).suffix:
+        return ""
+    path = Path(found)
+    return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()
+
+
 def blank_body(lines: list[str]) -> list[str]:
     """Give a bare ``%%agent`` line a blank body: IPython rejects a cell without one before we can say what is missing."""
     if lines and lines[0].startswith(("%%agent", "%%guidance")) and not "".join(lines[1:]).strip():
@@ -53,6 +69,7 @@ def load(shell: InteractiveShell) -> None:
     unload(shell)
     session = getattr(shell, _SESSION, None) or Session()
     setattr(shell, _SESSION, session)  # kept across a reload: its runs continue
+    session.notebook = notebook_name(shell.user_ns, Path.cwd())
     magics = AgentMagics(shell, session)
     shell.register_magics(magics)
     for kind, name in LATER_MAGICS:
@@ -71,7 +88,16 @@ def load(shell: InteractiveShell) -> None:
         runs.begin_cell()  # the cell that loads the extension
     formatters = shell.display_formatter.formatters  # type: ignore[union-attr]  # a running shell has one
     formatters["text/html"].for_type(Run, lambda run: _html(run, runs))
+    formatters["text/html"].for_type(LiveRun, lambda live: _live_html(live, runs))
     formatters["text/plain"].for_type(Run, lambda run, printer, cycle: printer.text(run_text(run)))
+
+
+def _live_html(live: LiveRun, runs: CellRuns) -> str | None:
+    """Return the run of a handle as it is now, or one line if its card is right above."""
+    run = live.run
+    if not run.events or runs.cell.has_card_of(run.id) or not is_going_on(run):
+        return _html(run, runs)
+    return running_html(run, hint=MOMENT)
 
 
 def _html(run: Run, runs: CellRuns) -> str | None:
@@ -96,4 +122,5 @@ def unload(shell: InteractiveShell) -> None:
         for one in ours:
             shell.Completer.custom_matchers.remove(one)
     for formatter in ("text/html", "text/plain"):
-        shell.display_formatter.formatters[formatter].type_printers.pop(Run, None)  # type: ignore[union-attr]  # a running shell has one
+        for shown in (Run, LiveRun):
+            shell.display_formatter.formatters[formatter].type_printers.pop(shown, None)  # type: ignore[union-attr]  # a running shell has one

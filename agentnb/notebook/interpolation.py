@@ -12,6 +12,10 @@ from agentnb.errors import InterpolationError, near
 _KEY = r"""-?\d+|"[^"\n]*"|'[^'\n]*'"""
 _FIELD = re.compile(rf"\{{\{{\ ([^\W\d]\w*)((?:\[(?:{_KEY})\])*)\ \}}\}}")
 _ITEM = re.compile(rf"\[({_KEY})\]")
+_LIKE_A_FIELD = re.compile(r"\{\{[^\S\n]*([^\W\d]\w*)([^{}\n]*)\}\}")
+"""Anything in double braces that begins with a name."""
+MAX_NAMED = 3
+"""Near misses that one line names."""
 
 
 def interpolate(text: str, variables: Mapping[str, Any]) -> str:
@@ -23,13 +27,34 @@ def interpolate(text: str, variables: Mapping[str, Any]) -> str:
     return _FIELD.sub(lambda match: _value(match, variables), text)
 
 
+def near_misses(text: str, variables: Mapping[str, Any]) -> str:
+    """Return a line about what looks like ``{{ name }}`` for a variable there is, but is sent as it is; empty if there is none.
+
+    Double braces around other names, as in the templates of other systems, are nobody's mistake.
+    """
+    found = {match.group(): match for match in _LIKE_A_FIELD.finditer(text) if _is_near_miss(match, variables)}
+    if not found:
+        return ""
+    listed = ", ".join([*found][:MAX_NAMED]) + (f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else "")
+    name, rest = next(iter(found.values())).groups()
+    better = f"{{{{ {name}{rest.strip()} }}}}"
+    if _FIELD.fullmatch(better):
+        return f"{listed}: sent as typed. To insert the variable, write {better}, with one space inside the braces"
+    only = f'only {{{{ {name} }}}} and items such as {{{{ {name}["key"] }}}} are replaced'
+    return f"{listed}: sent as typed, {only}. Assign the value to a variable first"
+
+
+def _is_near_miss(match: re.Match[str], variables: Mapping[str, Any]) -> bool:
+    return match[1] in variables and not match[1].startswith("_") and not _FIELD.fullmatch(match.group())
+
+
 def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
     name, items = match.groups()
     if name not in variables:
         close = near(name, [known for known in variables if not known.startswith("_")])
         advice = close if close.startswith("Did") else "Define it first."
         raise InterpolationError(
-            f"{match.group()}: there is no variable {name!r}", f"{advice} Or send the text as it is with --raw"
+            f"{match.group()}: there is no variable {name!r}", f"{advice} Or send the text as it is: --raw"
         )
     value = variables[name]
     for item in _ITEM.findall(items):
@@ -37,7 +62,7 @@ def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
             value = value[ast.literal_eval(item)]
         except Exception as error:  # whatever the person's own object raises
             raise InterpolationError(
-                f"{match.group()}: {name} has no item [{item}] ({type(error).__name__})", "Or send the text as it is with --raw"
+                f"{match.group()}: {name} has no item [{item}] ({type(error).__name__})", "Or send the text as it is: --raw"
             ) from error
     try:
         return str(value)

@@ -21,7 +21,7 @@ def _typed(read: Reader) -> Reader:
         try:
             return None if text.lower() == "none" else read(text)
         except ValueError as error:
-            raise ArgumentTypeError(f"{text} {error}") from None
+            raise ArgumentTypeError(f"{error}, got {text!r}") from None
 
     return typed
 
@@ -30,7 +30,7 @@ def _on_limit(text: str) -> str:
     try:
         return on_limit(text)
     except ValueError as error:
-        raise ArgumentTypeError(f"{text} {error}") from None
+        raise ArgumentTypeError(f"{error}, got {text!r}") from None
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -40,7 +40,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--unpriced": {
         "action": "store_true",
-        "help": "begin although nobody knows what the model costs: its calls count as nothing",
+        "help": "run even if the model's price is unknown; its calls count as $0",
     },
     "--on-limit": {
         "metavar": "WHAT",
@@ -49,12 +49,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--history": {
         "metavar": "NAME",
-        "help": "what of a long conversation is sent: auto (default), documented, full, or a variable that holds a History",
+        "help": "how much of a long conversation is sent: auto (default), documented, full, or a variable that holds a History",
     },
     "--no-instructions": {
         "dest": "instructions",
         "action": "store_false",
-        "help": "leave out what the CLAUDE.md, AGENT.md or AGENTS.md of the repository says",
+        "help": "leave out the repository's CLAUDE.md, AGENT.md or AGENTS.md",
     },
 }
 """Parser arguments of each option. Options not given come from `%agent defaults`, under the same names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +15,9 @@ from agentnb.errors import AgentnbError, SettingsError, near
 from agentnb.models.options import shown
 from agentnb.runtime.foreground import RunInterrupted
 
-CLOSED = "the run was stopped and its log closed. Go on with %%agent --continue"
-NOT_CLOSED = "the run was told to stop and ends when its tool lets go of the event loop. See %agent status"
+CLOSED = "the run was stopped and its log closed. Continue with %%agent --continue"
+_UNDERSCORED = re.compile(r"(?<!\S)--\w+(?:[-_]\w+)+")
+NOT_CLOSED = "the run is stopping and ends when its tool returns control to the event loop. See %agent status"
 
 
 def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,11 +41,19 @@ def _quiet(error: BaseException, line: str) -> BaseException:
     return error
 
 
+def _hyphenated(option: str, known: list[str]) -> str:
+    """Return the known option that differs only in its hyphens, such as ``--max-rounds`` for ``--max_rounds``."""
+    better = option.replace("_", "-")
+    return better if better in known and option not in known else option
+
+
 def parsed(magic: Any, line: str, later: dict[str, str], *, see: str = "") -> Any:
     """Parse the options of a line; `SettingsError` for unknown ones and for those of a later version.
 
     ``see``: where the options are explained, for a line magic, which has no text below it.
     """
+    known = [option for action in magic.parser._actions for option in action.option_strings]
+    line = _UNDERSCORED.sub(lambda match: _hyphenated(match.group(), known), line)
     own = f"%{magic.parser.prog}?"
     for word in line.split():
         option = word.partition("=")[0]
@@ -58,7 +68,6 @@ def parsed(magic: Any, line: str, later: dict[str, str], *, see: str = "") -> An
         if not see and what.startswith("unrecognized arguments") and not what.split(": ", 1)[-1].startswith("-"):
             raise SettingsError(what, f"The text goes below the %{magic.parser.prog} line") from None
         wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")
-        known = [option for action in magic.parser._actions for option in action.option_strings]
         raise SettingsError(
             what, near(wrong, known) if wrong and wrong not in known else see or f"{own} shows the options"
         ) from None

@@ -22,12 +22,13 @@ from agentnb.notebook.commands import command
 from agentnb.notebook.commands.guidance import written
 from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.extension_options import chosen_extensions, extension_options
-from agentnb.notebook.interpolation import interpolate
+from agentnb.notebook.interpolation import interpolate, near_misses
 from agentnb.notebook.limit_options import given, run_options
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.run_options import RunOptions
+from agentnb.session.defaults import ON_STOP
 from agentnb.session.session import Session
 
 LATER = {
@@ -35,8 +36,6 @@ LATER = {
     "--plans": "plans",
 }
 """Options that the documentation promises for a later version."""
-
-QUESTION = "What should the agent do? Write the task below the %%agent line."
 
 
 @magics_class
@@ -66,11 +65,13 @@ class AgentMagics(Magics):
         metavar="NAME",
         help="the guidance set: %%agent guidance lists them, %%%%guidance NAME writes one (default: matrix)",
     )
-    @argument("-p", "--policy", metavar="NAME", help="how the agent is kept to its work: matrix or minimal (default: matrix)")
+    @argument(
+        "-p", "--policy", metavar="NAME", help="which policy keeps the agent on task: matrix or minimal (default: matrix)"
+    )
     @argument(
         "--workflow-mode",
         action="store_true",
-        help="words alone do not end the run: the model says when it is complete (with the policy matrix)",
+        help="a text-only reply does not end the run: the model says when it is complete (with the policy matrix)",
     )
     @argument(
         "--output",
@@ -91,30 +92,38 @@ class AgentMagics(Magics):
         "--continue",
         dest="go_on",
         action="store_true",
-        help="go on with the conversation and the model of the last run; tools and guidance are named anew",
+        help="continue the conversation and the model of the last run; specify tools and guidance again",
     )
-    @argument("--tag", metavar="WORD", action="append", default=[], help="a word by which you find the run again; repeatable")
-    @argument("--context", metavar="TYPE", default="", help="the kind of task, a word: it scopes the run, and finds it again")
+    @argument("--tag", metavar="WORD", action="append", default=[], help="a word to find the run by; repeatable")
+    @argument("--context", metavar="TYPE", default="", help="the kind of task, one word: scopes the run, and finds it again")
+    @argument(
+        "--on-stop",
+        metavar="WHAT",
+        choices=ON_STOP,
+        default="",
+        help="when you stop the run: raise (default), which also stops Run All, or continue with the next cell",
+    )
     @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, say, stop")
-    @argument("--raw", action="store_true", help="send the text as it is: no {{ name }} is replaced")
+    @argument("--raw", action="store_true", help="send the text as it is, without replacing {{ name }}")
     @argument("--dry", action="store_true", help="show the first request and the tool schemas; send nothing")
     @cell_magic("agent")  # type: ignore[arg-type]  # typed for functions, used on methods
     def agent_cell(self, line: str, cell: str) -> Answer | None:
         """Let an agent work on the text of this cell, with functions of the notebook as its tools.
 
         The cell waits until the run has ended, puts it in ``run`` (or -o NAME), and its result is the agent's answer.
-        ``{{ name }}`` in the text is replaced by that variable. Kernel > Interrupt ends the run and keeps what it has.
-        At a limit it ends too; --continue goes on with it. Options not given come from
-        %agent defaults, where limits can be set for all cells; none, such as --budget none, is no limit.
+        ``{{ name }}`` in the text is replaced by that variable. Stop in the card and Kernel > Interrupt end the run and the
+        cell, and keep the results so far; --continue continues at that point, also after a limit. Options you omit come from
+        %agent defaults, where limits can be set for all cells; none, such as --budget none, means no limit.
         """
         options = parsed(AgentMagics.agent_cell, line, LATER)
         cell = cell.replace("\r\n", "\n")
         if not cell.strip():
-            print(QUESTION)
-            return None
+            raise SettingsError("This cell has no task", "Write what the agent should do below the %%agent line")
         variables = self.shell.user_ns
         out = check_variable(options.out)
-        prompt = cell.strip("\n") if options.raw else interpolate(cell, variables).strip("\n")
+        prompt = (cell if options.raw else interpolate(cell, variables)).strip("\n")
+        if not options.raw and (missed := near_misses(cell, variables)):
+            print(f"{missed}. To send it without this note: --raw")
         before = self.session.last_run() if options.go_on else None
         foreground = None if options.background or options.dry else Foreground()
         with nullcontext() if foreground is None else foreground.own_interrupts():
@@ -127,11 +136,12 @@ class AgentMagics(Magics):
             if before is not None and (hint := tools_before(before, agent)):
                 print(hint)
             if not prompt.strip():
-                raise SettingsError("The prompt is blank once its variables are put in", "Look at the variables it names")
+                raise SettingsError("The prompt is blank after its variables were inserted", "Check those variables")
             run_options = RunOptions(
                 continue_from=before, foreground=foreground, tags=tuple(options.tag), context_type=unquoted(options.context)
             )
-            return self._runs.run(partial(self.session.start, agent, prompt), out, run_options)
+            start = partial(self.session.start, agent, prompt)
+            return self._runs.run(start, out, run_options, on_stop=options.on_stop)
 
     @one_line_errors
     @no_var_expand
@@ -147,14 +157,14 @@ class AgentMagics(Magics):
 
     @one_line_errors
     @magic_arguments("%guidance")
-    @argument("name", metavar="NAME", help="what the set is called")
+    @argument("name", metavar="NAME", help="the name of the set")
     @argument("-o", "--out", metavar="NAME", help="a variable that gets the GuidanceSet, for Agent(guidance=NAME)")
     @cell_magic("guidance")  # type: ignore[arg-type]  # as above
     def guidance_cell(self, line: str, cell: str) -> Any:
         """Write a guidance set: Markdown with a heading for each part, or without headings for all four cells.
 
         Parts are todos_tools, todos_text, tools, text; reminder, warning, final_warning, planning; stronger, strongest,
-        workflow, already_said, tool_failed, tool_failed_again, failure_loop, todo_list, note. What is missing is as in the
+        workflow, already_said, tool_failed, tool_failed_again, failure_loop, todo_list, note. Missing parts come from the
         built-in set. Variables: {{ round }} {{ max_rounds }} {{ todos }} {{ open_todos }} {{ next_todo }}
         {{ completing_call }} {{ ignored }} {{ failed_tools }} {{ failed_rounds }}.
         Use it: %%agent -g NAME

@@ -94,8 +94,8 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
         return value  # type: ignore[return-value]  # checked above
     if name.isidentifier() and ":" not in name:
         models = [known for known, one in variables.items() if is_model(one) and not known.startswith("_")]
-        what = "is no model" if name in variables else "is not there, and is no model"
-        hint = f"{_models_here(name, models)} A name of a model has the form provider:NAME; %agent models shows the providers"
+        what = f"is of type {type(variables[name]).__name__}, not a model" if name in variables else "is not defined"
+        hint = f"{_models_here(name, models)} Model names have the form provider:NAME; %agent models lists the providers"
         raise UnknownModel(f"The variable {name} {what}", hint.strip())
     return name
 
@@ -193,7 +193,7 @@ def tool_names(variables: Mapping[str, Any]) -> list[str]:
 def check_variable(name: str) -> str:
     """Return the name if a run can be assigned to it; `SettingsError` otherwise."""
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):
-        raise SettingsError(f"-o {name}: that is no name for a variable", "Use letters, digits and _")
+        raise SettingsError(f"-o {name}: {name!r} is not a valid variable name", "Use letters, digits and _")
     return name
 
 
@@ -202,7 +202,7 @@ def tools_before(before: Run, agent: Agent) -> str:
     names = names_of_tools(before)
     if not names or len(agent.toolbox):
         return ""
-    return f"The run before had tools, and this cell names none. To give them again: -t {' '.join(names)}"
+    return f"The continued run had tools, and this cell names none. To use them again: -t {' '.join(names)}"
 
 
 def _may_be_tool(value: Any) -> bool:

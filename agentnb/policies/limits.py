@@ -68,8 +68,8 @@ class Limit(NamedTuple):
     def wrong(self) -> str:
         """The error text for an invalid value."""
         if self.unit:
-            return f"is no number of {self.unit} above 0"
-        return f"is not a whole number from 1 {f'to {self.maximum:,}' if self.is_required else 'on'}"
+            return f"must be a positive {'amount in' if self.unit == DOLLARS else 'number of'} {self.unit}"
+        return f"must be a whole number {f'from 1 to {self.maximum:,}' if self.is_required else 'above 0'}"
 
     @property
     def option(self) -> str:

@@ -61,6 +61,8 @@ class Host:
     thread: Callable[[], LoopThread] | None = None
     """Returns the event loop of runs in the background."""
     store: RunStore | None = None
+    notebook: str = ""
+    """The notebook that runs are started from."""
 
     def __bool__(self) -> bool:
         return self is not _EMPTY and self != _EMPTY
@@ -104,6 +106,7 @@ def completed(options: RunOptions, *, is_resumed: bool) -> RunOptions:
         approve=options.approve or host.approve,
         answer=options.answer or host.answer,
         budget=options.budget or host.budget,
+        notebook=options.notebook or host.notebook,
     )
 
 

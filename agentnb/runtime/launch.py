@@ -23,6 +23,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host import Beginning, Host, completed, current_host, hosted, on_main_thread
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
+from agentnb.runtime.terminal_line import progress_watcher
 from agentnb.runtime.threads import LoopThread
 from agentnb.tools.todos.board import Board
 
@@ -111,6 +112,7 @@ class Launch:
         """Await the coroutine of the run on the running event loop; its host gets a handle on it."""
         host = current_host.get()
         if not host:
+            self._show_in_terminal()
             return await life()
         inside, ended = self._watched(host, awaited=True), Future[Run]()
         self._hand_over(host, ended, board, len(self.log.run.events), is_kept=is_kept)
@@ -146,7 +148,9 @@ class Launch:
         """Have the host watch the run unless its options name a watcher; return the host of its nested runs."""
         log, options = self.log, self.options
         watcher = options.watch
-        if watcher is None and host.watch is not None:
+        if host.watch is None:
+            self._show_in_terminal()
+        elif watcher is None and options.show:
             call = current_call.get() if log.parent_id is not None else None
             watcher = host.watch(
                 Beginning(
@@ -164,6 +168,12 @@ class Launch:
                 log.watch(watcher)
         foreground, store = options.foreground, options.store or host.store
         return host.inside(watcher, store, host.call_sync if foreground is None else on_main_thread(foreground.call))
+
+    def _show_in_terminal(self) -> None:
+        """Have a top-level run without a watcher shown on standard error, if that is a terminal."""
+        log, options = self.log, self.options
+        if options.watch is None and options.show and log.parent_id is None and (line := progress_watcher(log.run, log.id)):
+            log.watch(line)
 
     def _hand_over(self, host: Host, ended: Future[Run], board: Board | None, before: int, *, is_kept: bool) -> LiveRun:
         """Return a handle on the run, which the host gets too. ``before``: how many events it had."""

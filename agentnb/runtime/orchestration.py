@@ -122,5 +122,6 @@ class _Pending:
             tags=tuple([encodable(one) for one in options.tags]),
             context_type=options.context_type,
             entity=options.entity,
+            notebook=options.notebook,
         )
         return redact(started, known_secrets())

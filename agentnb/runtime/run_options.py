@@ -33,6 +33,8 @@ class RunOptions:
     """The run whose conversation is continued."""
     watch: Watcher | None = None
     """Called with every event and delta."""
+    show: bool = True
+    """Whether a run without a watcher is shown: in a notebook with the extension as a card, in a terminal as a line."""
     work_dir: str | Path | None = None
     """The folder tools work in, instead of the agent's own."""
     tags: tuple[str, ...] = ()
@@ -41,6 +43,8 @@ class RunOptions:
     """The kind of task, which scopes the run."""
     entity: str = ""
     """Id of the thing that the task is about."""
+    notebook: str = ""
+    """The notebook that the run is started from; by default that of the host."""
     parent_id: str | None = None
     """Id of the parent run; by default the run whose tool starts this one."""
     run_id: str | None = None

@@ -8,8 +8,8 @@ from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.registry import DEFAULT, can_be_made, check_model
 
 NOTE = (
-    f"No model named and no key set: {DEFAULT} answers, which is no language model and follows the list in your prompt. "
-    "For a language model type in a key, such as %agent key anthropic, and name the model: %%agent -m anthropic:NAME"
+    f"Using {DEFAULT}, a scripted stand-in, not a language model, because no model is named and no key is set. "
+    "For a language model, enter a key, such as %agent key anthropic, and name the model: %%agent -m anthropic:NAME"
 )
 
 

@@ -16,11 +16,18 @@ Reader = Callable[[str], Any]
 """Parses a text into a value; raises ValueError with what is wrong with the text."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
 SWITCH = ("yes", "no")
+ON_STOP = ("raise", "continue")
+"""What a cell does when you stop the run it waits for: raise, so that Run All stops too, or end normally."""
 
 
 def on_limit(text: str) -> str:
     """Parse what happens at a limit."""
     return _one_of(ON_LIMIT, text.replace("-", "_"))
+
+
+def on_stop(text: str) -> str:
+    """Parse what a cell does when you stop its run."""
+    return _one_of(ON_STOP, text)
 
 
 def history(text: str) -> str:
@@ -31,7 +38,7 @@ def history(text: str) -> str:
 def yes_or_no(text: str) -> bool:
     """Parse a switch."""
     if text.lower() not in settings.SWITCH:
-        raise ValueError("is neither yes nor no")
+        raise ValueError("must be yes or no")
     return settings.SWITCH[text.lower()]
 
 
@@ -43,7 +50,15 @@ OTHERS: dict[str, Reader] = {
     "instructions": yes_or_no,
     "unpriced": yes_or_no,
 }
-CHOICES = {"on-limit": ON_LIMIT, "history": tuple(HISTORIES), "instructions": SWITCH, "unpriced": SWITCH}
+OF_CELLS: dict[str, Reader] = {"on-stop": on_stop}
+"""The keys that are about the cell and not about its agent."""
+CHOICES = {
+    "on-limit": ON_LIMIT,
+    "on-stop": ON_STOP,
+    "history": tuple(HISTORIES),
+    "instructions": SWITCH,
+    "unpriced": SWITCH,
+}
 """The allowed values of the keys that have only a few."""
 
 
@@ -52,7 +67,7 @@ def at_first() -> dict[str, str]:
     found = {"model": "", "max-rounds": str(settings.max_iterations()), "guidance": "matrix", "policy": "matrix"}
     found |= {"history": "auto", "instructions": "yes"}
     limits = [key for key in LIMIT_KEYS if key not in (*found, SESSION_BUDGET)]
-    return found | dict.fromkeys(limits, "") | {"on-limit": "stop", "unpriced": "no", SESSION_BUDGET: ""}
+    return found | dict.fromkeys(limits, "") | {"on-limit": "stop", "on-stop": "raise", "unpriced": "no", SESSION_BUDGET: ""}
 
 
 def may_be_empty(key: str) -> bool:
@@ -65,10 +80,10 @@ def checked(key: str, text: str) -> str:
     if may_be_empty(key):
         if text.lower() in ("", "none"):
             return ""
-        _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no such limit")
+        _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no limit")
         return text
     if key in CHOICES:
-        value = _read(key, text, OTHERS[key], f"Write, for example, {key}={CHOICES[key][-1]}")
+        value = _read(key, text, (OTHERS | OF_CELLS)[key], f"Write, for example, {key}={CHOICES[key][-1]}")
         return {True: "yes", False: "no"}.get(value, str(value))
     if key in LIMIT_KEYS:
         _read(key, text, LIMIT_KEYS[key].read, "")
@@ -88,10 +103,10 @@ def _read(key: str, text: str, reader: Reader, hint: str) -> Any:
     try:
         return reader(text)
     except ValueError as error:
-        raise SettingsError(f"{key}={shown(text)} {error}", hint) from None
+        raise SettingsError(f"{key} {error}, got {shown(text)!r}", hint) from None
 
 
 def _one_of(known: tuple[str, ...], text: str) -> str:
     if text not in known:
-        raise ValueError(f"is none of {', '.join(known)}")
+        raise ValueError(f"must be one of {', '.join(known)}")
     return text

@@ -19,7 +19,7 @@ def default_store() -> tuple[Store, str]:
     if _can_write(here):
         return Store(here), ""
     other = platformdirs.user_data_path("agentnb") / "runs"
-    return Store(other), f"This folder cannot be written: run logs go to {other}"
+    return Store(other), f"This folder is not writable: run logs go to {other}"
 
 
 def _can_write(folder: Path) -> bool:

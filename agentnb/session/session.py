@@ -46,6 +46,8 @@ class Session:
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
         self._store_note = ""
+        self.notebook = ""
+        """The notebook of this kernel, if it is known."""
         self.budget = Budget(name=SESSION_BUDGET_LIMIT.name)
         """The budget that all its runs spend from."""
         self.defaults: dict[str, str] = at_first()
@@ -94,7 +96,7 @@ class Session:
         with self._lock:
             run_id = self.store.find(run_id)
             if run_id in [live.run_id for live in self.running()]:
-                raise SettingsError(f"Run {run_id} is running here", "%agent status shows how far it has come")
+                raise SettingsError(f"Run {run_id} is already running here", "%agent status shows its progress")
             writer, run = self.store.reopen(run_id)
             try:
                 own = replace(self._own(options or RunOptions()), store=self.store)
@@ -111,7 +113,7 @@ class Session:
 
         They spend from its budget and are among its live runs. Without a store of their own, their log is in memory only.
         """
-        return Host(begun=self.take, budget=self.budget, thread=lambda: self._thread("background"))
+        return Host(begun=self.take, budget=self.budget, thread=lambda: self._thread("background"), notebook=self.notebook)
 
     def _hosting(self) -> AbstractContextManager[None]:
         """Let a run of the session start with its host; the runs nested in it keep their logs beside its own."""
@@ -198,7 +200,7 @@ class Session:
     def write_set(self, name: str, body: str) -> GuidanceSet:
         """Keep a guidance set under its name, replacing an earlier one; raises `SettingsError` if it is invalid."""
         if name in BUILT_IN:
-            raise SettingsError(f"{name} is a guidance set that agentnb brings along", "Give yours another name")
+            raise SettingsError(f"{name} is a built-in guidance set", "Give yours another name")
         self.sets[name] = GuidanceSet.from_markdown(name, body)
         return self.sets[name]
 
@@ -223,7 +225,7 @@ class Session:
         """Return the newest run that has not ended; raises `SettingsError` if there is none."""
         running = self.running()
         if not running:
-            raise SettingsError("Nothing is running", "%agent history lists the runs there have been")
+            raise SettingsError("Nothing is running", "%agent history lists past runs")
         return running[-1]
 
     def waiting_for_answer(self) -> LiveRun:
@@ -264,7 +266,11 @@ class Session:
         return self._loaded
 
     def set_default(self, key: str, value: str) -> None:
-        """Change one of `defaults`; raises `SettingsError` for an unknown key or an invalid value."""
+        """Change one of `defaults`; raises `SettingsError` for an unknown key or an invalid value.
+
+        The key may be written with underscores, as the settings of an `Agent` are.
+        """
+        key = key.replace("_", "-")
         if key not in self.defaults:
             raise SettingsError(f"There is no default {key!r}", near(key, self.defaults))
         if key == "model" and value:

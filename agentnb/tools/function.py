@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 
 from agentnb.core.request import ROLES, ToolRole, ToolSpec
 from agentnb.errors import InvalidTool
+from agentnb.tools.open_figures import close_returned, open_figures
 from agentnb.tools.rendering import success
 from agentnb.tools.signature import ArgumentsRefused, no_object, problems, read_signature
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
@@ -87,6 +88,7 @@ class FunctionTool:
                 return _refused(self.spec.name, no_object(arguments, self.signature.schema))
             found = problems(arguments, self.signature.schema)
             return _refused(self.spec.name, found or [str(refused)])
+        before = open_figures()
         if self._is_async:
             value = await self.function(*positional, **keywords)
         else:
@@ -96,18 +98,26 @@ class FunctionTool:
             value = await done
         if isinstance(value, SHOWN_AT_ONCE):
             return success(value)
-        return await asyncio.to_thread(success, value)  # drawing a figure or formatting a table takes time
+        return await asyncio.to_thread(_drawn, value, before)  # drawing a figure or formatting a table takes time
 
     def _call(self, positional: list[Any], keywords: dict[str, Any]) -> ToolOutcome | Awaitable[Any]:
         """Call a plain function and convert its value here, where that may take its time.
 
         A plain function around an async one returns an awaitable instead.
         """
+        before = open_figures()
         value = self.function(*positional, **keywords)
-        return value if inspect.isawaitable(value) else success(value)
+        return value if inspect.isawaitable(value) else _drawn(value, before)
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
+
+
+def _drawn(value: Any, before: list[Any]) -> ToolOutcome:
+    """Return the outcome with this value, and close the figures that the call opened and returned."""
+    outcome = success(value)
+    close_returned(value, before)
+    return outcome
 
 
 def _name_of(function: Callable[..., Any]) -> str:

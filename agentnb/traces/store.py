@@ -123,11 +123,12 @@ class Store:
         return sorted(path.stem for path in self.folder.glob("*.jsonl"))
 
     def find(self, part: str) -> str:
-        """Return the id that equals, begins with or ends with ``part``; raises `StoreError` if none or several match."""
-        ids = self.ids()
-        found = (
-            [part] if part in ids else [run_id for run_id in ids if part and (run_id.startswith(part) or run_id.endswith(part))]
-        )
+        """Return the id that equals, begins with or ends with ``part``; raises `StoreError` if none or several match.
+
+        ``part`` may have the ellipsis with which lists shorten ids.
+        """
+        ids, bare = self.ids(), bare_id(part)
+        found = [bare] if bare in ids else [one for one in ids if bare and (one.startswith(bare) or one.endswith(bare))]
         if len(found) != 1:
             what = f"{len(found)} runs match {part!r}" if found else f"There is no run {part!r} in {self.shown_folder}"
             raise StoreError(what, near(part, found or ids[::-1]) or "%agent history lists the runs")
@@ -164,6 +165,14 @@ class Store:
                 continue
             yield found
 
+    def summary(self, run_id: str) -> RunSummary:
+        """Return the summary of the run with this id, or an unambiguous part of it."""
+        path = self.path(self.find(run_id))
+        try:
+            return _summary(path)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
+
     @property
     def shown_folder(self) -> str:
         """The folder, relative to the current one if inside it, to keep absolute paths out of saved notebooks."""
@@ -172,6 +181,11 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({str(self.folder)!r})"
+
+
+def bare_id(part: str) -> str:
+    """Return the part of an id without the ellipsis with which lists shorten it."""
+    return part.strip("….")
 
 
 def _summary(path: Path) -> RunSummary:

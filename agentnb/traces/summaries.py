@@ -39,6 +39,8 @@ class RunSummary(NamedTuple):
     depth: int = 0
     """How deep it is nested: 0 for a top-level run; counted by `families`."""
     tags: tuple[str, ...] = ()
+    notebook: str = ""
+    """The notebook it was started from, if that is known."""
 
 
 class _Reply(msgspec.Struct, gc=False):
@@ -111,6 +113,7 @@ def summary(data: bytes, without_end: str) -> RunSummary:
         rest.count(b'{"kind":"run_recovered"'),
         started.parent_id,
         tags=started.tags,
+        notebook=started.notebook,
     )
 
 

@@ -48,6 +48,8 @@ class Cell:
     outputs: list[dict[str, Any]] = field(default_factory=list)
     status: str = ""
     error: str = ""
+    asked: str = ""
+    """What it asked with ``input``."""
     seconds_after_interrupt: float = 0.0
 
     @property
@@ -92,10 +94,23 @@ class Kernel:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=PATIENCE)
 
-    def run(self, code: str, interrupt_when: Callable[[Cell], bool] | None = None, *, attended: bool = False) -> Cell:
-        """``attended``: somebody could be asked, as in a notebook that is open; then a run has its live card."""
+    def run(
+        self,
+        code: str,
+        interrupt_when: Callable[[Cell], bool] | None = None,
+        *,
+        attended: bool = False,
+        reply: str | None = None,
+    ) -> Cell:
+        """``attended``: somebody could be asked, as in a notebook that is open; then a run has its live card.
+
+        ``reply``: what they type when the cell asks with ``input``.
+        """
         request = self.client.execute(code, allow_stdin=attended)
         cell, started, interrupted = Cell(), time.monotonic(), 0.0
+        if reply is not None:
+            cell.asked = self.client.get_stdin_msg(timeout=PATIENCE)["content"]["prompt"]
+            self.client.input(reply)
         while True:
             assert time.monotonic() - started < PATIENCE, f"The cell does not end: {code}"
             if interrupt_when is not None and not interrupted and interrupt_when(cell):

@@ -21,7 +21,7 @@ def test_the_cell_blocks_until_the_run_ends_and_gives_run_and_answer(kernel: Any
 def test_without_model_and_key_one_line_says_once_what_answers(kernel: Any) -> None:
     kernel.run("%reload_ext agentnb")
     first, second = kernel.run("%%agent\nhello"), kernel.run("%%agent\nhello")
-    assert "simulated:disciplined answers" in first.printed and "%agent key anthropic" in first.printed
+    assert "Using simulated:disciplined" in first.printed and "%agent key anthropic" in first.printed
     assert first.printed.strip().count("\n") == 0
     assert second.printed == ""
 
@@ -55,12 +55,12 @@ def test_out_names_the_variable(kernel: Any) -> None:
     assert kernel.value("run, other.status") == "('mine', 'completed')"
 
 
-def test_a_blank_cell_gets_a_question_and_calls_nobody(kernel: Any) -> None:
+def test_a_blank_cell_is_an_error_that_ends_run_all_and_calls_nobody(kernel: Any) -> None:
     for body in ("", "\n", "\n   \n"):
         kernel.run("run = 'mine'")
         cell = kernel.run(f"%%agent -t add{body}")
-        assert cell.status == "ok", cell.error
-        assert cell.printed.strip().endswith("%%agent line.") and "?" in cell.printed and cell.printed.strip().count("\n") == 0
+        assert cell.status == "error"
+        assert cell.error == "SettingsError: This cell has no task. Write what the agent should do below the %%agent line"
         assert kernel.value("run") == "mine"
 
 
@@ -109,7 +109,7 @@ def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests:
         ("%%agent --backgroud\nhi", "--background"),
         ("%%agent --max-rounds many\nhi", "invalid int value: 'many'"),
         ("%%agent --max-rounds 0\nhi", "from 1 to 1,000"),
-        ("%%agent -o 1x\nhi", "no name for a variable"),
+        ("%%agent -o 1x\nhi", "is not a valid variable name"),
         ("%%agent -g matrx\nhi", "no guidance set 'matrx'. Did you mean matrix?"),
         ("%%agent -p minimum\nhi", "no policy 'minimum'. Did you mean minimal?"),
         ("%%agent -p minimal --workflow-mode\nhi", "has no workflow mode"),
@@ -121,7 +121,7 @@ def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests:
         ('%agent tools "add', "No closing quotation"),
         ('%%agent -t "add\nhi', "No closing quotation"),
         ("%%agent Do this\nhi", "The text goes below"),
-        ("%%agent -o for\nhi", "no name for a variable"),
+        ("%%agent -o for\nhi", "is not a valid variable name"),
         ("%agent stop nothing", "match 'nothing'"),
         ("%%workflow\nx", "%%workflow is not in this version"),
         ("%replay x", "%replay is not in this version"),
@@ -212,9 +212,33 @@ def test_figures_and_displays_of_tools_land_in_the_cell(kernel: Any) -> None:
     assert "a print" in cell.printed and "told 1" in cell.printed and "told 2" in cell.printed
 
 
+def test_a_figure_that_a_tool_returns_is_shown_once_and_one_of_the_cell_stays(kernel: Any) -> None:
+    kernel.run(
+        "%matplotlib inline\nimport matplotlib.pyplot as plt\nfrom agentnb import Agent, ToolCall\n"
+        "from agentnb.models import ScriptedModel\ndef draw() -> plt.Figure:\n    'Draw.'\n    figure, axes = plt.subplots()\n"
+        "    axes.plot([1, 3, 2])\n    return figure"
+    )
+    cell = kernel.run("%%agent -t draw\n- `draw()`")
+    assert "data:image/png" in cell.displays[-1]["text/html"]
+    assert [one for one in cell.outputs if "image/png" in one.get("data", {})] == []
+    own = "plt.plot([1, 2])\nawait Agent(ScriptedModel([ToolCall('draw', {}), 'Drawn.']), [draw]).run('Draw.')\nNone"
+    assert len([one for one in kernel.run(own).outputs if "image/png" in one.get("data", {})]) == 1
+
+
+def test_braces_that_insert_nothing_are_pointed_out_before_the_run_unless_the_text_is_raw(kernel: Any) -> None:
+    cell = kernel.run("%%agent\nLook at {{data}} and {{ their_template.thing }}.")
+    assert cell.status == "ok" and kernel.value("run.prompt") == "Look at {{data}} and {{ their_template.thing }}."
+    assert cell.printed.splitlines()[0] == (
+        "{{data}}: sent as typed. To insert the variable, write {{ data }}, with one space inside the braces. "
+        "To send it without this note: --raw"
+    )
+    assert "sent as typed" in kernel.run("%%agent --dry\nLook at {{data}}.").printed
+    assert kernel.run("%%agent --raw\nLook at {{data}}.").printed == ""
+
+
 def test_a_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> None:
     cell = kernel.run(f"%%agent --background -t add -m simulated:disciplined?delay=0.05\n{PLAN}")
-    assert cell.status == "ok" and "goes on in the background" in cell.printed
+    assert cell.status == "ok" and "continues in the background" in cell.printed
     assert kernel.run("%agent status").printed.strip() != ""
     assert kernel.run("%agent pause").status == "ok"
     assert kernel.run("%agent resume").status == "ok"
@@ -301,4 +325,4 @@ def test_a_key_on_the_line_is_repeated_nowhere(kernel: Any, subtests: pytest.Sub
 def test_a_variable_that_is_no_model_is_told_with_those_that_are(kernel: Any) -> None:
     kernel.run("from agentnb.models import ScriptedModel\nquick = ScriptedModel([])\nnumber = 5")
     assert "Did you mean quick?" in kernel.run("%%agent -m quickk\nHi").error
-    assert "The variable number is no model" in kernel.run("%%agent -m number\nHi").error
+    assert "The variable number is of type int, not a model" in kernel.run("%%agent -m number\nHi").error

@@ -60,6 +60,33 @@ def test_an_awaited_run_is_shown_once_and_keeps_no_log_without_a_store(kernel: K
     )
 
 
+def test_each_way_to_run_shows_a_card_and_show_false_none(kernel: Kernel, subtests: pytest.Subtests) -> None:
+    ways = {
+        "run": "run = await made('Four.').run('Two?'{})",
+        "run_sync": "run = made('Four.').run_sync('Two?'{})",
+        "live": "live = made('Four.').start('Two?'{})\nrun = await live",
+    }
+    for name, code in ways.items():
+        for attended in (False, True):
+            with subtests.test(name, attended=attended):
+                cell = kernel.run(code.format(""), attended=attended)
+                assert cell.status == "ok" and "Four." in cell.displays[-1]["text/html"]
+                hidden = kernel.run(code.format(", show=False"), attended=attended)
+                assert (hidden.status, hidden.displays) == ("ok", []) and kernel.run("print(run.text)").printed == "Four.\n"
+
+
+def test_a_handle_shows_its_run_in_a_later_cell_and_one_line_below_its_card(kernel: Kernel) -> None:
+    kernel.run("from agentnb.core.events import ToolStarted")
+    waits = "while not any(isinstance(one, ToolStarted) for one in live.run.events): await asyncio.sleep(0.01)"
+    begun = kernel.run(f"live = made(ToolCall('rest', {{}}), tools=[rest]).start('Rest.')\n{waits}\nlive")
+    assert "shown above" in begun.result["text/html"] and begun.displays
+    later = kernel.run("live")
+    assert "As it was when this cell ran" in later.result["text/html"] and "rest" in later.result["text/html"]
+    kernel.run("live.stop()\nrun = await live")
+    ended = kernel.run("live").result["text/html"]
+    assert "What it did" in ended and "As it was" not in ended
+
+
 def test_a_run_in_the_background_counts_in_status_and_is_stopped(kernel: Kernel) -> None:
     begun = kernel.run("live = made(ToolCall('rest', {}), tools=[rest]).start('Rest.')\nlive.run_id")
     assert begun.status == "ok"

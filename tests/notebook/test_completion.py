@@ -24,6 +24,8 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
         ("%agent defaults mo", "model="),
         ("%agent defaults on-limit=f", "on-limit=final_answer"),
         ("%%agent --on-limit r", "raise"),
+        ("%%agent --on-stop c", "continue"),
+        ("%agent defaults on-stop=c", "on-stop=continue"),
         ("%%agent --history doc", "documented"),
         ("%%agent --bud", "--budget"),
         ("%agent rec", "recover"),

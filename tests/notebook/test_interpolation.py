@@ -3,7 +3,7 @@
 import pytest
 
 from agentnb.errors import InterpolationError
-from agentnb.notebook.interpolation import interpolate
+from agentnb.notebook.interpolation import interpolate, near_misses
 
 VARIABLES = {"name": "Ada", "row": {"a": 1, "b": [10, 20]}, "table": [[1, 2], [3, 4]]}
 
@@ -50,3 +50,41 @@ def test_what_is_not_there_is_an_error_that_names_it(subtests: pytest.Subtests) 
 def test_a_near_name_is_offered() -> None:
     with pytest.raises(InterpolationError, match=r"Did you mean name\?"):
         interpolate("{{ nam }}", VARIABLES)
+
+
+def test_double_braces_around_a_variable_that_are_not_replaced_are_pointed_out(subtests: pytest.Subtests) -> None:
+    for text, advice in {
+        "{{name}}": "write {{ name }},",
+        "{{ name}}": "write {{ name }},",
+        "{{  name }}": "write {{ name }},",
+        '{{row["a"]}}': 'write {{ row["a"] }},',
+        "{{ name.upper }}": "only {{ name }} and items",
+        "{{ name.upper() }}": "Assign the value to a variable first",
+        "{{ table | first }}": "only {{ table }} and items",
+    }.items():
+        with subtests.test(text):
+            told = near_misses(f"Look at {text} now", VARIABLES)
+            assert told.startswith(f"{text}: sent as typed") and advice in told and "\n" not in told
+
+
+def test_several_are_pointed_out_in_one_line() -> None:
+    told = near_misses("{{name}} {{row}} {{table}} {{ name.x }} {{name}}", VARIABLES)
+    assert told.startswith("{{name}}, {{row}}, {{table}} and 1 more: sent as typed")
+
+
+def test_templates_of_other_systems_and_what_is_replaced_are_not_pointed_out(subtests: pytest.Subtests) -> None:
+    for text in [
+        "{{user}}",
+        "{{ user.name }}",
+        "{{ name }}",
+        '{{ row["b"][1] }}',
+        "{name}",
+        '{"a": {"b": 1}}',
+        r"\frac{a}{{b}}",
+        "{{ 1 }}",
+        "{{#each row}}",
+        "{{name\n}}",
+    ]:
+        with subtests.test(text):
+            assert near_misses(text, VARIABLES) == ""
+    assert near_misses("{{_i}} {{ _.x }}", {"_i": 1, "_": 2}) == ""

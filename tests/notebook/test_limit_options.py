@@ -77,11 +77,11 @@ def test_a_cell_comes_before_the_defaults_and_none_takes_their_limit_back() -> N
 
 def test_a_value_that_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
     for line, told in [
-        ("--budget cheap", "argument --budget: cheap is no number of US dollars above 0"),
-        ("--budget 0", "argument --budget: 0 is no number of US dollars above 0"),
-        ("--max-seconds soon", "argument --max-seconds: soon is no number of seconds above 0"),
-        ("--max-tokens 1.5", "argument --max-tokens: 1.5 is not a whole number from 1 on"),
-        ("--on-limit explode", "argument --on-limit: explode is none of stop, final_answer, raise"),
+        ("--budget cheap", "argument --budget: must be a positive amount in US dollars, got 'cheap'"),
+        ("--budget 0", "argument --budget: must be a positive amount in US dollars, got '0'"),
+        ("--max-seconds soon", "argument --max-seconds: must be a positive number of seconds, got 'soon'"),
+        ("--max-tokens 1.5", "argument --max-tokens: must be a whole number above 0, got '1.5'"),
+        ("--on-limit explode", "argument --on-limit: must be one of stop, final_answer, raise, got 'explode'"),
         ("--budgte 3", "Did you mean --budget"),
         ("--budget", "expected one argument"),
     ]:
@@ -89,6 +89,20 @@ def test_a_value_that_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
             with pytest.raises(SettingsError) as refused:
                 options(line)
             assert told in str(refused.value)
+
+
+def test_options_may_be_written_with_underscores_and_values_stay_as_they_are() -> None:
+    line = "--max_rounds 7 --max_tool_calls_per_turn=3 --no_instructions --on-limit final_answer --tag=--max_rounds -o my_run"
+    found = parsed(AgentMagics.agent_cell, line, {})
+    assert given(found) == {
+        "max_rounds": 7,
+        "max_tool_calls_per_turn": 3,
+        "instructions": False,
+        "on_limit": "final_answer",
+    }
+    assert (found.tag, found.out) == (["--max_rounds"], "my_run")
+    with pytest.raises(SettingsError, match="Did you mean --max-rounds"):
+        options("--max_round 7")
 
 
 def test_a_history_that_is_not_there_is_refused_with_those_that_are() -> None:
@@ -109,7 +123,7 @@ def clean(kernel: Any) -> Iterator[Any]:
     kernel.run(PRICED)
     yield kernel
     limits = " ".join(f"{key}=" for key in filter(may_be_empty, LIMIT_KEYS))
-    switches = "on-limit=stop history=auto instructions=yes unpriced=no session-budget="
+    switches = "on-limit=stop on-stop=raise history=auto instructions=yes unpriced=no session-budget="
     done = kernel.run(f"%agent defaults max-rounds=50 {switches} {limits}")
     assert done.status == "ok", done.error
 
@@ -151,7 +165,7 @@ def test_a_limit_that_is_to_raise_is_one_line_and_the_run_is_kept(clean: Any) ->
     cell = clean.run(f"%%agent -t add --max-rounds 1 --on-limit raise -o mine\n{PLAN}")
     assert cell.status == "error"
     assert cell.error == (
-        "RunLimited: The run reached its limit: max_rounds, 1. What it did is in mine; go on with %%agent --continue"
+        "RunLimited: The run reached its limit: max_rounds, 1. The run so far is in mine. Continue it with %%agent --continue"
     )
     assert clean.value("mine.status, len(mine.rounds)") == "('limited', 1)"
     went_on = clean.run("%%agent -t add --continue\nGo on.")

@@ -20,10 +20,14 @@ def test_a_variable_gives_its_model_or_the_name_in_it() -> None:
 
 def test_what_is_no_model_is_refused_with_the_models_there_are(subtests: pytest.Subtests) -> None:
     for name, models, told in [
-        ("modle", ["model"], "The variable modle is not there, and is no model. Did you mean model? A name of a model has the"),
-        ("number", ["model"], "The variable number is no model. Variables that hold a model: model. A name of a model has the"),
-        ("number", [], "The variable number is no model. A name of a model has the form provider:NAME"),
-        ("number", [f"m{n}" for n in range(9)], "hold a model: m0, m1, m2, m3, m4, m5, m6, m7 and more. A name"),
+        ("modle", ["model"], "The variable modle is not defined. Did you mean model? Model names have the"),
+        (
+            "number",
+            ["model"],
+            "The variable number is of type int, not a model. Variables that hold a model: model. Model names have the",
+        ),
+        ("number", [], "The variable number is of type int, not a model. Model names have the form provider:NAME"),
+        ("number", [f"m{n}" for n in range(9)], "hold a model: m0, m1, m2, m3, m4, m5, m6, m7 and more. Model names"),
     ]:
         with subtests.test(name):
             variables: dict[str, Any] = {"number": 3, "_model": ScriptedModel([]), **{one: ScriptedModel([]) for one in models}}

@@ -130,7 +130,7 @@ def test_where_the_folder_cannot_be_written_the_cell_says_so(tmp_path: Path) -> 
     try:
         kernel.run("%load_ext agentnb")
         cell = kernel.run("%%agent -m simulated:disciplined\nhello")
-        assert "This folder cannot be written: run logs go to" in cell.printed and cell.status == "ok"
+        assert "This folder is not writable: run logs go to" in cell.printed and cell.status == "ok"
     finally:
         kernel.close()
 
@@ -140,7 +140,7 @@ def test_after_a_tool_that_holds_its_event_loop_the_next_cell_works_at_once(kern
     held = kernel.run(
         "%%agent -m simulated:disciplined -t hold\n- `hold()`", interrupt_when=lambda cell: "holding" in cell.printed
     )
-    assert "was told to stop" in held.error
+    assert "the run is stopping" in held.error
     following = kernel.run("%%agent -m simulated:disciplined -t add\n- `add(1)`\n\nis it there?")
     assert following.status == "ok"
     assert kernel.value("[one.run.status for one in " + SESSION + ".running()]") == "['running']"  # it still holds

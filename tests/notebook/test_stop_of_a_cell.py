@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from real_kernel import PATIENCE
 
 STOPPER = """
 import threading
@@ -24,14 +25,53 @@ def stop_soon():
     threading.Thread(target=work, daemon=True).start()
 """
 
+STOPPED = "KeyboardInterrupt: the run was stopped and its log closed. Continue with %%agent --continue"
+NAP = "-t nap\n- sleep `nap(600)`"
+
+
+def test_a_stop_ends_run_all_after_the_variable_is_set(kernel: Any) -> None:
+    kernel.run(f"{STOPPER}\nafter = 'not run'\nmine = None\nstop_soon()")
+    requests = [kernel.client.execute(code) for code in (f"%%agent -o mine {NAP}", "after = 'run'")]
+    replies: dict[str, str] = {}
+    while len(replies) < len(requests):
+        reply = kernel.client.get_shell_msg(timeout=PATIENCE)
+        replies[reply["parent_header"]["msg_id"]] = reply["content"]["status"]
+    assert [replies[request] for request in requests] == ["error", "aborted"]
+    assert kernel.value("mine.status, after") == "('cancelled', 'not run')"
+
+
+def test_a_stopped_run_ends_its_cell_normally_if_you_say_so(subtests: pytest.Subtests, kernel: Any) -> None:
+    kernel.run(STOPPER)
+    for name, default, option, status in [
+        ("by default", "raise", "", "error"),
+        ("an option of the cell", "raise", "--on-stop continue", "ok"),
+        ("a default of the session", "continue", "", "ok"),
+        ("the option goes before the default", "continue", "--on-stop raise", "error"),
+    ]:
+        with subtests.test(name):
+            kernel.run(f"%agent defaults on-stop={default}\nstop_soon()")
+            cell = kernel.run(f"%%agent {option} {NAP}")
+            assert (cell.status, kernel.value("run.status")) == (status, "cancelled")
+    kernel.run("%agent defaults on-stop=raise")
+
+
+def test_python_code_that_waits_for_a_run_that_is_stopped_gets_the_run(subtests: pytest.Subtests, kernel: Any) -> None:
+    kernel.run(f"{STOPPER}\nfrom agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
+    kernel.run("def sleeper(): return Agent(ScriptedModel([ToolCall('nap', {'seconds': 600})]), [nap], todos=False)")
+    for name, waits in {"run_sync": "sleeper().run_sync('Sleep.')", "await live": "await sleeper().start('Sleep.')"}.items():
+        with subtests.test(name):
+            kernel.run("stop_soon()")
+            cell = kernel.run(f"kept = {waits}\nprint(kept.status)")
+            assert (cell.status, cell.printed) == ("ok", "cancelled\n")
+
 
 @pytest.mark.req("R0.13")
-def test_a_stop_during_a_plain_tool_ends_the_cell_quietly_and_the_next_one_works(kernel: Any) -> None:
+def test_a_stop_during_a_plain_tool_ends_the_cell_like_an_interrupt_and_the_next_one_works(kernel: Any) -> None:
     assert kernel.run(STOPPER).status == "ok"
     for _ in range(5):
         kernel.run("stop_soon()")
         cell = kernel.run("%%agent -t nap add\n- sleep `nap(600)`\n- add `add(1)`")
-        assert (cell.status, cell.error, cell.result) == ("ok", "", {})
+        assert (cell.status, cell.error, cell.result) == ("error", STOPPED, {})
         told = kernel.value("run.status, run.stop_reason, [r.error_code for r in run.rounds[-1].results if r.name == 'nap']")
         assert told == "('cancelled', 'cancelled', ['cancelled'])"
     assert kernel.value("__import__('agentnb').load_trace(f'.agentnb/runs/{run.id}.jsonl') == run") == "True"
@@ -44,6 +84,6 @@ def test_a_stop_just_when_the_tool_ends_hits_no_later_cell(kernel: Any) -> None:
     assert kernel.run(STOPPER).status == "ok"
     for length in range(20):
         kernel.run("stop_soon()")
-        assert kernel.run(f"%%agent -t nap\n- sleep `nap({length / 4000})`").status == "ok"
+        assert kernel.run(f"%%agent -t nap --on-stop continue\n- sleep `nap({length / 4000})`").status == "ok"
         assert kernel.value("sum(range(100))") == "4950"
         assert kernel.value("run.status in ('cancelled', 'completed')") == "True"

@@ -9,7 +9,7 @@ import pytest
 from agentnb.agent.agent import Agent
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.session.defaults import CHOICES, LIMIT_KEYS, OTHERS, agent_settings, at_first, may_be_empty
+from agentnb.session.defaults import CHOICES, LIMIT_KEYS, OF_CELLS, OTHERS, agent_settings, at_first, may_be_empty
 from agentnb.session.session import Session
 from agentnb.traces.store import Store
 
@@ -39,13 +39,18 @@ def test_each_limit_has_its_own_name_and_agents_get_its_value(session: Session) 
         "instructions": ("No", False),
         "unpriced": ("yes", True),
     }
-    assert {*said, "session-budget"} == {*LIMIT_KEYS, *OTHERS} and set(CHOICES) <= set(said)
+    assert {*said, "session-budget"} == {*LIMIT_KEYS, *OTHERS} and set(CHOICES) <= {*said, *OF_CELLS}
     for key, (text, _) in said.items():
         session.set_default(key, text)
     wanted = {key.replace("-", "_"): value for key, (_, value) in said.items()}
     assert session.agent_settings() == wanted
     agent = Agent(ScriptedModel([]), **session.agent_settings())
     assert {name: getattr(agent, name) for name in wanted} == wanted
+
+
+def test_a_key_may_be_written_with_underscores(session: Session) -> None:
+    session.set_default("max_tool_calls_per_turn", "7")
+    assert session.defaults["max-tool-calls-per-turn"] == "7" and "max_tool_calls_per_turn" not in session.defaults
 
 
 @pytest.mark.parametrize("nothing", ["", "none", "None"])
@@ -58,19 +63,20 @@ def test_a_limit_is_taken_back_by_an_empty_value_or_none(session: Session, nothi
 
 def test_what_cannot_be_is_refused_in_a_sentence_and_changes_nothing(subtests: pytest.Subtests, session: Session) -> None:
     cases = [
-        ("max-rounds", "1001", "max-rounds=1001 is not a whole number from 1 to 1,000"),
-        ("max-rounds", "", "max-rounds= is not a whole number"),
-        ("max-tool-calls", "0", "max-tool-calls=0 is not a whole number from 1 on"),
-        ("max-tokens", "1.5", "is not a whole number from 1 on. Write a number, or max-tokens= for no such limit"),
-        ("max-seconds", "inf", "max-seconds=inf is no number of seconds above 0"),
-        ("budget", "-1", "budget=-1 is no number of US dollars above 0"),
-        ("budget", "5 EUR", "is no number of US dollars above 0"),
-        ("session-budget", "$0", "session-budget=$0 is no number of US dollars above 0"),
-        ("on-limit", "explode", "on-limit=explode is none of stop, final_answer, raise"),
-        ("history", "short", "history=short is none of auto, documented, full"),
-        ("instructions", "maybe", "instructions=maybe is neither yes nor no. Write, for example, instructions=no"),
-        ("unpriced", "", "unpriced= is neither yes nor no"),
-        ("session_budget", "5", "There is no default 'session_budget'. Did you mean session-budget"),
+        ("max-rounds", "1001", "max-rounds must be a whole number from 1 to 1,000, got '1001'"),
+        ("max-rounds", "", "max-rounds must be a whole number"),
+        ("max-tool-calls", "0", "max-tool-calls must be a whole number above 0, got '0'"),
+        ("max-tokens", "1.5", "must be a whole number above 0, got '1.5'. Write a number, or max-tokens= for no limit"),
+        ("max-seconds", "inf", "max-seconds must be a positive number of seconds, got 'inf'"),
+        ("budget", "-1", "budget must be a positive amount in US dollars, got '-1'"),
+        ("budget", "5 EUR", "must be a positive amount in US dollars, got '5 EUR'"),
+        ("session-budget", "$0", "session-budget must be a positive amount in US dollars, got '$0'"),
+        ("on-limit", "explode", "on-limit must be one of stop, final_answer, raise, got 'explode'"),
+        ("on-stop", "explode", "on-stop must be one of raise, continue, got 'explode'"),
+        ("history", "short", "history must be one of auto, documented, full, got 'short'"),
+        ("instructions", "maybe", "instructions must be yes or no, got 'maybe'. Write, for example, instructions=no"),
+        ("unpriced", "", "unpriced must be yes or no, got ''"),
+        ("session_budgt", "5", "There is no default 'session-budgt'. Did you mean session-budget"),
     ]
     for key, value, told in cases:
         with subtests.test(key=key, value=value):

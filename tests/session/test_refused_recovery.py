@@ -73,12 +73,12 @@ def test_a_log_on_which_a_newer_version_has_gone_on_is_refused(died: Path, rest:
 def test_what_is_no_run_is_refused(subtests: pytest.Subtests) -> None:
     for given in [None, 7, [], {}]:
         with subtests.test(given=given):
-            with pytest.raises(SettingsError, match=r"is not a run. Give a run, its id, or the path of its log"):
+            with pytest.raises(SettingsError, match=r"needs a run, got \w+. Give a run, its id, or the path of its log"):
                 again(given)
 
 
 def test_what_is_no_agent_is_refused(died: Path) -> None:
-    assert_refused(died, SettingsError, "is not an Agent", agent="scripted:script")
+    assert_refused(died, SettingsError, "must be an Agent", agent="scripted:script")
 
 
 def test_a_log_without_a_whole_event_and_what_is_no_log_are_refused(died: Path) -> None:

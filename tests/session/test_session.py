@@ -125,7 +125,7 @@ def test_the_session_s_model_comes_before_the_environment_s(monkeypatch: pytest.
 
 def test_with_nothing_set_the_simulated_model_answers_and_says_so() -> None:
     model, note = choose_model(None)
-    assert model == "simulated:disciplined" and "no language model" in note and "\n" not in note
+    assert model == "simulated:disciplined" and "not a language model" in note and "\n" not in note
 
 
 def test_with_a_key_a_model_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_logs_lie_in_the_working_folder(tmp_path: Path) -> None:
 def test_where_the_folder_cannot_be_written_they_lie_with_the_person_and_a_line_says_so(tmp_path: Path) -> None:
     (tmp_path / ".agentnb").write_text("a file where the folder should be")
     store, note = default_store()
-    assert store.folder.parts[-2:] == ("agentnb", "runs") and str(store.folder) in note and "cannot be written" in note
+    assert store.folder.parts[-2:] == ("agentnb", "runs") and str(store.folder) in note and "not writable" in note
 
 
 def test_a_conversation_goes_on_with_its_own_model_whatever_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

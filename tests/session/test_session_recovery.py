@@ -124,7 +124,7 @@ def test_a_run_that_goes_on_here_is_not_gone_on_with_a_second_time(session: Sess
     live = session.start(Agent(ScriptedModel([held])), "go")
     assert asked.wait(30)
     try:
-        with pytest.raises(SettingsError, match="is running here"):
+        with pytest.raises(SettingsError, match="is already running here"):
             session.recover(live.run_id, partial(again, replies=[]))
     finally:
         let_go.set()

@@ -120,6 +120,7 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
         conversation=names,
         context_type=names,
         entity=words,
+        notebook=words,
         continued_from=st.none() | names,
         history=st.lists(messages, max_size=2).map(tuple),
         todos=todo_lists,

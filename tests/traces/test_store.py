@@ -86,7 +86,7 @@ def test_another_folder_gets_no_gitignore(tmp_path: Path) -> None:
 def test_a_run_is_loaded_by_its_id_or_its_beginning_or_its_end(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store)
-    for part in (run.id, run.id[:-3], run.id[-5:]):
+    for part in (run.id, run.id[:-3], run.id[-5:], f"…{run.id[-8:]}", f"...{run.id[-4:]}", f"{run.id[:15]}…"):
         assert store.find(part) == run.id and store.load(part) == run
 
 
@@ -100,7 +100,7 @@ def test_part_of_an_id_that_two_runs_have_is_ambiguous(tmp_path: Path) -> None:
             store.find(part)
 
 
-@pytest.mark.parametrize("part", ["", "nothing", "-"])
+@pytest.mark.parametrize("part", ["", "nothing", "-", "…", "..."])
 def test_a_run_there_is_not_is_said_with_what_there_is(tmp_path: Path, part: str) -> None:
     store = Store(tmp_path)
     run = do(store)

@@ -77,9 +77,9 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
 }
 """Actions that only set an event."""
 NOTES = {
-    "pause": "It pauses before its next round",
-    "suspend": "It is put aside when the calls that run have ended",
-    "say": "The model reads it in its next round",
+    "pause": "Pauses before its next round",
+    "suspend": "Suspended as soon as the running calls have ended",
+    "say": "The model receives it in its next round",
 }
 """Notes to the person on actions whose effect is not visible at once."""
 DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all, KEY: save_page}

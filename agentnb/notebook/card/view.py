@@ -239,7 +239,7 @@ class CardView:
         elif do in ACTIONS:
             self._on_loop(self._do, message)
         else:
-            self._tell({"kind": "heard", "id": message.get("id"), "error": f"Nothing can be done that is called {do[:40]!r}"})
+            self._tell({"kind": "heard", "id": message.get("id"), "error": f"Unknown action: {do[:40]!r}"})
 
     def _greeted(self, page: str) -> None:
         """Handle a page that now shows the widget, or that has missed a frame."""
@@ -269,7 +269,7 @@ class CardView:
         except Exception as broken:  # from a custom board, or a message that our card did not send
             # Only at level info: the card shows the error, and standard error would become the output of a cell.
             logging.getLogger("agentnb").info("What was clicked in the card of run %s failed", self._run.id, exc_info=True)
-            error = f"That failed: {type(broken).__name__}: {broken}"
+            error = f"Failed: {type(broken).__name__}: {broken}"
         note = "" if error else NOTES.get(message["do"], "")
         self._tell({"kind": "heard", "id": message.get("id"), "error": redact(error), "note": note})
         self._on_loop(self._send)

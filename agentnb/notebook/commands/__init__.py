@@ -25,6 +25,7 @@ from agentnb.notebook.names import find_tools, tool_names
 from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.tools.function import FunctionTool, as_tool
+from agentnb.traces.store import bare_id
 
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
@@ -38,7 +39,7 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
     if name not in COMMANDS:
         shown = "like this" if settings.looks_like_a_key(name) else f"%agent {name}"
         raise SettingsError(
-            f"There is no command {shown}", f"{near(name, COMMANDS)} A task goes into a cell that begins with %%agent"
+            f"There is no command {shown}", f"{near(name, COMMANDS)} Write a task in a cell that begins with %%agent"
         )
     if name not in VERBATIM:
         rest = shell.var_expand(rest)
@@ -51,7 +52,7 @@ def status(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: end the newest run, or that one; what it has is kept"""
+    """[ID]: stop the newest run, or that one, and keep its results"""
     live = _running(session, rest)
     live.stop()
     print(f"Stopping run {live.run_id}")
@@ -61,27 +62,27 @@ def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: hold the newest run, or that one, before its next round"""
     live = _running(session, rest)
     live.pause()
-    print(f"Run {live.run_id} pauses before its next round. %agent resume lets it go on")
+    print(f"Run {live.run_id} pauses before its next round. %agent resume continues it")
 
 
 def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: let a paused run go on"""
+    """[ID]: continue a paused run"""
     live = _running(session, rest)
     live.resume()
-    print(f"Run {live.run_id} goes on")
+    print(f"Run {live.run_id} continues")
 
 
 def say(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """TEXT: tell the running agent something; it reads it in its next round"""
+    """TEXT: send the running agent a message for its next round"""
     live = session.current()
     if not rest:
-        raise SettingsError("There is nothing to say", "Write: %agent say TEXT")
+        raise SettingsError("The message is empty", "Write: %agent say TEXT")
     live.say(rest)
     print(f"Run {live.run_id} reads it in its next round")
 
 
 def answer(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID [QUESTION]] TEXT | --decline: answer what a run asks, in words, a choice, yes or no, or JSON; ID: a suspended run"""
+    """[ID [-m MODEL] [QUESTION]] TEXT | --decline: answer what a run asks, in words, a choice, yes or no, or JSON"""
     return answer_command(session, shell, rest)
 
 
@@ -94,18 +95,18 @@ def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def guidance(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[NAME [PART]]: the guidance sets; with a name, all that set says, or one part of it"""
+    """[NAME [PART]]: list the guidance sets; with a name, show that set or one part of it"""
     name, _, part = rest.partition(" ")
     print(set_text(find_guidance(name, session, shell.user_ns), part) if rest else "\n".join(set_lines(session)))
 
 
 def models(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[PROVIDER]: the kinds of models there are, and which keys; with a provider, what it lists"""
+    """[PROVIDER]: list the kinds of models and the keys; with a provider, the models it lists"""
     print("\n".join(provider_models(rest) if rest else model_lines()))
 
 
 def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[NAME ...]: the functions a model could be given; with names, how the model will see them"""
+    """[NAME ...]: list the functions that can be tools; with names, show them as the model sees them"""
     if not rest:
         found = tool_names(shell.user_ns)
         print("\n".join(found) if found else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
@@ -114,33 +115,33 @@ def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
         tool = as_tool(value)
         print(tool_text(redact(tool.spec)))
         gaps = tool.signature.gaps if isinstance(tool, FunctionTool) else ()
-        print("\n".join(f"Missing: {gap}" for gap in gaps) if gaps else "The docstring says all a model needs.")
+        print("\n".join(f"Missing: {gap}" for gap in gaps) if gaps else "The docstring is complete.")
 
 
 def key(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[NAME [--keyring | --forget]]: the keys there are; with a name, ask for that key without showing it"""
+    """[NAME [--keyring | --forget]]: list the keys; with a name, ask for that key without showing it"""
     print(key_verdict(rest.split()) if rest else "\n".join(key_lines()))
 
 
 def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[KEY=VALUE ...]: what cells get that do not say otherwise; alone it shows all"""
+    """[KEY=VALUE ...]: the options that cells omit; without KEY=VALUE, show them all"""
     changed = []
     for word in _words(rest):
         key, equals, value = word.partition("=")
         if not equals:
             raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
         session.set_default(key, value)
-        changed.append(key)
+        changed.append(key.replace("_", "-"))
     print("\n".join(default_lines(session, changed or session.defaults)))
 
 
 def history(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[N] [WORD ...] [--nested]: the runs in the store, newest first, or those with all words in status, model or prompt"""
+    """[N] [WORD ...] [--nested]: list the runs, newest first, or those with all words in status, model or prompt"""
     show_history(session, shell, _words(rest))
 
 
 def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
-    """ID: put a run of the store in `run`; --continue goes on with it"""
+    """ID: load a stored run into `run`, for --continue"""
     if not rest:
         raise SettingsError("Which run?", "Name one: %agent load ID; %agent history lists them")
     run = session.load(rest)
@@ -149,7 +150,7 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
 
 
 def recover(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME]: go on with a run whose process died"""
+    """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--here]: resume a run whose process died"""
     return recover_run(session, shell, rest)
 
 
@@ -164,11 +165,11 @@ def _running(session: Session, part_of_id: str) -> LiveRun:
     """Return the newest live run, or the live run whose id contains this part."""
     if not part_of_id:
         return session.current()
-    found = [live for live in session.running() if part_of_id in live.run_id]
+    found = [live for live in session.running() if bare_id(part_of_id) in live.run_id]
     if len(found) != 1:
         ids = ", ".join(live.run_id for live in session.running())
         raise SettingsError(
-            f"{len(found)} runs that go on match {part_of_id!r}", f"Running: {ids}" if ids else "Nothing is running"
+            f"{len(found)} running runs match {part_of_id!r}", f"Running: {ids}" if ids else "Nothing is running"
         )
     return found[0]
 

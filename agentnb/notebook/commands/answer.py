@@ -14,8 +14,10 @@ from agentnb.notebook.cell_runs import Answer
 from agentnb.notebook.commands.recover import resume_with
 from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
+from agentnb.traces.store import bare_id
 
 DECLINE = "--decline"
+MODEL_OPTIONS = ("-m", "--model")
 MAX_OF_A_QUESTION = 200
 """Characters of a question that are repeated in a message."""
 
@@ -26,9 +28,9 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
     A run that was suspended, or whose kernel died while a gate asked, is resumed.
     """
     first, _, text = rest.partition(" ")
-    live = next((one for one in session.running() if one.run_id == first), None)
+    live = next((one for one in session.running() if _names(first, one.run_id)), None)
     if live is not None:
-        question, text = _question_and_text(first, live.run.waiting, text.strip())
+        question, text = _question_and_text(live.run_id, live.run.waiting, text.strip())
         print(_answered(live, question, text, question.id))
         return None
     left = _left_waiting(session, first)
@@ -36,9 +38,10 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
         live = session.waiting_for_answer()
         print(_answered(live, live.run.waiting[0], rest))
         return None
-    question, text = _question_and_text(left, answerable_later(session.store.load(left)), text.strip())
+    model, text = _model_and_text(text.strip())
+    question, text = _question_and_text(left, answerable_later(session.store.load(left)), text)
     _check_text(question, text, f"%agent answer {left} TEXT")
-    return resume_with(session, shell, left, {question.id: answer_in_words(question.schema, text)})
+    return resume_with(session, shell, left, {question.id: answer_in_words(question.schema, text)}, model)
 
 
 def offered(session: Session) -> list[str]:
@@ -50,22 +53,39 @@ def offered(session: Session) -> list[str]:
 def _left_waiting(session: Session, part_of_id: str) -> str:
     """Return the id of the run without a process that begins or ends with this word and waits; empty if there is none.
 
-    While a live run waits for an answer, a word that is shorter than a short id belongs to that answer.
+    While a live run waits for an answer, a word that is shorter than a short id, and has no ellipsis, belongs to that answer.
     """
-    if not part_of_id or (len(part_of_id) < SHORT_ID and any(live.run.waiting for live in session.running())):
+    part = bare_id(part_of_id)
+    may_be_answer = len(part) < SHORT_ID and part == part_of_id
+    if may_be_answer and any(live.run.waiting for live in session.running()):
         return ""
-    if not any(_is_part(part_of_id, run_id) for run_id in session.store.ids()):  # it need not read any log
+    if not any(_is_part(part, run_id) for run_id in session.store.ids()):  # it need not read any log
         return ""
-    found = [run_id for run_id in session.suspended() if _is_part(part_of_id, run_id)]
-    died = (run_id for run_id in session.interrupted() if _is_part(part_of_id, run_id))
+    found = [run_id for run_id in session.suspended() if _is_part(part, run_id)]
+    died = (run_id for run_id in session.interrupted() if _is_part(part, run_id))
     found += [run_id for run_id in died if answerable_later(session.store.load(run_id))]
     if len(found) > 1:
         raise SettingsError(f"{len(found)} waiting runs match {part_of_id!r}: {', '.join(found)}", "Name one by its whole id")
     return found[0] if found else ""
 
 
+def _model_and_text(text: str) -> tuple[str, str]:
+    """Return the model that the text begins with, after ``-m``, or an empty one; and the rest."""
+    option, _, rest = text.partition(" ")
+    if option not in MODEL_OPTIONS:
+        return "", text
+    model, _, text = rest.strip().partition(" ")
+    return model, text.strip()
+
+
+def _names(word: str, run_id: str) -> bool:
+    """Return whether the word names this live run. A short word is an id only with an ellipsis: it may be the answer."""
+    part = bare_id(word)
+    return (len(part) >= SHORT_ID or part != word) and _is_part(part, run_id)
+
+
 def _is_part(part: str, run_id: str) -> bool:
-    return run_id.startswith(part) or run_id.endswith(part)
+    return bool(part) and (run_id.startswith(part) or run_id.endswith(part))
 
 
 def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str) -> tuple[WaitingOnUser, str]:
@@ -89,14 +109,14 @@ def _answered(live: LiveRun, question: WaitingOnUser, text: str, question_id: st
     _check_text(question, text, f"%agent answer TEXT, or {DECLINE}")
     if text == DECLINE:
         live.decline(question_id)
-        return f"Run {live.run_id} goes on without an answer"
+        return f"Run {live.run_id} continues without an answer"
     live.answer_in_words(text, question_id)
-    return f"Run {live.run_id} goes on with your answer"
+    return f"Run {live.run_id} continues with your answer"
 
 
 def _check_text(question: WaitingOnUser, text: str, command: str) -> None:
     if not text:
-        raise SettingsError(f"There is no answer in the line. It asks: {_shown(question)}", f"Write: {command}")
+        raise SettingsError(f"The line has no answer to the question: {_shown(question)}", f"Write: {command}")
 
 
 def _shown(question: WaitingOnUser) -> str:

@@ -20,7 +20,7 @@ def find_guidance(name: str, session: Session, variables: Mapping[str, Any]) -> 
 def written(made: GuidanceSet) -> str:
     """Return the message of a cell that wrote a set."""
     own = ", ".join(made.own_parts()) or "nothing"
-    what = f"Guidance set {made.name}, version {made.version}. Its own: {own}. The rest is as in matrix."
+    what = f"Guidance set {made.name}, version {made.version}. Own parts: {own}. The rest comes from matrix."
     return f"{what} Use it: %%agent -g {made.name}"
 
 
@@ -39,5 +39,5 @@ def set_text(one: GuidanceSet, part: str = "") -> str:
 
 def _about(one: GuidanceSet) -> str:
     if one.name in BUILT_IN:
-        return {"matrix": "built in: the four cells and their interventions", "off": "built in: says nothing"}[one.name]
-    return f"its own: {', '.join(one.own_parts()) or 'nothing'}"
+        return {"matrix": "built in: the four cells and their interventions", "off": "built in: no guidance"}[one.name]
+    return f"own parts: {', '.join(one.own_parts()) or 'none'}"

@@ -38,14 +38,16 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
     if wanted and wanted[0].isdecimal():
         most, wanted = min(int(wanted[0]), MAX_LISTED), wanted[1:]
     if not most:
-        raise SettingsError("A list of no runs shows nothing", f"Write a number from 1 to {MAX_LISTED}: %agent history 50")
+        raise SettingsError(
+            "The number of runs must be at least 1", f"Write a number from 1 to {MAX_LISTED}: %agent history 50"
+        )
     left_out: list[str] = []
     lists = (family if with_nested else family[:1] for family in _families(session, left_out))
     fitting = (some for some in lists if any(tags <= {*one.tags} and matches(one, wanted) for one in some))
     found = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
     told = _told(session, found, [*[f"#{one}" for one in sorted(tags)], *wanted], most)
     if left_out:
-        told += f". Left out, as they are no run logs: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
+        told += f". Left out because they are not run logs: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
     text = history_text(found, told)
     if getattr(shell, "kernel", None) is None:
         print(text)
@@ -64,7 +66,7 @@ def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
         elif tag := value if equals else next(words, ""):
             tags.add(tag)
         else:
-            raise SettingsError("--tag says no tag", "Write %agent history --tag WORD")
+            raise SettingsError("--tag needs a tag", "Write %agent history --tag WORD")
     return tags, others
 
 
@@ -91,8 +93,8 @@ def _told(session: Session, found: list[RunSummary], wanted: list[str], most: in
     interrupted, waiting = (any(one.status == status for one in found) for status in ("interrupted", "waiting_on_user"))
     told = [
         what,
-        *(["Go on with one that was interrupted: %agent recover ID"] if interrupted else []),
-        *(["Answer one that waits for you: %agent answer ID TEXT"] if waiting else []),
+        *(["Resume an interrupted run: %agent recover ID"] if interrupted else []),
+        *(["Answer a run that waits for you: %agent answer ID TEXT"] if waiting else []),
     ]
     return ". ".join(told)
 

@@ -15,7 +15,7 @@ OPTIONS = ("--keyring", "--forget")
 
 SHOWN = (
     "Delete it from the cell. IPython keeps a history of what was run: if others can read this notebook or that history, "
-    "have the provider make the key invalid and take a new one"
+    "revoke the key at the provider and create a new one"
 )
 """Advice about a key that was typed in plain sight."""
 
@@ -28,7 +28,7 @@ def names_to_offer() -> list[str]:
 def key_lines() -> list[str]:
     """Return a line for each known key: its variable, where it comes from, and which models it is for."""
     lines = [f"{variable:<20} {_whence(variable):<22} {_users(variable)}".rstrip() for variable in settings.key_names()]
-    return [*lines, "Give one: %agent key NAME. It is asked for without showing it"]
+    return [*lines, "To enter one without showing it: %agent key NAME"]
 
 
 def key_verdict(words: Sequence[str]) -> str:
@@ -58,7 +58,7 @@ def _may_be_a_key(word: str) -> bool:
 
 
 def _shown() -> SettingsError:
-    return SettingsError("A key is never written in the line, %agent key NAME asks for it: nothing was kept", SHOWN)
+    return SettingsError("Do not type a key in the line; %agent key NAME asks for it. Nothing was stored", SHOWN)
 
 
 def _kept(name: str, variable: str, *, in_keyring: bool) -> str:
@@ -66,10 +66,10 @@ def _kept(name: str, variable: str, *, in_keyring: bool) -> str:
         settings.check_keyring()  # before the person goes looking for the key
     text = _asked(name, variable)
     if not text.strip():
-        return f"Nothing was kept: no key for {variable} was given"
+        return f"No key was entered: {variable} is unchanged"
     settings.keep_key(variable, text, in_keyring)
     where = "until it ends, and in the system's keyring" if in_keyring else "until it ends"
-    return f"{variable} is kept in this kernel {where}. {_next(variable)}"
+    return f"{variable} is stored in this kernel {where}. {_next(variable)}"
 
 
 def _asked(name: str, variable: str) -> str:
@@ -82,19 +82,19 @@ def _asked(name: str, variable: str) -> str:
     except EOFError:
         return ""
     except KeyboardInterrupt:
-        raise SettingsError("Interrupted: nothing was kept") from None
+        raise SettingsError("Interrupted: nothing was stored") from None
     except (StdinNotImplementedError, getpass.GetPassWarning):
         raise SettingsError(
-            f"There is nobody here who could be asked for {variable} without showing it",
-            "Set that variable before Jupyter starts, or use a frontend that can ask",
+            f"There is no way to ask for {variable} here without showing it",
+            "Set that variable before Jupyter starts, or use a frontend with input",
         ) from None
 
 
 def _forgotten(variable: str) -> str:
     places = settings.forget_key(variable)
     where = " and ".join(places)
-    still = f". It still stands in {settings.ENVIRONMENT}" if settings.has_key(variable) else ""
-    return f"{variable} was in {where}, and is forgotten{still}" if places else f"{variable} was not kept{still}"
+    still = f". It is still in {settings.ENVIRONMENT}" if settings.has_key(variable) else ""
+    return f"{variable} was deleted from {where}{still}" if places else f"{variable} was not stored{still}"
 
 
 def _next(variable: str) -> str:

@@ -29,7 +29,7 @@ def provider_models(line: str) -> list[str]:
     name, _, query = line.partition("?")
     name = name.rstrip(":")
     if name not in REMOTE:
-        raise UnknownModel(f"There is no provider {name!r} that could list its models", near(name, REMOTE))
+        raise UnknownModel(f"There is no provider {name!r} that lists its models", near(name, REMOTE))
     provider, given = REMOTE[name], parse_qsl(query)
     options = read_options(name, [*given, *([] if "timeout" in dict(given) else [("timeout", SECONDS)])], provider.options)
     endpoint = endpoint_of(provider, options)

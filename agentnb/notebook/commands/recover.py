@@ -14,11 +14,13 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, has_guidance_texts, missing_gates, missing_tools
 from agentnb.agent.settings import name_of_gate
 from agentnb.detect.run import Run
+from agentnb.display.labels import clean
 from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import GuidanceSet
 from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.extension_options import extensions_again
+from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.names import (
     check_variable,
@@ -34,8 +36,10 @@ from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
-RECOVER_OPTIONS = ["--model", "--tools", "--gate", "--guidance", "--out"]
-USAGE = "Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME]"
+HERE = "--here"
+"""Recovers a run of another notebook without asking."""
+RECOVER_OPTIONS = ["--model", "--tools", "--gate", "--guidance", "--out", HERE]
+USAGE = f"Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [{HERE}]"
 
 
 @magic_arguments("agent recover")
@@ -45,6 +49,7 @@ USAGE = "Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GU
 @argument("--gate", metavar="NAME", action="append", default=[])
 @argument("-g", "--guidance", metavar="NAME", default="")
 @argument("-o", "--out", metavar="NAME", default="run")
+@argument(HERE, action="store_true")
 def _options(line: str) -> None:
     """The options of %agent recover."""
 
@@ -54,27 +59,56 @@ def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer 
     return _resumed(session, shell, parsed(_options, rest, {}, see=USAGE))
 
 
-def resume_with(session: Session, shell: InteractiveShell, run_id: str, answers: Mapping[str, Any]) -> Answer | None:
-    """Resume the suspended run with answers to its questions, by their ids, and wait for its end."""
-    return _resumed(session, shell, parsed(_options, run_id, {}, see=USAGE), answers)
+def resume_with(
+    session: Session, shell: InteractiveShell, run_id: str, answers: Mapping[str, Any], model: str = ""
+) -> Answer | None:
+    """Resume the suspended run with answers to its questions, by their ids, and wait for its end.
+
+    ``model``: instead of its own, which may have been an object in Python.
+    """
+    options = parsed(_options, run_id, {}, see=USAGE)
+    options.model = model
+    return _resumed(session, shell, options, answers)
 
 
 def _resumed(
     session: Session, shell: InteractiveShell, options: Namespace, answers: Mapping[str, Any] | None = None
 ) -> Answer | None:
     out = check_variable(options.out)
+    run_id = options.run_id or session.newest_interrupted()
+    if answers is None and not options.here and not _is_wanted_here(session, shell, run_id):
+        print("Nothing was recovered")
+        return None
     foreground = Foreground()
     with foreground.own_interrupts():
-        run_id = options.run_id or session.newest_interrupted()
 
         def make(run: Run) -> Agent:
             agent = _agent(session, shell.user_ns, options, run)
             if not options.run_id:
-                print(f"Going on with run {run.id}")
+                print(f"Resuming run {run.id}")
             return agent
 
         run_options = RunOptions(foreground=foreground, answers=answers)
         return cell_runs(shell, session).run(partial(session.recover, run_id, make), out, run_options)
+
+
+def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
+    """Return whether to resume the run with this notebook's functions; of another notebook's run the person is asked.
+
+    Raises `SettingsError`, with the command that does it, if nobody can be asked.
+    """
+    run = session.store.summary(run_id)
+    if not run.notebook or run.notebook == session.notebook:
+        return True
+    whose = clean(f"Run {run.id} was started in {run.notebook}")
+    if not session.notebook:  # a terminal, or a kernel that was not told which notebook it belongs to
+        print(whose)
+        return True
+    kernel = getattr(shell, "kernel", None)
+    if kernel is not None and not is_attended(kernel):
+        raise SettingsError(f"{whose}, not in {session.notebook}", f"To recover it here: %agent recover {run.id} {HERE}")
+    reply = input(f"{whose}. Recover it in {session.notebook}, with the functions defined here? [y/N] ")
+    return reply.strip().lower() in ("y", "yes")
 
 
 def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Agent:
@@ -83,15 +117,15 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
     missing = missing_tools(run, tools)
     if missing:
         raise UnknownTool(
-            f"Run {run.id} had the tools {', '.join(missing)}, which are not in this notebook",
-            f"Define them again, then: %agent recover {run.id}",
+            f"Run {run.id} had the tools {', '.join(missing)}, which this notebook does not define",
+            f"Define them, then: %agent recover {run.id}",
         )
     gates = gates_again(run, find_gates(words_of([options.gate]), variables), variables)
     missing = missing_gates(run, map(name_of_gate, gates))
     if missing:
         raise SettingsError(
-            f"Run {run.id} had the gates {', '.join(missing)}, which are not in this notebook",
-            f"Define them again, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
+            f"Run {run.id} had the gates {', '.join(missing)}, which this notebook does not define",
+            f"Define them, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
         )
     model = unquoted(options.model)
     guidance = _guidance(session, variables, options.guidance, run)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import islice
 
+from agentnb.display.labels import clean
 from agentnb.display.text import run_text
 from agentnb.notebook.commands.history import SHOWN, as_known_here
 from agentnb.session.defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
+from agentnb.traces.summaries import RunSummary
 
 NOTHING = "Nothing has run yet. Write a task in a cell that begins with %%agent"
 
@@ -32,8 +34,15 @@ def _left_behind(session: Session) -> list[str]:
     """Return a line about the newest run in the store, if its kernel died during the run."""
     newest = list(islice(as_known_here(session), 1))
     return [
-        f"Run {one.id} was interrupted. Go on with it: %agent recover {one.id}" for one in newest if one.status == "interrupted"
+        clean(f"Run {one.id}{_elsewhere(session, one)} was interrupted. To resume it: %agent recover {one.id}")
+        for one in newest
+        if one.status == "interrupted"
     ]
+
+
+def _elsewhere(session: Session, one: RunSummary) -> str:
+    """Return in which notebook the run was started, if not in this one."""
+    return f", started in {one.notebook}," if one.notebook and one.notebook != session.notebook else ""
 
 
 def _suspended(session: Session, told: set[str]) -> list[str]:

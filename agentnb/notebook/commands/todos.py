@@ -27,7 +27,7 @@ def change_todos(board: Board, words: str) -> None:
     rest = rest.strip()
     if verb == "add":
         if not rest:
-            raise SettingsError("What is to be done?", "Write: %agent todos add TITLE")
+            raise SettingsError("The todo has no title", "Write: %agent todos add TITLE")
         board.add(rest)
         return
     if verb == "move":
@@ -37,13 +37,13 @@ def change_todos(board: Board, words: str) -> None:
         raise SettingsError(f"%agent todos cannot {verb}", near(verb, ["add", "move", *CHANGES]))
     number, _, why = rest.partition(" ")
     if not number.isdecimal():
-        raise SettingsError(f"{number!r} is no number of a todo", f"Write: %agent todos {verb} ID")
+        raise SettingsError(f"{number!r} is not the number of a todo", f"Write: %agent todos {verb} ID")
     if why.strip() and verb != "block":
         raise SettingsError(
             f"%agent todos {verb} takes one todo, not also {why.strip()!r}", f"Write: %agent todos {verb} {number}"
         )
     if verb == "block" and not why.strip():
-        raise SettingsError("Why is it blocked?", f"Write: %agent todos block {number} REASON")
+        raise SettingsError("A blocked todo needs a reason", f"Write: %agent todos block {number} REASON")
     CHANGES[verb](board, int(number), why.strip())
 
 
@@ -55,7 +55,7 @@ def _move(board: TodoBoard, rest: str) -> None:
             board.move(int(number), before=int(other))
         case _:
             raise SettingsError(
-                f"{rest!r} does not say which todo goes where" if rest else "Which todo is to be moved?",
+                f"{rest!r} does not say which todo to move where" if rest else "Which todo should be moved?",
                 "Write: %agent todos move ID before ID, or to the end: %agent todos move ID",
             )
 

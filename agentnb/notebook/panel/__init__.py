@@ -28,7 +28,7 @@ from agentnb.notebook.choices import available_choices
 from agentnb.notebook.commands.history import as_known_here
 from agentnb.notebook.extension import session_of
 from agentnb.notebook.frontend import can_ask
-from agentnb.notebook.interpolation import interpolate
+from agentnb.notebook.interpolation import interpolate, near_misses
 from agentnb.notebook.panel.area import Area, RunPlace
 from agentnb.notebook.panel.widgets import PanelWidgets
 from agentnb.notebook.widgets import view_bundle
@@ -41,10 +41,10 @@ PANEL = "_agentnb_panel"
 LISTED = 30
 """Newest runs, shown in the list."""
 WITHOUT_KERNEL = (
-    "The agentnb panel: starts runs without a cell. It is there while its kernel runs; run this cell to have it again. "
-    "%agent history lists the runs there have been."
+    "The agentnb panel starts runs without a cell. It needs its kernel: run this cell to show it again. "
+    "%agent history lists past runs."
 )
-ELSEWHERE = "It goes on elsewhere, and its card is there. Refresh shows how far it has come"
+ELSEWHERE = "Its live card is where it was started. Refresh shows its progress"
 Message = dict[str, Any]
 
 
@@ -61,9 +61,9 @@ def panel() -> Panel:
     """
     shell: Any = get_ipython()
     if shell is None:
-        raise SettingsError("The panel is shown in a notebook, and there is none", "In Python: Agent(...).run_sync(PROMPT)")
+        raise SettingsError("The panel needs a notebook", "In Python: Agent(...).run_sync(PROMPT)")
     if getattr(shell, "kernel", None) is None:
-        raise SettingsError("The panel is shown in a notebook, and this is a terminal", "Write a task with: %%agent")
+        raise SettingsError("The panel needs a notebook, and this is a terminal", "Write a task with: %%agent")
     session = session_of(shell)
     known: Panel | None = getattr(shell, PANEL, None)
     if known is None or not known.is_open:
@@ -150,7 +150,7 @@ class Panel:
             self._tell(widget, str(refused))
         except Exception as broken:  # from an object of the person's own, or a message that our panel did not send
             logging.getLogger("agentnb").exception("What was asked for in the panel failed")
-            self._tell(widget, f"That failed: {type(broken).__name__}: {broken}")
+            self._tell(widget, f"Failed: {type(broken).__name__}: {broken}")
         widget.send({"kind": "heard", "id": message.get("id")})
 
     @staticmethod
@@ -162,7 +162,8 @@ class Panel:
     def _start(self, message: Message) -> None:
         self._widgets.form.note = ""
         variables = self._shell.user_ns
-        prompt = interpolate(str(message.get("prompt", "")), variables).strip("\n")
+        typed = str(message.get("prompt", ""))
+        prompt = interpolate(typed, variables).strip("\n")
         agent, note = self._agent(message)
         place = RunPlace(self._area)
         view = CardView(self._left_open, answer_beside=False, blocks=False, place=place)
@@ -171,7 +172,7 @@ class Panel:
         self._places[live.run_id] = place
         view.show(live)
         self._show(place, live.run_id)
-        self._widgets.form.note = " ".join(filter(None, [note, self._session.store_note]))
+        self._widgets.form.note = " ".join(filter(None, [near_misses(typed, variables), note, self._session.store_note]))
         threading.Thread(target=self._wait_for, args=(live,), name="agentnb-panel-wait", daemon=True).start()
 
     def _agent(self, message: Message) -> tuple[Agent, str]:

@@ -56,15 +56,29 @@ def test_an_answer_of_another_cell_lets_the_run_go_on(kernel: Any) -> None:
     told = kernel.run("%agent status").printed
     assert "Waiting for you:" in told and "It asks: Which {colour}?" in told and "%agent answer TEXT" in told
     cell = kernel.run("%agent answer the {data} of $HOME")
-    assert "goes on with your answer" in cell.printed
+    assert "continues with your answer" in cell.printed
     assert ended_with(kernel) == "the {data} of $HOME"
     assert "It asks" not in kernel.run("%agent status").printed
+
+
+def test_a_run_is_named_by_the_id_of_a_list_and_a_short_word_is_the_answer(kernel: Any) -> None:
+    for name in (lambda run_id: f"…{run_id[-4:]}", lambda run_id: run_id[-8:], lambda run_id: run_id):
+        kernel.run("model = asking()")
+        begin(kernel)
+        run_id = kernel.value("run.id")
+        assert run_id in kernel.run(f"%agent answer {name(run_id)} green").printed
+        assert ended_with(kernel) == "green"
+    kernel.run("model = asking()")
+    begin(kernel)
+    short = kernel.value("run.id[-4:]")
+    kernel.run(f"%agent answer {short} green")
+    assert ended_with(kernel) == f"{short} green"
 
 
 def test_a_question_can_be_declined(kernel: Any) -> None:
     kernel.run("model = asking()")
     begin(kernel)
-    assert "goes on without an answer" in kernel.run("%agent answer --decline").printed
+    assert "continues without an answer" in kernel.run("%agent answer --decline").printed
     assert "gave no answer" in ended_with(kernel)
 
 
@@ -77,7 +91,7 @@ def test_choices_are_offered_and_others_are_refused(kernel: Any) -> None:
     refused = kernel.run("%agent answer green")
     assert refused.status == "error" and "Please choose one of: red, blue" in refused.error
     asked = kernel.run("%agent answer")
-    assert asked.status == "error" and "It asks: Which {colour}?" in asked.error
+    assert asked.status == "error" and "no answer to the question: Which {colour}?" in asked.error
     kernel.run("%agent answer RED")
     assert ended_with(kernel) == "red"
 

@@ -47,9 +47,9 @@ def suspended(kernel: Any) -> str:
 def test_the_answer_resumes_the_run_in_a_cell_like_another(kernel: Any) -> None:
     run_id = suspended(kernel)
     assert f"%agent answer {run_id[-8:]} TEXT" in kernel.run("%agent status").printed
-    assert "Answer one that waits for you: %agent answer ID TEXT" in str(kernel.run("%agent history").listing)
+    assert "Answer a run that waits for you: %agent answer ID TEXT" in str(kernel.run("%agent history").listing)
     for line, words in {
-        "": "There is no answer in the line. It asks: May write run?",
+        "": "The line has no answer to the question: May write run?",
         " perhaps": "approve, deny",
     }.items():
         refused = kernel.run(f"%agent answer {run_id}{line}")
@@ -80,6 +80,16 @@ def test_a_run_whose_kernel_died_while_a_gate_asked_is_resumed_by_the_answer_too
     cell = kernel.run(f"%agent answer {run_id[-8:]} approve")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.id, run.status, wrote") == f"('{run_id}', 'completed', ['a'])"
+
+
+def test_an_answer_may_name_the_model_and_the_run_by_the_id_of_a_list(kernel: Any) -> None:
+    kernel.run("other = ScriptedModel(['Another model read it.'] * 20)")
+    run_id = suspended(kernel)
+    assert "The line has no answer" in kernel.run(f"%agent answer …{run_id[-4:]} -m other").error
+    assert "no_such is not defined" in kernel.run(f"%agent answer …{run_id[-4:]} -m no_such approve").error
+    cell = kernel.run(f"%agent answer …{run_id[-4:]} -m other approve")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("run.id, run.text, wrote") == f"('{run_id}', 'Another model read it.', ['a'])"
     kernel.run("wrote.clear()")
 
 
@@ -90,7 +100,7 @@ def test_a_gate_that_is_missing_is_named_and_the_run_still_waits(kernel: Any) ->
     assert cell.status == "error"
     cell = kernel.run(f"%agent answer {run_id} q1 deny: not now")
     assert cell.status == "error"
-    assert "had the gates careful, which are not in this notebook. Define them again, then: %agent answer" in cell.error
+    assert "had the gates careful, which this notebook does not define. Define them, then: %agent answer" in cell.error
     kernel.run(SETUP)
     cell = kernel.run(f"%agent answer {run_id} q1 deny: not now")
     assert cell.status == "ok", cell.error

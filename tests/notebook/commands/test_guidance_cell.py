@@ -36,7 +36,7 @@ def todos_in(html: str) -> list[str]:
 def test_a_cell_writes_a_set_and_the_next_one_uses_it(kernel: Any) -> None:
     wrote = kernel.run("%%guidance brief\n# tools\nOnly numbers, round {{ round }}.\n")
     assert wrote.status == "ok"
-    assert "brief, version " in wrote.printed and "Its own: tools." in wrote.printed
+    assert "brief, version " in wrote.printed and "Own parts: tools." in wrote.printed
     assert kernel.run(f"%%agent -t add -g brief\n{PLAN}").status == "ok"
     assert (
         kernel.value("run.settings['guidance']['set'], run.rounds[-1].guidance[0].text")
@@ -54,7 +54,7 @@ def test_sets_are_listed_and_shown(kernel: Any) -> None:
     kernel.run("%%guidance own\n# text\nSpeak.")
     listed = kernel.run("%agent guidance").printed.splitlines()
     assert [line.split()[0] for line in listed][:2] == ["matrix", "off"]
-    assert any(line.startswith("own ") and line.endswith("its own: text") for line in listed)
+    assert any(line.startswith("own ") and line.endswith("own parts: text") for line in listed)
     shown = kernel.run("%agent guidance matrix").printed
     assert "# todos_text\n\nCRITICAL WORKFLOW GUIDANCE (TODO MODE):" in shown
 
@@ -69,7 +69,7 @@ def test_a_set_can_be_put_in_a_variable_for_python(kernel: Any) -> None:
 def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, told in [
         ("%%guidance\nhello", "the following arguments are required: NAME"),
-        ("%%guidance matrix\nhello", "matrix is a guidance set that agentnb brings along"),
+        ("%%guidance matrix\nhello", "matrix is a built-in guidance set"),
         ("%%guidance own", "The guidance set is blank"),
         ("%%guidance own\n# todo_text\nhello", "Did you mean todos_text"),
         ("%%guidance own\n# text\nDo {{ next_tood }}.", "Did you mean next_todo"),
@@ -153,12 +153,12 @@ def test_a_list_survives_the_kernel(kernel: Any) -> None:
 def test_what_cannot_be_done_to_a_list_is_said_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
     for line, told in [
         ("%agent todos", "There is no todo list"),
-        ("%agent todos done x", "no number of a todo"),
+        ("%agent todos done x", "not the number of a todo"),
         ("%agent todos finish 1", "%agent todos cannot finish"),
         ("%agent todos done 9", "There is no todo 9"),
-        ("%agent todos add", "What is to be done?"),
-        ("%agent todos move", "Which todo is to be moved?"),
-        ("%agent todos move 1 after 2", "'1 after 2' does not say which todo goes where"),
+        ("%agent todos add", "The todo has no title"),
+        ("%agent todos move", "Which todo should be moved?"),
+        ("%agent todos move 1 after 2", "'1 after 2' does not say which todo to move where"),
         ("%agent todos move 2 before 9", "There is no todo 9"),
     ]:
         with subtests.test(line):
@@ -236,6 +236,6 @@ def test_a_long_list_is_shown_around_what_is_being_done(kernel: Any) -> None:
 
 def test_going_on_without_the_tools_of_before_is_noticed(kernel: Any) -> None:
     kernel.run("%%agent -t add nap\n- `add(1)`")
-    assert "To give them again: -t add nap" in kernel.run("%%agent --continue\nGo on.").printed
+    assert "To use them again: -t add nap" in kernel.run("%%agent --continue\nGo on.").printed
     kernel.run("%%agent -t add\n- `add(1)`")
     assert kernel.run("%%agent --continue -t add\nGo on.").printed == ""

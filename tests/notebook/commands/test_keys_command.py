@@ -90,7 +90,7 @@ def test_the_key_is_asked_for_without_echo_and_kept(kernel: Any, asked: Asked) -
     cell, questions = asked("%agent key anthropic", SECRET + "\n")
     assert questions == [{"prompt": "The key (ANTHROPIC_API_KEY, for anthropic: models): ", "password": True}]
     assert cell.printed == (
-        "ANTHROPIC_API_KEY is kept in this kernel until it ends. "
+        "ANTHROPIC_API_KEY is stored in this kernel until it ends. "
         "Next: %%agent -m anthropic:NAME (%agent models anthropic lists the names)\n"
     )
     assert key_of(kernel, "anthropic") == f"(<key ANTHROPIC_API_KEY from this kernel>, '{SECRET}')"
@@ -117,13 +117,13 @@ def test_a_provider_whose_key_is_kept_has_one(kernel: Any, asked: Asked) -> None
         ["ANTHROPIC_API_KEY", "no", "key", "anthropic:"],
         ["OPENAI_API_KEY", "from", "this", "kernel", "openai:,", "openai-responses:"],
     ]
-    assert lines[-1] == "Give one: %agent key NAME. It is asked for without showing it"
+    assert lines[-1] == "To enter one without showing it: %agent key NAME"
 
 
 def test_a_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked) -> None:
     cell, questions = asked("%agent key OPENROUTER_API_KEY", SECRET)
     assert questions[0]["prompt"] == "The key (OPENROUTER_API_KEY): "
-    assert cell.printed == "OPENROUTER_API_KEY is kept in this kernel until it ends. See all: %agent key\n"
+    assert cell.printed == "OPENROUTER_API_KEY is stored in this kernel until it ends. See all: %agent key\n"
     assert "OPENROUTER_API_KEY   from this kernel" in kernel.run("%agent key").printed
     kernel.run("%agent key OPENROUTER_API_KEY --forget")
 
@@ -132,7 +132,7 @@ def test_a_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked) 
 def test_an_empty_answer_keeps_nothing(kernel: Any, asked: Asked, answer: str) -> None:
     cell, _ = asked("%agent key anthropic", answer)
     assert cell.status == "ok"
-    assert cell.printed == "Nothing was kept: no key for ANTHROPIC_API_KEY was given\n"
+    assert cell.printed == "No key was entered: ANTHROPIC_API_KEY is unchanged\n"
     assert "ANTHROPIC_API_KEY    no key" in kernel.run("%agent key").printed
 
 
@@ -149,20 +149,22 @@ def test_a_key_that_was_copied_badly_is_refused_without_repeating_it(
 def test_a_key_can_be_put_in_the_keyring_and_taken_out(kernel: Any, asked: Asked) -> None:
     kernel.run(IN_MEMORY)
     cell, _ = asked("%agent key anthropic --keyring", SECRET)
-    assert cell.printed.startswith("ANTHROPIC_API_KEY is kept in this kernel until it ends, and in the system's keyring. Next:")
+    assert cell.printed.startswith(
+        "ANTHROPIC_API_KEY is stored in this kernel until it ends, and in the system's keyring. Next:"
+    )
     assert kernel.value("Memory.held") == str({("agentnb", "ANTHROPIC_API_KEY"): SECRET})
     kernel.run("from agentnb import settings; settings._held = settings._Held()")  # as a new kernel begins
     assert "ANTHROPIC_API_KEY    from the keyring" in kernel.run("%agent key").printed
-    assert kernel.run("%agent key anthropic --forget").printed == "ANTHROPIC_API_KEY was in the keyring, and is forgotten\n"
+    assert kernel.run("%agent key anthropic --forget").printed == "ANTHROPIC_API_KEY was deleted from the keyring\n"
     assert kernel.value("Memory.held") == "{}"
 
 
 def test_forgetting_says_what_still_stands_in_the_environment(kernel: Any, asked: Asked) -> None:
-    assert kernel.run("%agent key openai --forget").printed == "OPENAI_API_KEY was not kept\n"
+    assert kernel.run("%agent key openai --forget").printed == "OPENAI_API_KEY was not stored\n"
     asked("%agent key openai", SECRET)
     kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'x'")
     told = kernel.run("%agent key openai --forget").printed
-    assert told == "OPENAI_API_KEY was in this kernel, and is forgotten. It still stands in the environment\n"
+    assert told == "OPENAI_API_KEY was deleted from this kernel. It is still in the environment\n"
     kernel.run("del os.environ['OPENAI_API_KEY']")
 
 
@@ -170,7 +172,7 @@ def test_asking_can_be_interrupted(kernel: Any) -> None:
     cell = kernel.run(
         "%agent key anthropic", interrupt_when=lambda cell: kernel.client.stdin_channel.msg_ready(), attended=True
     )
-    assert cell.error == "SettingsError: Interrupted: nothing was kept"
+    assert cell.error == "SettingsError: Interrupted: nothing was stored"
     kernel.client.get_stdin_msg(timeout=PATIENCE)
 
 
@@ -190,8 +192,8 @@ def test_a_key_in_the_line_is_refused_without_repeating_it(subtests: pytest.Subt
         with subtests.test(line):
             with pytest.raises(SettingsError) as caught:
                 key_verdict(line.split())
-            assert "%agent key NAME asks for it: nothing was kept" in caught.value.what
-            assert "Delete it from the cell" in caught.value.hint and "make the key invalid" in caught.value.hint
+            assert "%agent key NAME asks for it. Nothing was stored" in caught.value.what
+            assert "Delete it from the cell" in caught.value.hint and "revoke the key" in caught.value.hint
             assert "sk-ant" not in repr(caught.value) and "short" not in repr(caught.value)
 
 
@@ -243,7 +245,7 @@ def test_a_frontend_that_cannot_ask_is_told_what_to_do(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook(cells=cells)
     with pytest.raises(CellExecutionError) as caught:
         NotebookClient(notebook, kernel_name="python3", timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    said = "There is nobody here who could be asked for ANTHROPIC_API_KEY without showing it. Set that variable before Jupyter"
+    said = "There is no way to ask for ANTHROPIC_API_KEY here without showing it. Set that variable before Jupyter"
     assert said in str(caught.value)
     assert notebook.cells[1].outputs[0]["traceback"][0].startswith(f"SettingsError: {said}")
 
@@ -255,7 +257,7 @@ def test_a_terminal_that_would_show_the_key_is_not_asked(tmp_path: Path) -> None
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, input=SECRET, timeout=120, start_new_session=True
     )
-    assert "SettingsError: There is nobody here who could be asked" in done.stdout + done.stderr
+    assert "SettingsError: There is no way to ask for" in done.stdout + done.stderr
 
 
 # Runs

@@ -128,7 +128,7 @@ def test_a_server_that_is_not_running_is_said_so() -> None:
 
 def test_what_cannot_be_asked_is_said_with_what_can(subtests: pytest.Subtests) -> None:
     for line, kind, told in [
-        ("anthropc", UnknownModel, "There is no provider 'anthropc' that could list its models. Did you mean anthropic?"),
+        ("anthropc", UnknownModel, "There is no provider 'anthropc' that lists its models. Did you mean anthropic?"),
         ("simulated", UnknownModel, "There is no provider 'simulated'"),
         ("anthropic:claude", UnknownModel, "There is no provider 'anthropic:claude'"),
         ("anthropic", MissingKey, "No key for anthropic: ANTHROPIC_API_KEY is not set. Type it in: %agent key anthropic"),

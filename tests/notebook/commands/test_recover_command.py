@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,10 @@ def test_a_kernel_that_is_killed_in_a_tool_loses_nothing_and_another_goes_on(tmp
     try:
         assert second.run(TOOLS).status == "ok"
         told = second.run("%agent status").printed
-        assert told.startswith("Nothing has run yet") and "was interrupted. Go on with it: %agent recover " in told
+        assert told.startswith("Nothing has run yet") and "was interrupted. To resume it: %agent recover " in told
         cell = second.run("%agent recover")
         assert cell.status == "ok", cell.error
-        assert cell.printed.startswith("Going on with run ") and cell.printed.strip().count("\n") == 0
+        assert cell.printed.startswith("Resuming run ") and cell.printed.strip().count("\n") == 0
         assert "3 steps, 3 tool calls" in cell.result["text/plain"] and cell.shown.startswith("Done")
         calls = "[(record.call.name, record.result.error_code) for one in run.rounds for record in one.records]"
         work = f"[call for call in {calls} if call[0] != 'todo_operations']"
@@ -134,8 +135,8 @@ def test_what_is_missing_is_named_with_what_to_type(kernel: Any) -> None:
     cell = kernel.run(f"%agent recover {run_id} -m model")
     assert cell.status == "error"
     assert cell.error == (
-        f"UnknownTool: Run {run_id} had the tools gone, which are not in this notebook. "
-        f"Define them again, then: %agent recover {run_id}"
+        f"UnknownTool: Run {run_id} had the tools gone, which this notebook does not define. "
+        f"Define them, then: %agent recover {run_id}"
     )
     kernel.run("def gone(a: int) -> int:\n    return a")
     cell = kernel.run(f"%agent recover {run_id}")
@@ -180,12 +181,80 @@ def test_a_limit_that_the_run_had_holds_on(kernel: Any) -> None:
     assert kernel.value("run.status, run.stop_reason, len(run.rounds)") == "('limited', 'max_rounds', 3)"
 
 
+def replied(kernel: Any, code: str, reply: str) -> tuple[Any, str]:
+    """The cell, whose question got this reply, and the question."""
+    cell = kernel.run(code, attended=True, reply=reply)
+    return cell, cell.asked
+
+
+@pytest.fixture
+def mine(kernel: Any) -> Iterator[Any]:
+    """The kernel, as that of the notebook mine.ipynb in its folder."""
+    kernel.run("__session__ = str(Path('mine.ipynb').absolute())\n%reload_ext agentnb")
+    yield kernel
+    kernel.run("del __session__\n%reload_ext agentnb")
+
+
+def elsewhere(kernel: Any) -> str:
+    """The id of an interrupted run of another notebook."""
+    run_id = cut(kernel, "-t add")
+    kernel.run(f"path = Path('.agentnb/runs/{run_id}.jsonl')\ntext = path.read_text()")
+    kernel.run("path.write_text(text.replace('mine.ipynb', 'other.ipynb', 1)) and None")
+    return run_id
+
+
+def test_a_run_of_another_notebook_is_recovered_only_if_the_person_says_so(mine: Any) -> None:
+    run_id = elsewhere(mine)
+    cell, asked = replied(mine, "%agent recover", "")
+    assert cell.status == "ok" and cell.printed == "Nothing was recovered\n"
+    assert asked == (
+        f"Run {run_id} was started in other.ipynb. Recover it in mine.ipynb, with the functions defined here? [y/N] "
+    )
+    assert mine.value(f"__import__('agentnb').load_trace('.agentnb/runs/{run_id}.jsonl').status") == "interrupted"
+    cell, _ = replied(mine, f"%agent recover …{run_id[-4:]}", "y")
+    assert cell.status == "ok", cell.error
+    assert mine.value("run.id, run.status") == f"('{run_id}', 'completed')"
+
+
+def test_where_nobody_can_be_asked_a_run_of_another_notebook_is_refused_with_the_command(mine: Any) -> None:
+    run_id = elsewhere(mine)
+    refused = mine.run("%agent recover")
+    assert refused.error == (
+        f"SettingsError: Run {run_id} was started in other.ipynb, not in mine.ipynb. "
+        f"To recover it here: %agent recover {run_id} --here"
+    )
+    assert mine.run(f"%agent recover {run_id} --here").status == "ok"
+    assert mine.value("run.id, run.status") == f"('{run_id}', 'completed')"
+
+
+def test_runs_of_the_same_notebook_and_of_unknown_ones_are_recovered_at_once(mine: Any) -> None:
+    run_id = cut(mine, "-t add")
+    assert mine.run(f"%agent recover {run_id}").status == "ok"
+    mine.run("__session__ = 'console-1-abc'\n%reload_ext agentnb")
+    run_id = cut(mine, "-t add")
+    mine.run("__session__ = str(Path('mine.ipynb').absolute())\n%reload_ext agentnb")
+    assert mine.run(f"%agent recover {run_id}").status == "ok"
+    run_id = elsewhere(mine)
+    mine.run("del __session__\n%reload_ext agentnb")
+    cell = mine.run(f"%agent recover {run_id}")
+    assert cell.status == "ok" and cell.printed == f"Run {run_id} was started in other.ipynb\n"
+    mine.run("__session__ = ''")
+
+
+def test_the_list_of_runs_shows_the_notebook_of_each(mine: Any) -> None:
+    elsewhere(mine)
+    listed = mine.run("%agent history other.ipynb").listing
+    assert "(other.ipynb)" in listed["text/plain"] and "other.ipynb" in listed["text/html"]
+    mine.run("run = await __import__('agentnb').Agent('simulated:disciplined', [add]).run('- `add(1)`')")
+    assert mine.value("run.events[0].notebook") == "mine.ipynb"
+
+
 def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
     for line, told in [
         ("nothing", "There is no run 'nothing'"),
         ("x y", "unrecognized arguments: y. Write %agent recover [ID] [-m MODEL]"),
         ("x --modle m", "Did you mean --model"),
-        ("x -o for", "no name for a variable"),
+        ("x -o for", "is not a valid variable name"),
         ("'x", "No closing quotation"),
     ]:
         with subtests.test(line):

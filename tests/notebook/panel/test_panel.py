@@ -141,7 +141,7 @@ def page(kernel: Kernel) -> Iterator[Page]:
 
 
 def test_without_a_notebook_it_says_what_to_type() -> None:
-    with pytest.raises(SettingsError, match=r"The panel is shown in a notebook, and there is none. In Python: Agent"):
+    with pytest.raises(SettingsError, match=r"The panel needs a notebook. In Python: Agent"):
         agentnb.panel()
 
 
@@ -189,7 +189,7 @@ def test_an_older_run_is_opened_from_the_list(fresh: tuple[Kernel, Page]) -> Non
         ({"prompt": "x", "model": "simulatd:disciplined"}, "Did you mean simulated:disciplined"),
         ({"prompt": "x", "guidance": "matricks"}, "matrix"),
         ({"prompt": "{{ nothing_there }}"}, "there is no variable 'nothing_there'"),
-        ({"prompt": 3, "tools": 5}, "That failed: TypeError"),
+        ({"prompt": 3, "tools": 5}, "Failed: TypeError"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_line_and_starts_nothing(
@@ -298,12 +298,12 @@ def test_a_run_of_a_cell_that_goes_on_is_shown_as_far_as_it_is(fresh: tuple[Kern
     page.ask("list", do="refresh")
     run_id = kernel.value("run.id")
     page.ask("list", do="open", run=run_id)
-    page.until(lambda: "Refresh shows how far it has come" in page.shown)
+    page.until(lambda: "Refresh shows its progress" in page.shown)
     kernel.run("%agent stop\nimport time\nwhile run.should_continue: time.sleep(0.01)")
     kernel.run("%agent stop")
     kernel.run("import time\nwhile run.should_continue: time.sleep(0.01)")
     page.ask("list", do="refresh")
-    page.until(lambda: "Cancelled" in page.shown and "how far it has come" not in page.shown)
+    page.until(lambda: "Cancelled" in page.shown and "Refresh shows" not in page.shown)
 
 
 def test_a_log_that_cannot_be_begun_is_told_and_leaves_no_card(fresh: tuple[Kernel, Page]) -> None:
@@ -359,7 +359,7 @@ def test_there_is_one_panel_a_kernel_and_nothing_leaks(fresh: tuple[Kernel, Page
 def test_a_notebook_without_kernel_has_a_sentence_instead(kernel: Kernel, page: Page) -> None:
     bundle = page.show(kernel)
     assert set(bundle) == {VIEW, "text/plain", "text/html"}
-    assert bundle["text/plain"].startswith("The agentnb panel: starts runs without a cell.")
+    assert bundle["text/plain"].startswith("The agentnb panel starts runs without a cell.")
     assert bundle["text/plain"] in bundle["text/html"]
 
 

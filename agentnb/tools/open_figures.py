@@ -1,0 +1,38 @@
+"""Figures that a tool opens in pyplot and returns: closed once they are drawn, or the notebook would show them again."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from agentnb.tools.pictures import figure_of
+from agentnb.tools.rendering import MAX_ITEMS
+
+
+def open_figures() -> list[Any]:
+    """Return the figures that pyplot holds now; none while it is not loaded."""
+    held = _held()
+    return [] if held is None else [manager.canvas.figure for manager in held.get_all_fig_managers()]
+
+
+def close_returned(value: Any, before: list[Any]) -> None:
+    """Close the figures in the returned value, except those that were open ``before`` the call and those in windows.
+
+    A closed figure can still be drawn, changed and saved.
+    """
+    held, now = _held(), open_figures()
+    if not now:
+        return
+    items = value if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS else (value,)
+    for figure in map(figure_of, items):
+        if _is_in(figure, now) and not _is_in(figure, before) and figure.canvas.required_interactive_framework is None:
+            held.destroy_fig(figure)
+
+
+def _held() -> Any:
+    """Return matplotlib's register of open figures, which the notebook shows below a cell; None if it is not loaded."""
+    return getattr(sys.modules.get("matplotlib._pylab_helpers"), "Gcf", None)
+
+
+def _is_in(figure: Any, figures: list[Any]) -> bool:
+    return any(figure is one for one in figures)

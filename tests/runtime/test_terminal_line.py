@@ -1,0 +1,96 @@
+"""The progress line of a script in a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Run, RunOptions, ToolCall
+from agentnb.models import ScriptedModel
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def add(a: int) -> int:
+    """Add one."""
+    return a + 1
+
+
+def made(*replies: Any) -> Agent:
+    return Agent(ScriptedModel(list(replies or [ToolCall("add", {"a": 1}), "Done."])), [add], guidance="off", todos=False)
+
+
+def written(do: Callable[[], object], *, to: io.StringIO | None = None) -> str:
+    """What it writes to standard error, by default a terminal."""
+    # Not a fixture: pytest puts its own standard error in place before the test itself.
+    with redirect_stderr(to or Terminal()) as err:
+        do()
+    return err.getvalue()
+
+
+def test_in_a_terminal_each_way_to_run_shows_one_line_that_is_gone_at_the_end(subtests: pytest.Subtests) -> None:
+    ways: dict[str, Callable[[], Run]] = {
+        "run": lambda: asyncio.run(made().run("go")),
+        "run_sync": lambda: made().run_sync("go"),
+        "start": lambda: made().start("go").result(),
+    }
+    for name, way in ways.items():
+        with subtests.test(name):
+            text = written(way)
+            assert "agent: round 1 · add" in text and "agent: round 2" in text
+            assert "\n" not in text and text.endswith("\r") and not text.split("\r")[-2].strip()
+
+
+def test_nothing_is_written_without_a_terminal_with_a_watcher_or_if_you_say_so(subtests: pytest.Subtests) -> None:
+    ways: dict[str, Callable[[], Run]] = {
+        "run, show=False": lambda: asyncio.run(made().run("go", show=False)),
+        "run_sync, show=False": lambda: made().run_sync("go", show=False),
+        "start, show=False": lambda: made().start("go", show=False).result(),
+        "an option": lambda: asyncio.run(made().run("go", RunOptions(show=False))),
+        "a watcher": lambda: made().run_sync("go", watch=lambda item: None),
+    }
+    for name, way in ways.items():
+        with subtests.test(name):
+            assert written(way) == ""
+    assert written(lambda: made().run_sync("go"), to=io.StringIO()) == ""
+
+
+def test_many_runs_share_the_line() -> None:
+    async def main() -> None:
+        await asyncio.gather(*[made().run(f"part {n}") for n in range(5)])
+
+    text = written(lambda: asyncio.run(main()))
+    assert "5 in progress" in text and "4 ended" in text and "\n" not in text
+
+
+def test_a_nested_run_has_no_line_of_its_own() -> None:
+    async def delegate() -> str:
+        """Ask another agent."""
+        return (await made("Inner.").run("part")).text
+
+    outer = Agent(ScriptedModel([ToolCall("delegate", {}), "Done."]), [delegate], guidance="off", todos=False)
+    text = written(lambda: outer.run_sync("go"))
+    assert "delegate" in text and "in progress" not in text
+
+
+def test_a_name_that_a_model_made_up_does_not_control_the_terminal() -> None:
+    assert "\x1b[2J" not in written(lambda: made(ToolCall("add\x1b[2J", {}), "Done.").run_sync("go"))
+
+
+def test_where_there_is_no_terminal_nothing_is_loaded_for_it() -> None:
+    code = (
+        "import sys; from agentnb import Agent; from agentnb.models import ScriptedModel; "
+        "Agent(ScriptedModel(['Hi.'])).run_sync('go'); assert 'tqdm' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
