@@ -315,12 +315,11 @@ class CardView:
             self._let_go_later()
 
     def _let_go_later(self) -> None:
-        if self._pages:
-            # A page reports when its card was replaced by the saved form. A page reloaded meanwhile replaces it itself: no
-            # update of an output reaches it.
-            if self._restored or len(self._pages) > 1:
-                self._tell_end()
-        else:
+        # A page reports when its card was replaced by the saved form. A page reloaded meanwhile replaces it itself: no update
+        # of an output reaches it. One that was closed may be opened again: the widget is left open for that.
+        if self._restored or len(self._pages) > 1:
+            self._tell_end()
+        elif not self._was_seen:
             # A browser still creating the widget would report an error if it were closed at once.
             asyncio.get_running_loop().call_later(UNSEEN, self._left_open.let_go, self._widget)
 

@@ -1,6 +1,6 @@
 // The live card of a run in one place of a page. All HTML comes from the kernel, where it is made harmless; words of a model that
 // are still streaming are set as text. Nothing is decided here.
-// There is no build step: card_widget.py reads story.js and this file and joins them to the one module that the browser gets.
+// There is no build step: card/widget.py joins this file and others to the one module that the browser gets.
 
 const RECENT = 1000; // milliseconds within which a scroll is the reader's
 const NOTED = 5000; // milliseconds for which a note stands
@@ -455,7 +455,10 @@ export default {
   initialize({ model }) {
     const key = model.get("key");
     stories.set(key, new Story(model));
-    return () => stories.delete(key);
+    return () => {
+      stories.get(key)?.forget();
+      stories.delete(key);
+    };
   },
   render({ model, el }) {
     const view = new View(stories.get(model.get("key")), el);

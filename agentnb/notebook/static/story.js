@@ -1,5 +1,5 @@
 // What the live cards of one run on this page have in common: they show what the kernel sends, and send back what the person does.
-// There is no build step: card_widget.py reads this file and card.js and joins them to the one module that the browser gets.
+// There is no build step: card/widget.py joins this file and others to the one module that the browser gets.
 
 const PATIENCE = 3000; // milliseconds after which a click that nobody has heard is told
 const GREETINGS = [50, 100, 250, 600, 2000]; // milliseconds between two
@@ -47,7 +47,7 @@ class Story {
 
   close(view) {
     this.views.delete(view);
-    if (this.views.size) return;
+    if (this.views.size || (this.restored && this.outputs.hold)) return; // only out of sight: it still has to be written
     this.gone();
   }
 

@@ -253,6 +253,19 @@ def test_a_page_that_was_loaded_again_is_told_the_end_to_write_it_into_the_noteb
         browser.until(lambda: browser.cards[-1] in browser.closed)
 
 
+def test_a_notebook_that_was_closed_and_is_opened_after_the_end_gets_it(browser: Browser) -> None:
+    browser.run("from agentnb.notebook.card import view as card_view\ncard_view.UNSEEN = 0.1")
+    request = dozing(browser)
+    browser.send({"do": "gone", "page": "page"})
+    assert browser.ask(do="stop") == ""
+    browser.until(lambda: request in browser.ended)
+    browser.listen(0.4)
+    browser.run("card_view.UNSEEN = 10.0")
+    assert "Stopped by you" in browser.greet("opened again")["html"]
+    browser.send({"do": "gone", "page": "opened again"})
+    browser.until(lambda: browser.cards[-1] in browser.closed)
+
+
 LATE = """
 import threading
 from agentnb import Agent, ask_person
