@@ -24,7 +24,7 @@ from agentnb.runtime.clock import Clock
 from agentnb.runtime.dispatch import PATIENCE
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
-from agentnb.runtime.threads import running_loop
+from agentnb.runtime.threads import is_running, running_loop
 
 
 class Orchestrator(Protocol):
@@ -124,12 +124,15 @@ class Lifecycle:
         try:
             await self._run_closed(orchestrator, first, open_log)
         except AgentnbError as error:
+            if not self.log.run.events:  # its log could not be created
+                self.log.append(first)
             is_of_the_store = isinstance(error, StoreError)
             self._fail(error, "store" if is_of_the_store else orchestrator.where)
             if is_of_the_store or orchestrator.raises(error):
                 raise
-        except Exception as error:
-            self._fail(error, "agentnb")
+        except (Exception, SystemExit, GeneratorExit) as error:
+            if not isinstance(error, GeneratorExit) or is_running(self._task):
+                self._fail(error, "agentnb")
             raise
         finally:
             with suppress(ValueError):  # a run that was not awaited is closed from another context

@@ -57,8 +57,13 @@ class LoopThread:
                 break
             except BaseException:  # a task raised SystemExit or KeyboardInterrupt: the other runs continue
                 logging.getLogger("agentnb").exception("A task ended the event loop; it was started again")
+        self._loop.set_exception_handler(_forget)
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
+
+
+def _forget(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say nothing of the tasks that are left when the loop has ended: tools that ignored their cancellation."""
 
 
 async def _into(future: Future[T], make: Callable[[], Coroutine[Any, Any, T]]) -> None:
@@ -176,6 +181,11 @@ class AwakeForInterrupts:
     def __exit__(self, *_: object) -> None:
         if self._handle is not None:
             self._handle.cancel()
+
+
+def is_running(task: asyncio.Task[Any] | None) -> bool:
+    """Return whether this task is running now; not while a coroutine of it is closed from outside, with GeneratorExit."""
+    return running_loop() is not None and asyncio.current_task() is task
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -15,7 +15,7 @@ from agentnb.errors import NotAnswered, ToolFailed
 from agentnb.runtime import tool_errors
 from agentnb.runtime.elicitation import CallElicitor, Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.threads import time_limit
+from agentnb.runtime.threads import is_running, time_limit
 from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome
 
 
@@ -41,7 +41,7 @@ class ToolRunner:
         """Run the tool. Whatever it raises is an outcome, except what ends the run."""
         asker = self._elicitation.asker(call.id)
         context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside)
-        traceback = ""
+        traceback, own_task = "", asyncio.current_task()
         arguments = {} if call.arguments is None else call.arguments  # some models send null for no arguments
         outer = current_call.set(asker)
         started = perf_counter()
@@ -59,9 +59,9 @@ class ToolRunner:
             if task is None or task.cancelling():
                 raise
             outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
-        except GeneratorExit:
-            raise
         except BaseException as error:
+            if isinstance(error, GeneratorExit) and not is_running(own_task):
+                raise
             # SystemExit too: a tool that calls exit() must not take the kernel with it.
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise

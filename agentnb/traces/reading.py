@@ -28,7 +28,11 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading. Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened."""
-    check_file(path.stat(), path)  # to open a device may change it
+    try:
+        found = path.stat()
+    except ValueError:  # characters that no name may hold
+        raise TraceError(f"{str(path)!a} cannot be the name of a file", "Name a run log, as in .agentnb/runs") from None
+    check_file(found, path)  # to open a device may change it
     descriptor = os.open(path, _FLAGS)
     with os.fdopen(descriptor, "rb") as file:
         check_file(os.fstat(descriptor), path)  # another file may be there by now

@@ -37,7 +37,7 @@ class Store:
     """
 
     def __init__(self, folder: str | Path, *, fsync: Literal["never", "round"] = "never") -> None:
-        self.folder = Path(folder).expanduser().absolute()
+        self.folder = _checked_folder(folder)
         self._prefix = str(self.folder) + os.sep
         self._sync_rounds = fsync == "round"
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
@@ -188,10 +188,21 @@ def bare_id(part: str) -> str:
     return part.strip("….")
 
 
+def _checked_folder(folder: str | Path) -> Path:
+    """Return the folder's absolute path; raise `StoreError` for a name that no folder can have."""
+    try:
+        found = Path(folder).expanduser().absolute()
+        if b"\0" in os.fsencode(found):
+            raise ValueError("it holds a character that no name may hold")
+    except (ValueError, RuntimeError) as error:
+        raise StoreError(f"{str(folder)!a} cannot be a folder of runs: {error}", "Name another: Store('runs')") from None
+    return found
+
+
 def _summary(path: Path) -> RunSummary:
     with opened(path) as file:
         without_end = "running" if is_being_written(file) else "interrupted"  # before it is read, as below
-        return summary(file.read(), without_end)
+        return summary(file, without_end)
 
 
 def _is_torn(found: RunSummary) -> bool:

@@ -77,6 +77,7 @@ _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
 }
 """How to read the usage of a model call, by the beginnings of the lines that hold one."""
 _PREFIXES = tuple(_DECODERS)
+_ROUND, _RECOVERED = b'{"kind":"round_started"', b'{"kind":"run_recovered"'
 SECONDS = len("20260504-120000")
 """Characters of an id that tell the second in which the run began."""
 NEVER = datetime.min.replace(tzinfo=UTC)
@@ -85,32 +86,39 @@ _SUSPENDED = b'{"kind":"run_suspended"'
 """Prefix of the last line of a run that waits for an answer without a process."""
 
 
-def summary(data: bytes, without_end: str) -> RunSummary:
+def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     """Return the summary of a whole log; ``without_end``: status if it has no end and the run is not suspended.
 
-    Raises `TraceError` if it is not a run log.
+    Holds one line at a time: a log may be as large as memory. Raises `TraceError` if it is not a run log.
     """
-    first, _, rest = data.partition(b"\n")
-    started = decode(first)
+    rest = iter(lines)
+    started = decode(next(rest, b"").rstrip(b"\n"))
     if not isinstance(started, RunStarted):
         raise TraceError("no run_started event")
-    last = rest[rest.rstrip(b"\n").rfind(b"\n") + 1 :]
+    used: Usage | None = None
+    last, rounds, recovered = b"", 0, 0
+    for line in rest:
+        last = line if line != b"\n" else last
+        rounds += line.startswith(_ROUND)
+        recovered += line.startswith(_RECOVERED)
+        if line.startswith(_PREFIXES) and (found := _usage(line)) is not None:
+            used = found if used is None else used + found
+    used = NOTHING_USED if used is None else used
     finished = _end(last)
     if last.startswith(_SUSPENDED) and last.endswith(b"\n"):
         without_end = "waiting_on_user"
-    used = _usage(rest)
     return RunSummary(
         started.run_id,
         started.at,
         finished.status if finished else without_end,
         finished.stop_reason if finished else without_end,
-        rest.count(b'{"kind":"round_started"'),
+        rounds,
         finished.seconds if finished else None,
         started.model,
         started.prompt.text,
         None if used.input is None and used.output is None else (used.input or 0) + (used.output or 0),
         used.cost,
-        rest.count(b'{"kind":"run_recovered"'),
+        recovered,
         started.parent_id,
         tags=started.tags,
         notebook=started.notebook,
@@ -147,21 +155,14 @@ def _end(last: bytes) -> RunFinished | None:
     return end if isinstance(end, RunFinished) else None
 
 
-def _usage(rest: bytes) -> Usage:
-    """Return the total usage of all model calls, added in log order, as the fold adds them."""
-    used: Usage | None = None
-    lines = rest.split(b"\n")
-    for number, line in enumerate(lines, 1):
-        if not line.startswith(_PREFIXES):
-            continue
-        try:
-            found = _DECODERS[line[: line.index(b'"', len(b'{"kind":"')) + 1]].decode(line)
-        except RecursionError as error:
-            raise TooDeep from error
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            if number == len(lines):  # a torn line: the run is read without it
-                break
-            found = _Reply()
-        if not isinstance(found, _Besides | _Called) or counts(found.usage, found.error):
-            used = found.usage if used is None else used + found.usage
-    return NOTHING_USED if used is None else used
+def _usage(line: bytes) -> Usage | None:
+    """Return the usage of a model call, to be added in log order, as the fold adds them; None if it counts nothing."""
+    try:
+        found = _DECODERS[line[: line.index(b'"', len(b'{"kind":"')) + 1]].decode(line)
+    except RecursionError as error:
+        raise TooDeep from error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        if not line.endswith(b"\n"):  # a torn line: the run is read without it
+            return None
+        found = _Reply()
+    return found.usage if not isinstance(found, _Besides | _Called) or counts(found.usage, found.error) else None

@@ -127,6 +127,25 @@ def test_parts_with_nothing_in_them_count_too(subtests: pytest.Subtests) -> None
         assert reading.unshown >= 1_000 * PART
 
 
+def test_arguments_count_by_their_length(subtests: pytest.Subtests) -> None:
+    text = "x" * 5_000
+    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": text}}
+    chunks: dict[str, list[dict[str, Any]]] = {
+        "anthropic": [
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "c", "name": "f"}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": text}},
+        ],
+        "openai": [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}],
+        "openai-responses": [{"type": "response.function_call_arguments.delta", "delta": text}],
+    }
+    for wire, some in chunks.items():
+        with subtests.test(wire):
+            reading: Reading = REMOTE[wire].reading()
+            for chunk in some:
+                list(reading.take(chunk))
+            assert 5_000 <= reading.unshown < 5_500
+
+
 class Own:
     """A model object that yields these items again and again."""
 

@@ -8,19 +8,23 @@ import re
 import stat
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentnb import Agent, Run, Store, ToolCall
-from agentnb.core.events import RoundFinished
+from agentnb.core.events import RoundFinished, Warned
 from agentnb.core.messages import Message
 from agentnb.core.usage import Usage
+from agentnb.core.wire import encode
 from agentnb.errors import StoreError, TraceError
 from agentnb.models import Reply, ScriptedModel
 from agentnb.tools.tool import ToolContext
 from agentnb.traces import store as store_module
+from agentnb.traces.summaries import summary
 
 
 def do(store: Any, *replies: Any, prompt: str = "Go", **how: Any) -> Run:
@@ -376,3 +380,23 @@ def test_one_store_serves_several_event_loops(tmp_path: Path) -> None:
     runs = [live.result(60) for live in lives] + [do(store)]
     assert sorted(store.ids()) == sorted(run.id for run in runs)
     assert all(store.load(run.id) == run for run in runs)
+
+
+def test_a_summary_holds_one_line_of_a_log_at_a_time() -> None:
+    run = Agent(ScriptedModel(["Done."])).run_sync("go")
+    first, *_, last = [encode(event) for event in run.events]
+    long = encode(Warned(seq=1, at=None, run_id=run.id, message="x" * 100_000))
+
+    def lines() -> Iterator[bytes]:
+        yield first
+        for _ in range(500):
+            yield bytes(bytearray(long))  # another one each time
+        yield last
+
+    tracemalloc.start()
+    try:
+        found = summary(lines(), "interrupted")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.status == "completed" and most < 2_000_000

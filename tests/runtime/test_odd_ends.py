@@ -1,0 +1,148 @@
+"""Ends that nobody expects: GeneratorExit from code of others, a log that cannot be begun, a tool that was left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_checks import assert_every_call_has_one_result
+from scripted_runs import bare, work
+
+from agentnb import Agent, Run, RunOptions, Store, ToolCall
+from agentnb.core.request import Request
+from agentnb.errors import StoreError
+from agentnb.models import ScriptedModel
+from agentnb.models.model import StreamItem
+
+WAYS: dict[str, Callable[[Agent, Store], Run]] = {
+    "run_sync": lambda agent, store: agent.run_sync("go", store=store),
+    "awaited": lambda agent, store: asyncio.run(agent.run("go", store=store)),
+    "started": lambda agent, store: agent.start("go", RunOptions(store=store)).result(30),
+}
+
+
+def plain() -> str:
+    """Leaves."""
+    raise GeneratorExit("mine")
+
+
+async def awaiting() -> str:
+    """Leaves later."""
+    await asyncio.sleep(0)
+    raise GeneratorExit("mine")
+
+
+def test_a_tool_that_raises_generator_exit_has_failed_as_any_other(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for tool in (plain, awaiting):
+        for beside in (False, True):
+            for way, run_with in WAYS.items():
+                with subtests.test(tool.__name__, way=way, beside=beside):
+                    store = Store(tmp_path / f"{tool.__name__} {way} {beside}")
+                    calls = [ToolCall(tool.__name__), *([ToolCall("work", {"n": 1})] if beside else [])]
+                    run = run_with(bare(ScriptedModel([calls, "Done."]), [tool, work]), store)
+                    assert (run.status, run.text) == ("completed", "Done.")
+                    assert "GeneratorExit: mine" in run.rounds[0].results[0].text and run.rounds[0].results[0].is_error
+                    assert_every_call_has_one_result(run)
+                    assert store.load(run.id) == run
+
+
+class Leaving:
+    """A model that leaves."""
+
+    name = "own:leaving"
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        raise self._error
+        yield
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_code_of_others_that_leaves_the_run_ends_its_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    def gate(call: Any, run: Any) -> None:
+        raise error
+
+    for error in (GeneratorExit("mine"), SystemExit(3)):
+        for name in ("gate", "model"):
+            with subtests.test(name, error=error):
+                store = Store(tmp_path / f"{name} {type(error).__name__}")
+                model = Leaving(error) if name == "model" else ScriptedModel([ToolCall("work", {"n": 1})])
+                agent = bare(model, [work], gates=[gate] if name == "gate" else [])
+                with pytest.raises(BaseException):  # noqa: B017  # SystemExit of a model is its failure
+                    asyncio.run(agent.run("go", store=store))
+                assert [one.status for one in store.summaries()] == ["failed"]
+
+
+def test_a_run_that_is_closed_from_outside_is_not_ended_for_it(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    async def wait() -> str:
+        """Waits."""
+        await asyncio.Event().wait()
+        return "never"
+
+    async def begin() -> None:
+        life = bare(ScriptedModel([ToolCall("wait")]), [wait]).run("go", store=store)
+        life.send(None)
+        while not any(b"tool_started" in path.read_bytes() for path in store.folder.glob("*.jsonl")):
+            await asyncio.sleep(0)
+        await asyncio.to_thread(life.close)
+
+    asyncio.run(begin())
+    assert [one.status for one in store.summaries()] == ["interrupted"]
+
+
+def test_a_run_whose_log_cannot_be_begun_has_failed(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for way, run_with in WAYS.items():
+        with subtests.test(way):
+            model = ScriptedModel(["Done."])
+            with pytest.raises(StoreError, match="cannot be created") as caught:
+                run_with(bare(model), Store(tmp_path / "file" / "runs"))
+            run = caught.value.run
+            assert isinstance(run, Run) and (run.status, run.rounds, model.requests) == ("failed", (), [])
+            assert run.error is not None and run.error.type == "StoreError" and run.prompt == "go"
+            assert Run.from_events(run.events) == run
+
+
+LEFT_BEHIND = """
+import asyncio, gc, sys, threading
+from agentnb import Agent, ToolCall
+from agentnb.models import ScriptedModel
+began = threading.Event()
+
+async def deaf() -> str:
+    "Ignores its cancellation."
+    began.set()
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+calls = [ToolCall("deaf")] * int(sys.argv[1])
+live = Agent(ScriptedModel([calls]), tools=[deaf], todos=False).start("go")
+began.wait(30)
+live.stop("enough")
+print(live.result(30).status)
+for thread in threading.enumerate():
+    if thread.name == "agentnb":
+        thread.join(5)
+del live
+gc.collect()
+"""
+
+
+def test_a_tool_that_was_left_behind_says_nothing_on_the_terminal(subtests: pytest.Subtests) -> None:
+    for count in (1, 2):
+        with subtests.test(count=count):
+            command = [sys.executable, "-c", LEFT_BEHIND, str(count)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+            assert (done.stdout, done.stderr) == ("cancelled\n", "")
