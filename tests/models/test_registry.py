@@ -44,6 +44,13 @@ def test_what_is_no_model_is_said_with_what_to_type(subtests: pytest.Subtests) -
     cases = [
         ("simulatd:disciplined", "There is no model 'simulatd:disciplined'. Did you mean simulated:disciplined"),
         ("anthropik:claude", "Did you mean anthropic:"),
+        ("gpt-5", "There is no model 'gpt-5'. Name its provider: openai:gpt-5"),
+        ("GPT-5-mini", "There is no model 'GPT-5-mini'. Name its provider: openai:GPT-5-mini"),
+        ("o3", "There is no model 'o3'. Name its provider: openai:o3"),
+        ("claude-sonnet-5", "There is no model 'claude-sonnet-5'. Name its provider: anthropic:claude-sonnet-5"),
+        ("gpt-oss:20b", "There is no model 'gpt-oss:20b'. Name its provider: ollama:gpt-oss:20b"),
+        ("llama3.2", "There is no model 'llama3.2'. Name its provider: ollama:llama3.2"),
+        ("gpt-5?effort=high", "There is no model 'gpt-5'. Name its provider: openai:gpt-5"),
         ("gpt", "There is no model 'gpt'."),
         ("", "There is no model ''."),
         ("simulated", "'simulated' names no model. Write simulated:NAME"),
@@ -296,7 +303,7 @@ def test_the_path_of_the_api_may_stand_in_the_url() -> None:
 
 def test_a_name_that_is_none_is_told_with_how_to_write_it(subtests: pytest.Subtests) -> None:
     cases = [
-        ("claude-something", "such as anthropic:claude-something"),
+        ("claude-something", "Name its provider: anthropic:claude-something"),
         ("http://localhost:8000/v1", "compatible:NAME?url=http://localhost:8000/v1"),
         ('"anthropic:x', "without quotation marks"),
         ("anthropc:x", "Did you mean anthropic:"),
