@@ -162,7 +162,7 @@ def _as_text(expression: str, value: Any) -> str:
 def _parsed(expression: str) -> ast.AST:
     """Return the tree of the expression, rewritten in Python, if it holds only what is allowed."""
     if not isinstance(expression, str):
-        raise ExpressionError(f"{_shown(expression)} is no expression", "Write a text, such as len(results) > 0")
+        raise ExpressionError(f"{_shown(expression)} is not an expression", "Write a text, such as len(results) > 0")
     if len(expression) > MAX_LENGTH:
         raise ExpressionError(f"An expression has at most {MAX_LENGTH:,} characters, this one {len(expression):,}", "Divide it")
     return _tree(expression)

@@ -111,7 +111,7 @@ def check_model(model: object) -> None:
         else:
             OTHERS[provider](name, given)
     elif not is_model(model):
-        raise UnknownModel(f"{model!r} is no model", f"A model is a name such as {DEFAULT} or an object with name and stream")
+        raise UnknownModel(f"{model!r} is not a model", f"Give a name such as {DEFAULT}, or an object with name and stream")
 
 
 def can_be_made(model: str) -> bool:

@@ -68,7 +68,7 @@ class Limit(NamedTuple):
     def wrong(self) -> str:
         """The error text for an invalid value."""
         if self.unit:
-            return f"is no number of {self.unit} above 0"
+            return f"is not a positive {'amount in' if self.unit == DOLLARS else 'number of'} {self.unit}"
         return f"is not a whole number from 1 {f'to {self.maximum:,}' if self.is_required else 'on'}"
 
     @property

@@ -364,9 +364,9 @@ class CallElicitor:
         if not self._elicitation.has_earlier(self._call_id):
             self._elicitation.check_anybody(program)
         if not isinstance(message, str) or not message.strip():
-            raise SettingsError(f"{message!r} is no question", 'Write: context.ask("...")')
+            raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
         if kind not in KINDS:
-            raise SettingsError(f"{kind!r} is no kind of question", near(str(kind), KINDS))
+            raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
         with self._clock_stopped():
             plain = checked_schema(schema)
             text = encodable(message)

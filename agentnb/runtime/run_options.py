@@ -72,11 +72,11 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         if self.store is not None and not callable(getattr(self.store, "open", None)):
-            raise SettingsError(f"store={self.store!r} is no store", 'Make one: Store("runs")')
+            raise SettingsError(f"store={self.store!r} is not a store", 'Make one: Store("runs")')
         if self.continue_from is not None and not isinstance(self.continue_from, Run):
-            raise SettingsError(f"continue_from={self.continue_from!r} is no run", "Load it first: load_trace(PATH)")
+            raise SettingsError(f"continue_from={self.continue_from!r} is not a run", "Load it first: load_trace(PATH)")
         if self.budget is not None and not all(callable(getattr(self.budget, name, None)) for name in SPENDING):
-            raise SettingsError(f"budget={self.budget!r} is no budget", f"It has the methods {', '.join(SPENDING)}")
+            raise SettingsError(f"budget={self.budget!r} is not a budget", f"It has the methods {', '.join(SPENDING)}")
         tags: Any = self.tags
         if isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags):
             raise SettingsError(f"tags={tags!r} are no words", 'Write tags=("night", "v2")')

@@ -174,7 +174,7 @@ class StepOrchestrator:
     def _finished(self, step: str) -> StepRecord | None:
         """Return the record of a step that a process has finished; raise `SettingsError` for one that is open, or no id."""
         if not isinstance(step, str) or not step or encodable(step) != step:
-            raise SettingsError(f"{step!r} is no id of a step", "Give each step of a run a text of its own")
+            raise SettingsError(f"{step!r} is not an id of a step", "Give each step of a run a text of its own")
         if step in self._started:
             raise SettingsError(f"Step {step} is open already", "Give each step of a run an id of its own")
         record = self.log.run.steps.get(step)

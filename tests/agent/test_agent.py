@@ -54,8 +54,8 @@ def test_settings_that_cannot_work_are_refused_at_once_and_clearly(subtests: pyt
     for settings, error, words in [
         ({"model": "simulatd:disciplined"}, UnknownModel, "simulated:disciplined"),
         ({"model": "simulated:"}, UnknownModel, "names no model"),
-        ({"model": 3}, UnknownModel, "3 is no model"),
-        ({"model": ScriptedModel}, UnknownModel, "no model"),
+        ({"model": 3}, UnknownModel, "3 is not a model"),
+        ({"model": ScriptedModel}, UnknownModel, "not a model"),
         ({"tools": "add"}, SettingsError, "not a list"),
         ({"tools": add}, SettingsError, "not a list"),
         ({"tools": ["files"]}, UnknownTool, "files"),

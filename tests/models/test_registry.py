@@ -57,7 +57,7 @@ def test_what_is_no_model_is_said_with_what_to_type(subtests: pytest.Subtests) -
         ("anthropic:", "'anthropic:' names no model. Write anthropic:NAME"),
         ("simulated:discplined", "simulated: has no persona 'discplined'. Did you mean disciplined?"),
         ("simulated:disciplined?speed=1", "simulated:disciplined has no option 'speed'. It has seed, heed, delay"),
-        ("simulated:disciplined?delay=x", "delay='x' of simulated:disciplined is no number"),
+        ("simulated:disciplined?delay=x", "delay='x' of simulated:disciplined is not a number"),
         ("simulated:disciplined?delay=99", "is not between 0 and 10 seconds"),
         ("scripted:x", "scripted:x is not made from its name. Make the object in Python"),
     ]
@@ -239,9 +239,7 @@ def test_what_is_neither_a_name_nor_a_model_is_refused(subtests: pytest.Subtests
     cases = [None, 5, ScriptedModel, object(), ["simulated:disciplined"], b"simulated:disciplined"]
     for value in cases:
         with subtests.test(value=value):
-            with pytest.raises(
-                UnknownModel, match=r"is no model\. A model is a name such as simulated:disciplined or an object"
-            ):
+            with pytest.raises(UnknownModel, match=r"is not a model\. Give a name such as simulated:disciplined, or an object"):
                 check_model(value)
 
 

@@ -77,9 +77,9 @@ def test_a_cell_comes_before_the_defaults_and_none_takes_their_limit_back() -> N
 
 def test_a_value_that_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
     for line, told in [
-        ("--budget cheap", "argument --budget: cheap is no number of US dollars above 0"),
-        ("--budget 0", "argument --budget: 0 is no number of US dollars above 0"),
-        ("--max-seconds soon", "argument --max-seconds: soon is no number of seconds above 0"),
+        ("--budget cheap", "argument --budget: cheap is not a positive amount in US dollars"),
+        ("--budget 0", "argument --budget: 0 is not a positive amount in US dollars"),
+        ("--max-seconds soon", "argument --max-seconds: soon is not a positive number of seconds"),
         ("--max-tokens 1.5", "argument --max-tokens: 1.5 is not a whole number from 1 on"),
         ("--on-limit explode", "argument --on-limit: explode is none of stop, final_answer, raise"),
         ("--budgte 3", "Did you mean --budget"),

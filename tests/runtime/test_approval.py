@@ -278,7 +278,7 @@ def test_a_run_with_gates_is_not_resumed_without_them(tmp_path: Any) -> None:
 
 def test_what_is_no_gate_is_refused() -> None:
     wrong: Any = ["ask"]
-    with pytest.raises(SettingsError, match="no gate"):
+    with pytest.raises(SettingsError, match="not a gate"):
         Agent(ScriptedModel([]), gates=wrong)
 
 

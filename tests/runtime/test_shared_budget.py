@@ -91,5 +91,5 @@ def test_a_budget_within_it_has_what_is_left_in_both() -> None:
 
 
 def test_what_is_no_budget_is_refused() -> None:
-    with pytest.raises(SettingsError, match="is no budget"):
+    with pytest.raises(SettingsError, match="is not a budget"):
         RunOptions(budget=3)  # type: ignore[arg-type]  # what a person may type

@@ -135,7 +135,7 @@ IMPOSSIBLE = [
     (lambda mine: mine.move(9), "There is no todo 9 on the board. There is 1, 2, 3."),
     (lambda mine: mine.move(1, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
     (lambda mine: mine.move(9, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
-    (lambda mine: mine.move(1, before="2"), "'2' is no number of a todo"),
+    (lambda mine: mine.move(1, before="2"), "'2' is not a number of a todo"),
     (lambda mine: mine.complete(9), "There is no todo 9 on the board. There is 1, 2, 3."),
     (lambda mine: mine.remove(22), "There is no todo 22 on the board. Did you mean 2?"),
     (lambda mine: mine.edit(9, title="x"), "There is no todo 9 on the board."),
@@ -342,7 +342,7 @@ def test_a_todo_is_named_by_a_whole_number(subtests: pytest.Subtests) -> None:
     for number in ["1", True, None]:
         with subtests.test(number=number):
             board = TodoBoard(["Look"])
-            with pytest.raises(SettingsError, match="is no number of a todo"):
+            with pytest.raises(SettingsError, match="is not a number of a todo"):
                 board.complete(number)
             assert board.read()[0].status == "not-started"
 

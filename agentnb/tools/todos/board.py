@@ -221,7 +221,7 @@ def _only_todos(given: Any) -> Todos:
 
 def _find(todos: Todos, number: int) -> Todo:
     if not isinstance(number, int) or isinstance(number, bool):
-        raise SettingsError(f"{number!r} is no number of a todo", "Write a whole number, as board.complete(1)")
+        raise SettingsError(f"{number!r} is not a number of a todo", "Write a whole number, as board.complete(1)")
     for todo in todos:
         if todo.id == number:
             return todo
