@@ -316,7 +316,7 @@ def as_prompt(prompt: str | Message) -> Message:
     """Return the prompt as a message; raises `SettingsError` if it is blank or not a user message."""
     message = user(prompt) if isinstance(prompt, str) else prompt
     if not isinstance(message, Message):
-        raise SettingsError(f"{prompt!r} is not a prompt", "A prompt is a text")
+        raise SettingsError(f"The prompt must be a string, got {type(prompt).__name__}")
     if message.role != "user":
         raise SettingsError(f"A prompt is a message of the user, not of the {message.role}")
     if not message.text.strip():

@@ -38,7 +38,7 @@ _OTHER_NAMES = {
 def part_name(heading: object) -> str:
     """Return the part that a heading names: ``Final warning`` is ``final_warning``; raise `SettingsError` if it names none."""
     if not isinstance(heading, str):
-        raise SettingsError(f"{heading!r} is no name of a part", f"Parts are {', '.join(PARTS)}")
+        raise SettingsError(f"{heading!r} is not a name of a part", f"Parts are {', '.join(PARTS)}")
     name = "_".join(heading.strip().strip("`:*").lower().replace("-", " ").split())
     name = _OTHER_NAMES.get(name, name)
     if name not in PARTS:
@@ -52,7 +52,7 @@ def read_parts(body: str) -> dict[str, str]:
     lines = body.split("\n")
     for line in lines:
         if (glued := _GLUED.fullmatch(line.strip())) and glued[1].lower() in PARTS:
-            raise SettingsError(f"{line.strip()!r} is no heading in Markdown", f"Write a space: # {glued[1]}")
+            raise SettingsError(f"{line.strip()!r} is not a heading in Markdown", f"Write a space: # {glued[1]}")
     headings = _headings(body)
     if not headings:
         text = body.strip()

@@ -41,7 +41,7 @@ class GuidanceSet:
         if not isinstance(self.name, str) or len(self.name.split()) != 1 or not self.name.isprintable():
             raise SettingsError(f"{self.name!r} cannot be the name of a guidance set", "Give it one word")
         if not isinstance(self.parts, Mapping):
-            raise SettingsError(f"parts={self.parts!r} is no dict", f'Write {{"{PARTS[0]}": "..."}}')
+            raise SettingsError(f"parts={self.parts!r} is not a dict", f'Write {{"{PARTS[0]}": "..."}}')
         if self.parts and self.name in BUILT_IN:
             raise SettingsError(f"{self.name} is a set that agentnb brings along", "Give yours another name")
         own: dict[str, str] = {}
@@ -123,7 +123,7 @@ def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | Non
     if isinstance(guidance, GuidanceSet):
         return guidance
     if not isinstance(guidance, str):
-        raise SettingsError(f"guidance={guidance!r} is no guidance set", f'Give a name such as "{MATRIX}", or a GuidanceSet')
+        raise SettingsError(f"guidance={guidance!r} is not a guidance set", f'Give a name such as "{MATRIX}", or a GuidanceSet')
     found = (known or {}).get(guidance)
     if found is not None:
         return found

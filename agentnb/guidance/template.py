@@ -87,7 +87,7 @@ def check_variables(template: str) -> None:
     """Raise `SettingsError` if the text names an unknown variable, or writes one so that it is not replaced."""
     for name in _FIELD.findall(template):
         if name not in VARIABLES:
-            raise SettingsError(f"{{{{ {name} }}}} is no variable of guidance", near(name, VARIABLES, most=2))
+            raise SettingsError(f"{{{{ {name} }}}} is not a variable of guidance", near(name, VARIABLES, most=2))
     for written, name in _NEARLY.findall(template):
         if name in VARIABLES and not _FIELD.fullmatch(written):
             raise SettingsError(f"{written} is not replaced by anything", f"Write {{{{ {name} }}}}, exactly so")

@@ -135,7 +135,7 @@ def _read(name: str, key: str, text: str) -> Any:
         raise UnknownModel(f"{key}={shown(text)} of {name} is not {wanted}") from None  # the cause repeats the text
     if key == "price":
         if shown(text) != text:
-            raise SettingsError("price= is no price", "Write dollars for a million tokens: input/output as in 3/15")
+            raise SettingsError("price= is not a price", "Write dollars for a million tokens: input/output as in 3/15")
         return Price.parse(text)
     return text
 

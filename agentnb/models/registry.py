@@ -63,6 +63,13 @@ def _recorded(name: str, given: Given) -> Model:
 
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
 """Constructors of models that are not language models, from the rest of the name and the options."""
+FAMILIES = (
+    ("claude", "anthropic"),
+    ("gpt-oss", "ollama"),
+    *((beginning, "openai") for beginning in ("gpt-", "chatgpt", "o1", "o3", "o4", "codex")),
+    *((beginning, "ollama") for beginning in ("llama", "qwen", "mistral", "gemma", "phi", "deepseek")),
+)
+"""Beginnings of models' names, and the provider that most probably has them; the first match counts."""
 PLAIN_URL = re.compile(r"https?://[\w.:/-]{1,200}")
 OPTIONS_FORM = "They stand behind ?, with & between them: provider:NAME?effort=high&max_tokens=8000"
 PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
@@ -104,7 +111,7 @@ def check_model(model: object) -> None:
         else:
             OTHERS[provider](name, given)
     elif not is_model(model):
-        raise UnknownModel(f"{model!r} is no model", f"A model is a name such as {DEFAULT} or an object with name and stream")
+        raise UnknownModel(f"{model!r} is not a model", f"Give a name such as {DEFAULT}, or an object with name and stream")
 
 
 def can_be_made(model: str) -> bool:
@@ -197,6 +204,9 @@ def _how_to_name(called: str, provider: str) -> str:
         return f"Write compatible:NAME?url={called}"
     if called[:1] in "\"'":
         return "Write it without quotation marks; in a cell a variable can hold it: -m VARIABLE"
+    family = next((known for beginning, known in FAMILIES if called.lower().startswith(beginning)), "")
+    if family and (":" not in called or family == "ollama"):  # whose names may have a tag
+        return f"Name its provider: {family}:{called}"
     like = near(called, [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]]) if ":" in called else ""
     if like.startswith("Did you mean"):
         return like

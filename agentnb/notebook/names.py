@@ -44,6 +44,8 @@ def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
                 f"There is no tool {name!r} in this notebook", near(name, tool_names(variables)) or "Define the function first"
             )
         value = variables[name]
+        if not callable(value) and not isinstance(value, list | tuple):
+            as_tool(value, name)  # which says what it is
         found += [one for one in (value if isinstance(value, list | tuple) else [value]) if one not in found]
     return found
 

@@ -137,7 +137,7 @@ def find_policy(policy: str | PolicySet) -> PolicySet:
     if not isinstance(policy, str | type) and callable(getattr(policy, "rules", None)) and hasattr(policy, "name"):
         return policy
     if not isinstance(policy, str):
-        raise SettingsError(f"policy={policy!r} is no policy", 'Give "matrix" or "minimal", or a Matrix(...) with settings')
+        raise SettingsError(f"policy={policy!r} is not a policy", 'Give "matrix" or "minimal", or a Matrix(...) with settings')
     if policy not in NAMED:
         raise SettingsError(f"There is no policy {policy!r}", near(policy, NAMED))
     return NAMED[policy]()
@@ -196,7 +196,7 @@ def _plain(value: Any) -> Any:
         return sorted(_plain(item) for item in value)
     if value is None or type(value) in (bool, int, float, str):
         return value
-    raise TypeError(f"{value!r} is no plain data")
+    raise TypeError(f"{value!r} is not plain data")
 
 
 def _plain_key(name: Any) -> str:

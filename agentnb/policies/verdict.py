@@ -119,7 +119,7 @@ def check_verdict(verdict: Any, source: Any) -> None:
     else:
         wrong = f"Stop(status={verdict.status!r})" if isinstance(verdict, Stop) else repr(verdict)
         hint = f"Return Continue(REASON), Stop(REASON) or None; a run ends as {', '.join(sorted(ENDS))}"
-        raise SettingsError(f"{source!r} returned {wrong}, which is no verdict", hint)
+        raise SettingsError(f"{source!r} returned {wrong}, which is not a verdict", hint)
     if not isinstance(reason, str) or not isinstance(verdict.round_status, str) or verdict.round_status == "running":
         what = f"the reason {reason!r} and the round status {verdict.round_status!r}"
         raise SettingsError(f"{source!r} returned a verdict with {what}", 'Both are words; no round ends as "running"')

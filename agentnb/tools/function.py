@@ -169,8 +169,15 @@ def tool(function: F | None = None, /, **settings: Any) -> F | Callable[[F], F]:
     return mark if function is None else mark(function)
 
 
-def as_tool(value: Any) -> Any:
-    """Return a tool for the value: a tool as it is, a function as a `FunctionTool`. Raises `InvalidTool` for anything else."""
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def as_tool(value: Any, name: str = "") -> Any:
+    """Return a tool for the value: a tool as it is, a function as a `FunctionTool`. Raises `InvalidTool` for anything else.
+
+    ``name``: the variable that holds it, for the error.
+    """
     marked = getattr(value, MARK, None)
     if isinstance(marked, FunctionTool) and marked.function is value:
         return marked
@@ -180,5 +187,6 @@ def as_tool(value: Any) -> Any:
         return value
     if callable(value) and not inspect.isclass(value):
         return FunctionTool(value)
-    kind = f"the class {value.__name__}" if inspect.isclass(value) else f"an object of type {type(value).__name__}"
-    raise InvalidTool(f"{kind} is not a tool", "A tool is a function, or what @tool made of one")
+    kind = f"the class {value.__name__}" if inspect.isclass(value) else _with_article(type(value).__name__)
+    subject = f"`{name}` is {kind}" if name else f"{kind[0].upper()}{kind[1:]} was given"
+    raise InvalidTool(f"{subject}, not a tool", "Pass a function")

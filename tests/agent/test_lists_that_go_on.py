@@ -9,7 +9,7 @@ from scripted_runs import work
 from todo_calls import complete, write
 
 from agentnb import Agent, Run, Todo, TodoBoard, ToolCall
-from agentnb.core.events import GuidanceGiven
+from agentnb.core.events import GuidanceGiven, TodosChanged
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 
@@ -81,6 +81,25 @@ def test_a_first_write_that_would_drop_unseen_todos_is_refused_with_the_list() -
     (result,) = run.rounds[0].results
     assert result.is_error and "todo 2: Second of others" in result.text and "Todos (0 of 2 completed):" in result.text
     assert [one.title for one in board] == ["First of others", "Second of others"]
+
+
+@pytest.mark.req("R0.57")
+def test_what_a_person_adds_before_the_first_list_is_kept_behind_it() -> None:
+    board = TodoBoard()
+
+    def first(request: object) -> ToolCall:
+        board.add("Load")
+        board.add("second")  # as the model's own, in another case
+        board.add("Plot", dependencies=[1])
+        return write("Mine", "Second")
+
+    run = Agent(ScriptedModel([first, write("Mine")]), tools=[work], todos=board, max_rounds=2).run_sync("go")
+    result, later = (one.results[0] for one in run.rounds)
+    changes = [event.todos for event in run.events if isinstance(event, TodosChanged) and event.by == "model"]
+    assert not result.is_error and 'Kept, as the user has added them: 4 "Load", 3 "Plot".' in result.text
+    assert "1. [not-started] Mine\n2. [not-started] Second\n4. [not-started] Load\n3. [not-started] Plot" in result.text
+    assert changes[0][3].dependencies == (4,)
+    assert not later.is_error and [one.title for one in board] == ["Mine"]
 
 
 def test_a_list_of_another_board_that_cannot_be_gone_on_with_is_said_to_be_that_of_the_run() -> None:

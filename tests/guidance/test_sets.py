@@ -97,7 +97,7 @@ def test_a_part_that_there_is_not_is_refused_with_those_most_like_it() -> None:
 
 
 def test_a_variable_that_there_is_not_is_refused_with_those_most_like_it() -> None:
-    with pytest.raises(SettingsError, match=r"\{\{ next_tood \}\} is no variable of guidance.*next_todo"):
+    with pytest.raises(SettingsError, match=r"\{\{ next_tood \}\} is not a variable of guidance.*next_todo"):
         own_set(text="Do {{ next_tood }}.")
 
 
@@ -110,7 +110,7 @@ def test_a_text_is_a_text(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.parametrize("parts", [None, "Words.", [("text", "Words.")]])
 def test_parts_are_a_dict(parts: Any) -> None:
-    with pytest.raises(SettingsError, match="is no dict"):
+    with pytest.raises(SettingsError, match="is not a dict"):
         GuidanceSet("own", parts)
 
 
@@ -127,7 +127,7 @@ def test_a_name_that_there_is_not_is_refused_with_those_most_like_it_and_how_to_
         find_set("matrx")
     with pytest.raises(SettingsError, match="Did you mean brief"):
         find_set("breif", {"brief": GuidanceSet("brief", {})})
-    with pytest.raises(SettingsError, match="is no guidance set"):
+    with pytest.raises(SettingsError, match="is not a guidance set"):
         find_set(3)  # type: ignore[arg-type]
 
 
@@ -151,7 +151,7 @@ def test_a_part_that_is_given_under_two_names_is_refused() -> None:
 
 
 def test_the_name_of_a_part_is_a_text() -> None:
-    with pytest.raises(SettingsError, match="1 is no name of a part"):
+    with pytest.raises(SettingsError, match="1 is not a name of a part"):
         GuidanceSet("own", {1: "A"})  # type: ignore[dict-item]
 
 

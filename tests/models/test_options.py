@@ -128,7 +128,7 @@ REFUSALS = [
     ("thinking=0", "thinking=0 is unknown"),
     ("thinking=٣", "is unknown"),
     ("stop=", "stop= is blank"),
-    ("price=cheap", "price=cheap is no price"),
+    ("price=cheap", "price=cheap is not a price"),
     ("url=localhost:8000", "url=localhost:8000 is no URL of a server. It begins with http://"),
     ("url=ftp://localhost", "is no URL of a server"),
     ("url=http://", "is no URL of a server"),

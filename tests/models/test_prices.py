@@ -226,7 +226,7 @@ def test_what_is_no_price_is_refused_with_how_to_write_one(subtests: pytest.Subt
         with subtests.test(text):
             with pytest.raises(SettingsError) as caught:
                 Price.parse(text)
-            assert caught.value.what == f"price={text} is no price"
+            assert caught.value.what == f"price={text} is not a price"
             assert "input/output as in 3/15" in caught.value.hint and "0 for free" in caught.value.hint
 
 

@@ -44,13 +44,20 @@ def test_what_is_no_model_is_said_with_what_to_type(subtests: pytest.Subtests) -
     cases = [
         ("simulatd:disciplined", "There is no model 'simulatd:disciplined'. Did you mean simulated:disciplined"),
         ("anthropik:claude", "Did you mean anthropic:"),
+        ("gpt-5", "There is no model 'gpt-5'. Name its provider: openai:gpt-5"),
+        ("GPT-5-mini", "There is no model 'GPT-5-mini'. Name its provider: openai:GPT-5-mini"),
+        ("o3", "There is no model 'o3'. Name its provider: openai:o3"),
+        ("claude-sonnet-5", "There is no model 'claude-sonnet-5'. Name its provider: anthropic:claude-sonnet-5"),
+        ("gpt-oss:20b", "There is no model 'gpt-oss:20b'. Name its provider: ollama:gpt-oss:20b"),
+        ("llama3.2", "There is no model 'llama3.2'. Name its provider: ollama:llama3.2"),
+        ("gpt-5?effort=high", "There is no model 'gpt-5'. Name its provider: openai:gpt-5"),
         ("gpt", "There is no model 'gpt'."),
         ("", "There is no model ''."),
         ("simulated", "'simulated' names no model. Write simulated:NAME"),
         ("anthropic:", "'anthropic:' names no model. Write anthropic:NAME"),
         ("simulated:discplined", "simulated: has no persona 'discplined'. Did you mean disciplined?"),
         ("simulated:disciplined?speed=1", "simulated:disciplined has no option 'speed'. It has seed, heed, delay"),
-        ("simulated:disciplined?delay=x", "delay='x' of simulated:disciplined is no number"),
+        ("simulated:disciplined?delay=x", "delay='x' of simulated:disciplined is not a number"),
         ("simulated:disciplined?delay=99", "is not between 0 and 10 seconds"),
         ("scripted:x", "scripted:x is not made from its name. Make the object in Python"),
     ]
@@ -232,9 +239,7 @@ def test_what_is_neither_a_name_nor_a_model_is_refused(subtests: pytest.Subtests
     cases = [None, 5, ScriptedModel, object(), ["simulated:disciplined"], b"simulated:disciplined"]
     for value in cases:
         with subtests.test(value=value):
-            with pytest.raises(
-                UnknownModel, match=r"is no model\. A model is a name such as simulated:disciplined or an object"
-            ):
+            with pytest.raises(UnknownModel, match=r"is not a model\. Give a name such as simulated:disciplined, or an object"):
                 check_model(value)
 
 
@@ -296,7 +301,7 @@ def test_the_path_of_the_api_may_stand_in_the_url() -> None:
 
 def test_a_name_that_is_none_is_told_with_how_to_write_it(subtests: pytest.Subtests) -> None:
     cases = [
-        ("claude-something", "such as anthropic:claude-something"),
+        ("claude-something", "Name its provider: anthropic:claude-something"),
         ("http://localhost:8000/v1", "compatible:NAME?url=http://localhost:8000/v1"),
         ('"anthropic:x', "without quotation marks"),
         ("anthropc:x", "Did you mean anthropic:"),

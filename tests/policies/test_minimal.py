@@ -121,7 +121,7 @@ def test_policies_are_found_by_name_and_unknown_ones_are_refused_with_those_most
     assert find_policy(Minimal(todo_nudges=1)) == Minimal(todo_nudges=1)
     with pytest.raises(SettingsError, match=r"'minimum'.*Did you mean minimal"):
         find_policy("minimum")
-    with pytest.raises(SettingsError, match="is no policy"):
+    with pytest.raises(SettingsError, match="is not a policy"):
         find_policy(Matrix)  # type: ignore[arg-type]
 
 

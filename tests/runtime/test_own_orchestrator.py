@@ -411,5 +411,5 @@ def test_an_end_that_is_no_verdict_is_refused_and_the_log_can_be_read(tmp_path: 
         with subtests.test(repr(end)):
             store = Store(tmp_path / str(number))
             run = asyncio.run(Orchestration(make=Odd).run("Go.", RunOptions(store=store)))
-            assert run.error is not None and "no verdict" in run.error.message
+            assert run.error is not None and "not a verdict" in run.error.message
             assert store.load(run.id).status == "failed"

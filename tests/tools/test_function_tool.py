@@ -419,7 +419,7 @@ def test_only_what_just_reads_is_safe_beside_others_unless_said(subtests: pytest
 def test_what_is_no_function_is_no_tool(subtests: pytest.Subtests) -> None:
     for value in [3, "text", None, int, Bank]:
         with subtests.test(value=value):
-            with pytest.raises(InvalidTool, match="is not a tool"):
+            with pytest.raises(InvalidTool, match=r"not a tool\. Pass a function"):
                 as_tool(value)
 
 

@@ -242,7 +242,7 @@ def run_in(folder: Path, watch: Any = None, prompt: str = PROMPT, continue_from:
 
 # The faults
 
-LOADS = ("killed_runs", "jsonschema", "docstring_parser", "concurrent.futures.thread")
+LOADS = ("killed_runs", "jsonschema_rs", "docstring_parser", "concurrent.futures.thread")
 """What a `ForkServer` should load for these runs: they load some of it when they first need it."""
 
 

@@ -54,7 +54,7 @@ class SimulatedModel:
         **faults: float,
     ) -> None:
         if not isinstance(price, Price):
-            raise UnknownModel(f"price={price!r} of simulated:{persona} is no price", 'Write price=Price.parse("3/15")')
+            raise UnknownModel(f"price={price!r} of simulated:{persona} is not a price", 'Write price=Price.parse("3/15")')
         own = faults if p is None else {"p": p, **faults}
         self._options = checked_options(persona, {"seed": seed, "heed": heed, **own, "delay": delay})
         self._character = character(persona, self._options)

@@ -123,7 +123,7 @@ def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Pr
             options[name] = int(value) if whole else float(value)
         except ValueError as error:
             kind = "whole number" if whole else "number"
-            raise UnknownModel(f"{name}={value!r} of simulated:{persona} is no {kind}", _example(persona, known)) from error
+            raise UnknownModel(f"{name}={value!r} of simulated:{persona} is not a {kind}", _example(persona, known)) from error
     return options
 
 

@@ -37,7 +37,7 @@ class DuplicateGuard:
         for name, least in (("consecutive", 2), ("window", 2), ("frequency", 1)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LONGEST:
-                raise SettingsError(f"{name}={value!r} of a DuplicateGuard is no whole number from {least} to {LONGEST}")
+                raise SettingsError(f"{name}={value!r} of a DuplicateGuard is not a whole number from {least} to {LONGEST}")
         for name in ("same_result", "block_immediate_success_repeat"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingsError(f"{name}={getattr(self, name)!r} of a DuplicateGuard is neither True nor False")
@@ -112,7 +112,7 @@ class DuplicateGuard:
 def _names(exempt: Iterable[Any]) -> Iterator[str]:
     """Yield the names of tools, which may be given as names or as tools."""
     if isinstance(exempt, str) or not isinstance(exempt, Iterable):
-        raise SettingsError(f"exempt={exempt!r} is no list of tools", 'Write exempt=["poll"]')
+        raise SettingsError(f"exempt={exempt!r} is not a list of tools", 'Write exempt=["poll"]')
     for one in exempt:
         yield one if isinstance(one, str) else as_tool(one).spec.name
 

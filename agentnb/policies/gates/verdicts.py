@@ -90,7 +90,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: RunSoFar) -> Ask | Block |
             return denied(call, verdict.rule, verdict.reason)
         if not isinstance(verdict, Allow | Ask) or isinstance(getattr(verdict, "approvals", None), str):
             hint = "A gate returns Allow(), Ask(QUESTION), Deny(REASON) or None; the approvals of an Ask are a tuple"
-            raise SettingsError(f"The gate {gate!r} returned {verdict!r}, which is no verdict", hint)
+            raise SettingsError(f"The gate {gate!r} returned {verdict!r}, which is not a verdict", hint)
         first = verdict if first is None else first
     return first if isinstance(first, Ask) else None
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from agentnb.core.messages import Text
 from agentnb.core.todos import Todos, headed, is_open
@@ -53,6 +56,8 @@ class TodoTool:
         self.spec = todo_spec()
         self._shown: Todos = ()
         """The list as the model last saw it."""
+        self._at_first = _identities(board)
+        """The todos that the board held when the run began."""
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Do what the arguments ask for, and return the list as it is then."""
@@ -77,7 +82,11 @@ class TodoTool:
 
         def changed(todos: Todos) -> Todos:
             after, report = _CHANGES[asked.operation](todos, asked.given, datetime.now(UTC))
-            _keep_unseen(todos, after, self._shown)
+            unseen = todos
+            if not self._shown:  # its first list: what others have added meanwhile stays
+                after, report = _with_added(todos, after, report, self._at_first)
+                unseen = tuple([todo for todo in todos if todo.identity in self._at_first])
+            _keep_unseen(unseen, after, self._shown)
             done.append((TodoChange(todos, after), report))
             return after
 
@@ -90,6 +99,35 @@ class TodoTool:
         return f"<tool {self.spec.name}>"
 
 
+def _identities(board: Board) -> frozenset[tuple[int, str]]:
+    try:
+        return frozenset([todo.identity for todo in board.read()])
+    except Exception:  # a board of one's own: the run says so when it reads it
+        return frozenset()
+
+
+def _with_added(before: Todos, after: Todos, report: Report, at_first: frozenset[tuple[int, str]]) -> tuple[Todos, Report]:
+    """Return the first list of the model with the open todos behind it that others have added since the run began.
+
+    One whose id the model has given to another todo gets the next id.
+    """
+    titles = {todo.title.casefold() for todo in after}
+    added = [todo for todo in before if is_open(todo) and todo.identity not in at_first and todo.title.casefold() not in titles]
+    taken = {todo.id for todo in after}
+    new_ids = {todo.id: todo.id for todo in added}
+    free = max([*taken, *new_ids], default=0) + 1
+    for number in taken & set(new_ids):
+        new_ids[number], free = free, free + 1
+    for todo in added:
+        others = tuple([new_ids.get(number, number) for number in todo.dependencies])
+        after = (*after, replace(todo, id=new_ids[todo.id], dependencies=others))
+    if not added:
+        return after, report
+    kept = ", ".join(f"{new_ids[todo.id]} {shown(todo.title)}" for todo in added)
+    note = f"Kept, as the user has added it: {kept}." if len(added) == 1 else f"Kept, as the user has added them: {kept}."
+    return after, dataclasses.replace(report, notes=(*report.notes, note))
+
+
 def _keep_unseen(before: Todos, after: Todos, shown_last: Todos) -> None:
     """Raise `Refused` if open todos of others would be lost that no result of this tool has shown yet."""
     shown_ids = {todo.id for todo in shown_last}
@@ -97,8 +135,8 @@ def _keep_unseen(before: Todos, after: Todos, shown_last: Todos) -> None:
     lost = [todo for todo in before if is_open(todo) and todo.id not in shown_ids and todo.identity not in kept]
     if lost:
         what = (
-            "The list was not written, because these todos of others would go. Keep them in todoList, or use operation add; "
-            "if they are to go, send the same again:"
+            "The list was not written: this would delete todos added by the user. Keep them in todoList, or use operation "
+            "add; to delete them, resend:"
         )
         raise Refused(what, [f"todo {todo.id}: {todo.title}" for todo in lost])
 

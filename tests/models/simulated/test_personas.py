@@ -202,9 +202,9 @@ def test_what_an_option_cannot_be_is_said_with_what_there_is(subtests: pytest.Su
         ("disciplined?p=1", "simulated:disciplined has no option 'p'. It has seed, heed, delay, price;"),
         ("mixed?p=1", "It has seed, heed, forget, chat, loop, plan, stop, delay, price;"),
         ("chatty?forget=1", "simulated:chatty has no option 'forget'"),
-        ("chatty?p=often", "p='often' of simulated:chatty is no number"),
-        ("chatty?p=", "p='' of simulated:chatty is no number"),
-        ("chatty?seed=1.5", "seed='1.5' of simulated:chatty is no whole number"),
+        ("chatty?p=often", "p='often' of simulated:chatty is not a number"),
+        ("chatty?p=", "p='' of simulated:chatty is not a number"),
+        ("chatty?seed=1.5", "seed='1.5' of simulated:chatty is not a whole number"),
         ("chatty?p=1.1", "p=1.1 of simulated:chatty is not between 0 and 1"),
         ("chatty?heed=-0.1", "heed=-0.1 of simulated:chatty is not between 0 and 1"),
         ("chatty?heed=nan", "heed=nan of simulated:chatty is not between 0 and 1"),
@@ -230,7 +230,7 @@ def test_what_is_no_price_is_refused_with_how_one_is_written(subtests: pytest.Su
     for price in ["3", "-3/15", "three/15", ""]:
         with subtests.test(price):
             with pytest.raises(
-                SettingsError, match=r"is no price\. Write dollars for a million tokens: input/output as in 3/15"
+                SettingsError, match=r"is not a price\. Write dollars for a million tokens: input/output as in 3/15"
             ):
                 make_model(f"simulated:chatty?price={price}")
 

@@ -57,7 +57,7 @@ def test_the_first_of_several_denials_is_told_with_its_reason_and_rule() -> None
 
 def test_what_is_no_verdict_is_refused() -> None:
     wrong: Any = True
-    with pytest.raises(SettingsError, match="no verdict"):
+    with pytest.raises(SettingsError, match="not a verdict"):
         together(wrong)
 
 
