@@ -7,6 +7,7 @@ PYTHON := $(shell for python in python3 python3.13 python3.12 python3.14 python3
 	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 BIN := .venv/bin
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
+NOTEBOOKS := $(filter-out %.executed.ipynb,$(sort $(wildcard notebooks/0*.ipynb)))
 QUICKSTART := notebooks/01_quickstart.ipynb
 EXECUTED := notebooks/01_quickstart.executed.ipynb
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint requirements.lock
@@ -20,7 +21,7 @@ help:
 	echo '    make check  runs the linter, the type checker and the import contracts alone'; \
 	echo '    make bench  measures speed; make nightly runs more examples, and the tests on every Python there is'; \
 	echo '    make breaks breaks one rule after the other in a copy, and tells which no test notices'; \
-	echo '    make outputs, make pictures  renew what the stored quickstart and the README show'
+	echo '    make outputs, make pictures  renew what the stored notebooks and the README show'
 
 .venv/made:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv was found. Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python"; exit 1; }
@@ -44,9 +45,9 @@ $(EXECUTED): | .venv/lab
 lab: .venv/lab $(EXECUTED)
 	@$(BIN)/jupyter lab $(LAB) $(EXECUTED)
 
-# What a person sees who opens the quickstart where there is no kernel.
+# What a person sees who opens a notebook where there is no kernel.
 outputs: .venv/lab
-	@$(BIN)/python notebooks/stored.py $(QUICKSTART)
+	@$(BIN)/python notebooks/stored.py $(NOTEBOOKS)
 
 # Needs Chromium.
 pictures: .venv/test

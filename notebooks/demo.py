@@ -64,12 +64,13 @@ def _put_aside(executed: Path, notebook: nbformat.NotebookNode) -> None:
 
 def execute(notebook: nbformat.NotebookNode, folder: Path) -> str:
     """Run all cells, with a bar that moves; the error of the one that failed, if one did."""
-    with tqdm(total=len(notebook.cells), desc="Executing the quickstart", unit="cell", file=sys.stdout) as bar:
+    with tqdm(total=len(notebook.cells), desc="Executing the notebook", unit="cell", file=sys.stdout) as bar:
         client = NotebookClient(
             notebook,
             kernel_name="python3",
             timeout=120,
             record_timing=False,
+            coalesce_streams=True,
             resources={"metadata": {"path": str(folder)}},
             on_cell_complete=lambda cell, cell_index: bar.update(cell_index + 1 - bar.n),
         )

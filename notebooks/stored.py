@@ -1,9 +1,9 @@
-"""Stores the quickstart with its outputs, so that it can be read where there is no kernel: ``make outputs``.
+"""Stores notebooks with their outputs, so that they can be read where there is no kernel: ``make outputs``.
 
-Usage: python notebooks/stored.py NOTEBOOK
+Usage: python notebooks/stored.py NOTEBOOK ...
 
-It is run as ``make demo`` runs it, in a folder of its own, so that its list of runs is that of this notebook alone. What
-only tells of this machine is taken out, and so is what the first run shows already: see `thinned`.
+Each is run as ``make demo`` runs the quickstart, in a folder of its own, so that its list of runs is that of this notebook
+alone. What only tells of this machine is taken out, and so is what the first run shows already: see `thinned`.
 """
 
 from __future__ import annotations
@@ -91,4 +91,5 @@ def _placeless(output: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    for name in sys.argv[1:]:
+        main(Path(name))

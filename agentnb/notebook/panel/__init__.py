@@ -18,7 +18,7 @@ from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.history import run_list_html
 from agentnb.display.html import run_html, running_html
-from agentnb.display.labels import counted, is_going_on
+from agentnb.display.labels import counted, is_going_on, short_id
 from agentnb.display.markup import tag
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
@@ -224,7 +224,13 @@ class Panel:
         count = len(self._session.store.ids())
         cut = len(found) == LISTED and count > sum(1 + one.nested for one in found)
         newest = f", the newest {LISTED}" if cut else ""
-        self._widgets.list.note = f"{counted(count, 'run')} in {self._session.store.shown_folder}{newest}"
+        told = f"{counted(count, 'run')} in {self._session.store.shown_folder}{newest}"
+        waiting = [one.id for one in found if one.status == "waiting_on_user"]
+        if waiting:
+            told += (
+                f". {counted(len(waiting), 'suspended run')} waiting for your answer: %agent answer {short_id(waiting[0])} TEXT"
+            )
+        self._widgets.list.note = told
 
     def _state(self) -> object:
         return self._session.store.ids()[-LISTED:], [live.run_id for live in self._session.running()]

@@ -306,6 +306,23 @@ def test_a_run_of_a_cell_that_goes_on_is_shown_as_far_as_it_is(fresh: tuple[Kern
     page.until(lambda: "Cancelled" in page.shown and "Refresh shows" not in page.shown)
 
 
+def test_a_suspended_run_is_pointed_out_with_the_command_that_answers_it(fresh: tuple[Kernel, Page]) -> None:
+    kernel, page = fresh
+    page.show(kernel)
+    kernel.run(
+        "from agentnb.policies.gates import Ask\ndef careful(call, run):\n    return Ask('Nap') if call.name == 'nap' else None"
+    )
+    kernel.run("%%agent -m simulated:disciplined -t nap --gate careful\n- `nap(0)`")
+    assert kernel.value("run.is_suspended") == "True"
+    page.ask("list", do="refresh")
+    asked = f"1 suspended run waiting for your answer: %agent answer {kernel.value('run.id[-8:]')} TEXT"
+    page.until(lambda: asked in page.state("list")["note"])
+    done = kernel.run(f"%agent answer {kernel.value('run.id')} approve")
+    assert done.status == "ok", done.error
+    page.ask("list", do="refresh")
+    page.until(lambda: "suspended" not in page.state("list")["note"])
+
+
 def test_a_log_that_cannot_be_begun_is_told_and_leaves_no_card(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)

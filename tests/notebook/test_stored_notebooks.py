@@ -1,4 +1,4 @@
-"""The stored quickstart: people without a kernel read it, so its outputs must be there, whole, and of this version."""
+"""The stored notebooks: people without a kernel read them, so their outputs must be there, whole, and of this version."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 QUICKSTART = NOTEBOOKS / "01_quickstart.ipynb"
-MOST = 400_000
-"""Bytes of the file: what a page that shows notebooks still shows at once."""
+MOST = {"01_quickstart": 400_000, "02_guidance": 700_000, "03_limits_and_recovery": 700_000}
+"""Bytes of each file: what a page that shows notebooks still shows, the first of them at once."""
 PLACE = re.compile(r"""(?<![\w.:/<>~*-])/(?:[\w.-]+/)+[\w.-]+|[A-Z]:\\\\""")
 """An absolute path."""
 
@@ -24,9 +24,23 @@ sys.path.insert(0, str(NOTEBOOKS))
 from stored import cards, made  # noqa: E402
 
 
+@pytest.fixture(scope="module", params=MOST)
+def path(request: pytest.FixtureRequest) -> Path:
+    return NOTEBOOKS / f"{request.param}.ipynb"
+
+
 @pytest.fixture(scope="module")
-def stored() -> Any:
+def stored(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+@pytest.fixture(scope="module")
+def quickstart() -> Any:
     return nbformat.read(QUICKSTART, as_version=4)
+
+
+def test_each_notebook_is_stored() -> None:
+    assert {one.stem for one in NOTEBOOKS.glob("0*.ipynb") if ".executed" not in one.name} == set(MOST)
 
 
 def agent_cells(notebook: Any) -> list[Any]:
@@ -67,22 +81,33 @@ def skeleton(cell: Any) -> list[Any]:
     return found
 
 
-def changed(stored: Any) -> set[str]:
+def changed(stored: Any, path: Path) -> set[str]:
     """Ids of the cells whose outputs are others when the notebook is made again."""
-    pairs = zip(stored.cells, made(QUICKSTART).cells, strict=True)
+    pairs = zip(stored.cells, made(path).cells, strict=True)
     return {cell.id for cell, again in pairs if skeleton(cell) != skeleton(again)}
 
 
 @pytest.mark.req("R3.13")
-def test_each_agent_cell_has_its_card_and_its_answer(stored: Any) -> None:
-    assert len(agent_cells(stored)) >= 6
-    for cell in agent_cells(stored):
+def test_each_agent_cell_has_its_card_and_its_answer(quickstart: Any) -> None:
+    assert len(agent_cells(quickstart)) >= 6
+    for cell in agent_cells(quickstart):
         shown = [output.data for output in cell.outputs if 'class="agentnb-run"' in output.data.get("text/html", "")]
         assert len(shown) == 1, cell.id
         assert set(shown[0]) == {"text/html", "text/plain"}
         assert "What it did" in shown[0]["text/html"]
         if "--max-rounds" not in cell.source:
             assert any(output.output_type == "execute_result" for output in cell.outputs), cell.id
+    assert all(cell.outputs for cell in quickstart.cells if cell.source.startswith(("%agent", "%%agent")))
+
+
+def test_each_run_of_a_cell_has_its_card(stored: Any) -> None:
+    cells = [cell for cell in agent_cells(stored) if "--background" not in cell.source]
+    assert len(cells) >= 4
+    for cell in cells:
+        if [output for output in cell.outputs if output.output_type == "error"]:
+            continue  # no run began: its budget was spent
+        shown = [output.data for output in cell.outputs if 'class="agentnb-run"' in output.get("data", {}).get("text/html", "")]
+        assert len(shown) == 1 and set(shown[0]) == {"text/html", "text/plain"}, cell.id
     assert all(cell.outputs for cell in stored.cells if cell.source.startswith(("%agent", "%%agent")))
 
 
@@ -91,8 +116,8 @@ def test_there_is_nothing_in_it_that_needs_a_kernel(stored: Any) -> None:
     assert not [cell.id for cell in stored.cells if "widget-view" in str(cell.get("outputs", ""))]
 
 
-def test_the_first_run_opens_to_what_the_model_saw(stored: Any) -> None:
-    first, *others = [card["text/html"] for card in cards(stored)]
+def test_the_first_run_opens_to_what_the_model_saw(quickstart: Any) -> None:
+    first, *others = [card["text/html"] for card in cards(quickstart)]
     assert first.count('class="agentnb-saw"') == 6
     assert "system-reminder" in first and "You are an agent" in first
     assert not [card for card in others if "agentnb-saw" in card]
@@ -108,17 +133,20 @@ def test_it_tells_nothing_of_the_machine_on_which_it_was_run(stored: Any) -> Non
     assert dict(stored.metadata.language_info) == {"name": "python"}
 
 
-def test_it_is_small_and_its_list_of_runs_is_its_own(stored: Any) -> None:
-    assert QUICKSTART.stat().st_size < MOST
-    (history,) = [cell for cell in stored.cells if cell.source == "%agent history"]
+def test_it_is_small(path: Path) -> None:
+    assert path.stat().st_size < MOST[path.stem]
+
+
+def test_its_list_of_runs_is_its_own(quickstart: Any) -> None:
+    (history,) = [cell for cell in quickstart.cells if cell.source == "%agent history"]
     assert history.outputs[0].data["text/html"].count('class="agentnb-history-run"') == 1
 
 
-@pytest.mark.slow("executes the quickstart")
-def test_its_outputs_are_those_of_this_version(stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow("executes each notebook")
+def test_its_outputs_are_those_of_this_version(stored: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    old = changed(stored)
+    old = changed(stored, path)
     if old:  # a kernel passes on whatever a busy machine writes to its standard error: that is not there a second time
-        old &= changed(stored)
+        old &= changed(stored, path)
     assert old == set(), "the stored outputs are not those of this version: make outputs, and look at them"
