@@ -136,3 +136,12 @@ def test_the_commands_of_the_readme_are_there() -> None:
         assert f"\nmake {target} " in written and f"\n{target}:" in makefile
     extras = re.search(r'pip install -e "\.\[([\w,]+)\]"', written)
     assert extras is not None and set(extras[1].split(",")) <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_architecture_is_one_page_and_names_files_that_exist(subtests: pytest.Subtests) -> None:
+    page = text(ROOT / "docs" / "architecture.md")
+    assert page.count("\n") <= 75
+    modules = {path.as_posix() for path in (ROOT / "agentnb").rglob("*.py")}
+    for name in sorted(set(re.findall(r"`([\w/]+\.py)`", page))):
+        with subtests.test(name):
+            assert any(module.endswith(f"/{name}") for module in modules)
