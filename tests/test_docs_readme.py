@@ -34,6 +34,25 @@ print("ENDED", flush=True)
 os._exit(0)  # tools that are still at work are none of this test's
 """
 
+TRANSLATED = {
+    "words alone": "a text-only reply",
+    "in words": "as text",
+    "gone on with": "continued",
+    "go on with": "continue",
+    "named anew": "specified again",
+    "begins anew": "restarts",
+    "turns in circles": "loops",
+    "(otherwise": "(default:",
+    "is no tool": "is not a tool",
+    "is no list": "is not a list",
+    "are no language": "are not language",
+    "is no language": "is not a language",
+    "speaks like": "-compatible",
+    "trouble that passes": "transient errors",
+    "kept to its work": "kept on task",
+}
+"""Turns of phrase that sound translated, and what to write instead."""
+
 
 def text(page: Path) -> str:
     return page.read_text(encoding="utf-8")
@@ -145,3 +164,14 @@ def test_the_architecture_is_one_page_and_names_files_that_exist(subtests: pytes
     for name in sorted(set(re.findall(r"`([\w/]+\.py)`", page))):
         with subtests.test(name):
             assert any(module.endswith(f"/{name}") for module in modules)
+
+
+def test_nothing_that_people_read_sounds_translated(subtests: pytest.Subtests) -> None:
+    read = {page.name: text(page) for page in [*PAGES, ROOT / "CHANGELOG.md"] if page.name != "requirements.md"}
+    for notebook in sorted((ROOT / "notebooks").glob("0?_*.ipynb")):
+        markdown = (cell for cell in json.loads(text(notebook))["cells"] if cell["cell_type"] == "markdown")
+        read[notebook.name] = "\n".join("".join(cell["source"]) for cell in markdown)
+    for name, written in read.items():
+        with subtests.test(name):
+            words = " ".join(written.split())
+            assert {old: new for old, new in TRANSLATED.items() if re.search(rf"(?<!\w){re.escape(old)}\b", words)} == {}
