@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from agentnb.notebook.magics import AgentMagics
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -64,7 +66,7 @@ def cells(page: Path) -> list[tuple[int, str]]:
 
 
 def run(numbered: list[tuple[int, str]]) -> tuple[str, str]:
-    """Run cells in a fresh shell; gives what it printed and what it complained of."""
+    """Run cells in a fresh shell; gives what it printed, and what it wrote to standard error."""
     command = [sys.executable, "-c", DRIVER]
     done = subprocess.run(command, input=json.dumps(numbered), capture_output=True, text=True, timeout=120, check=False)
     return done.stdout, done.stderr
@@ -133,8 +135,6 @@ def test_every_page_is_in_the_list_of_pages_and_each_step_one_click_from_the_rea
 
 
 def test_every_option_in_the_table_of_options_is_one() -> None:
-    from agentnb.notebook.magics import AgentMagics
-
     table = "".join(line for line in text(ROOT / "docs" / "cells.md").splitlines() if line.startswith("| `-"))
     known = {option for action in AgentMagics.agent_cell.parser._actions for option in action.option_strings}
     assert set(re.findall(r"`(--?[a-z][a-z-]*)", table)) - known == set()
