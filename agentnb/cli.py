@@ -31,7 +31,7 @@ from agentnb.traces.store import Store
 from agentnb.traces.summaries import families
 
 SHOWN = 20
-"""Runs listed unless ``-n`` says otherwise."""
+"""Runs listed by default, without ``-n``."""
 FAILED, WRONG_USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 """Exit codes; the last two are those of a program that the signal ended."""
 IN_A_SHELL = {"%agent history lists": "agentnb runs lists"}
@@ -169,7 +169,8 @@ def _path(name: str | Path) -> Path:
     try:
         return Path(name).expanduser()
     except RuntimeError as error:
-        raise SettingsError(f"{name} names the home of somebody who is not known here", "Write ./~NAME for a file") from error
+        user = Path(name).parts[0]
+        raise SettingsError(f"There is no user {user}, so no home folder", "Write ./~NAME for a file") from error
 
 
 def _is_file(path: Path) -> bool:
@@ -208,7 +209,7 @@ def _complain(text: str) -> None:
 
 def _forget_standard_output() -> None:
     """Let nothing be written to a closed pipe at exit, which Python would report."""
-    with suppress(OSError, ValueError, AttributeError):  # it is no file, or closed
+    with suppress(OSError, ValueError, AttributeError):  # it is not a file, or is closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -234,21 +235,31 @@ class _Parser(ArgumentParser):
 
 def _count(text: str) -> int:
     if not (text.isdecimal() and len(text) < 10 and int(text)):
-        raise ArgumentTypeError(f"{text!r} is no number from 1")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
+
+
+def _text(text: str) -> str:
+    if not text.strip():  # as an unset variable of the shell; as a path it would be the current folder
+        raise ArgumentTypeError("it is empty")
+    return text
+
+
+def _file(text: str) -> Path:
+    return Path(_text(text))
 
 
 def _argument(*names: str, **how: Any) -> Argument:
     return Argument(names, how)
 
 
-_OUTPUT = {"metavar": "FILE", "type": Path, "dest": "output"}
+_OUTPUT = {"metavar": "FILE", "type": _file, "dest": "output"}
 COMMANDS: dict[str, Command] = {
     "runs": Command(
         runs,
         (
             _argument(
-                "folder", nargs="?", metavar="FOLDER", type=Path, help="run logs, or what has .agentnb/runs; default: here"
+                "folder", nargs="?", metavar="FOLDER", type=_file, help="run logs, or what has .agentnb/runs; default: here"
             ),
             _argument("-n", dest="most", metavar="N", type=_count, default=SHOWN, help=f"how many at most; default: {SHOWN}"),
             _argument(
@@ -267,7 +278,7 @@ COMMANDS: dict[str, Command] = {
     "show": Command(
         show,
         (
-            _argument("run", metavar="ID|FILE", help="a run log, or the id of a run of this folder (its end is enough)"),
+            _argument("run", metavar="ID|FILE", type=_text, help="a run log, or the id of a run here (its end is enough)"),
             _argument("--html", action="store_true", help="a page of HTML"),
             _argument("-o", help="write to this file; HTML if it ends with .html", **_OUTPUT),
         ),
@@ -278,7 +289,11 @@ COMMANDS: dict[str, Command] = {
         (
             _argument("name", metavar="NAME", help=", ".join(tables.__all__)),
             _argument(
-                "paths", nargs="*", metavar="PATH", help="run logs, folders, patterns or ids; default: the runs of this folder"
+                "paths",
+                nargs="*",
+                metavar="PATH",
+                type=_text,
+                help="run logs, folders, patterns or ids; default: the runs of this folder",
             ),
             _argument(
                 "-o", help="write to this file: .csv, or .parquet (needs pyarrow); default: CSV to standard output", **_OUTPUT

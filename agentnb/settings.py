@@ -170,7 +170,7 @@ def tools_enabled() -> bool:
 
 
 def key_variable(name: str) -> str:
-    """Return the variable of a provider, or the name itself if it could name a variable; raise `SettingsError` otherwise.
+    """Return the variable of a provider, or the name itself if it could name a variable; raise `SettingsError` if it could not.
 
     The error does not repeat the name: it may be the key itself, typed in the wrong place.
     """
@@ -179,7 +179,7 @@ def key_variable(name: str) -> str:
     if _VARIABLE.fullmatch(name) and ("_" in name or not looks_like_a_key(name)):
         return name
     meant = f"Did you mean {name.upper()}?" if name.upper() in key_names() else near(name, KEY_VARIABLES)
-    raise SettingsError("That is no name of a key", f"{meant} Or write the name of its variable, such as OPENROUTER_API_KEY")
+    raise SettingsError("That is not the name of a key", f"{meant} Or write its variable, such as OPENROUTER_API_KEY")
 
 
 def looks_like_a_key(text: str) -> bool:
@@ -211,7 +211,7 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
     """
     variable, text = key_variable(name), text.strip()
     if problem := _problem(text):
-        raise SettingsError(f"That is no key for {variable}: {problem}", "Nothing was kept. Copy it again, whole")
+        raise SettingsError(f"That is not a key for {variable}: {problem}", "Nothing was kept. Copy it again, whole")
     if in_keyring:
         check_keyring()
     with _held.keyring_lock:
@@ -268,7 +268,7 @@ def secrets() -> tuple[str, ...]:
 
 
 def base_url(provider: str) -> str | None:
-    """Return the URL of this provider's models from the environment, or None; raise `SettingsError` if it is no URL."""
+    """Return the URL of this provider's models from the environment, or None; raise `SettingsError` if it is not a URL."""
     variable = URL_VARIABLES.get(provider, "")
     text = _environment(variable) if variable else ""
     if not text:
@@ -280,7 +280,7 @@ def base_url(provider: str) -> str | None:
         )
     url = _parsed(whole)
     if url is None or url.scheme not in ("http", "https") or not (url.hostname or provider == "ollama"):
-        raise SettingsError(f"{variable} is no URL", "Set it to one, such as http://localhost:8000/v1")
+        raise SettingsError(f"{variable} is not a URL", "Set it to one, such as http://localhost:8000/v1")
     return _ollama_url(url, has_scheme="://" in text) if provider == "ollama" else text.rstrip("/")
 
 
@@ -331,7 +331,7 @@ def _sound(variable: str, text: str, source: str) -> Key | None:
     if not text:
         return None
     if problem := _problem(text):
-        raise SettingsError(f"{variable} in {source} is no key: {problem}", f"Give another: %agent key {variable}")
+        raise SettingsError(f"{variable} in {source} is not a key: {problem}", f"Give another: %agent key {variable}")
     return Key(variable, text, source)
 
 

@@ -178,9 +178,15 @@ def test_wrong_usage_is_told_in_a_line_with_exit_code_2(subtests: pytest.Subtest
         ("--odd",): "agentnb --help",
         ("show",): "agentnb show --help",
         ("show", "."): "agentnb runs . lists",
-        ("runs", "-n", "0"): "'0' is no number from 1",
+        ("runs", "-n", "0"): "'0' is not a whole number from 1",
         ("table", "usge"): "Did you mean usage",
         ("table", "runs", "-o", "runs.xls"): ".csv or .parquet",
+        ("show", ""): "Argument ID|FILE: it is empty. agentnb show --help",
+        ("show", " "): "Argument ID|FILE: it is empty",
+        ("show", "x", "-o", ""): "Argument -o: it is empty",
+        ("runs", ""): "Argument FOLDER: it is empty",
+        ("table", "runs", ""): "Argument PATH: it is empty",
+        ("show", "~nobody-of-this-name/x"): "There is no user ~nobody-of-this-name, so no home folder",
     }.items():
         with subtests.test(argv=argv):
             done = cli(*argv)
@@ -198,7 +204,8 @@ def test_what_cannot_be_read_or_written_is_told_in_a_line_with_exit_code_1(subte
         ("show", run.id, "-o", "."): "The run cannot be saved as .",
         ("runs", "nowhere"): "There is no folder nowhere",
         ("table", "runs", "x*.jsonl"): "No file matches",
-        ("table", "runs", "-o", "broken.jsonl/runs.csv"): "The table cannot be saved as",
+        ("table", "runs", "-o", "broken.jsonl/runs.csv"): "The table cannot be saved as broken.jsonl/runs.csv: its folder",
+        ("table", "runs", "-o", "broken.jsonl/such/x.csv"): "cannot be made (Not a directory). Choose another name or folder",
     }.items():
         with subtests.test(argv=argv):
             done = cli(*argv)

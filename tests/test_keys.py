@@ -179,9 +179,9 @@ def test_what_cannot_be_a_key_is_refused_without_repeating_it(
     for broken in ["sk-one sk-two", "sk-one\nsk-two", "sk-täst-0123456789", "'sk-quoted-0123456789'"]:
         with subtests.test(broken):
             monkeypatch.setenv("ANTHROPIC_API_KEY", broken)
-            with pytest.raises(SettingsError, match="ANTHROPIC_API_KEY in the environment is no key") as found:
+            with pytest.raises(SettingsError, match="ANTHROPIC_API_KEY in the environment is not a key") as found:
                 settings.find_key("anthropic")
-            with pytest.raises(SettingsError, match="no key for OPENAI_API_KEY") as kept:
+            with pytest.raises(SettingsError, match="That is not a key for OPENAI_API_KEY") as kept:
                 settings.keep_key("openai", broken)
             assert "sk-" not in repr(found.value) + repr(kept.value)
             assert settings.find_key("openai") is None
@@ -263,7 +263,7 @@ def test_another_name_is_refused_with_those_most_like_it(subtests: pytest.Subtes
     ]:
         with subtests.test(name or "blank"):
             for use in (settings.find_key, settings.forget_key, settings.key_variable):
-                with pytest.raises(SettingsError, match="That is no name of a key") as caught:
+                with pytest.raises(SettingsError, match="That is not the name of a key") as caught:
                     use(name)
                 assert advice in str(caught.value)
 

@@ -96,7 +96,7 @@ def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, sub
     for said in ["gateway.example/v1", "localhost:8000", "ftp://x/v1", "http://", "http://x:port/v1", "http://[x"]:
         with subtests.test(said):
             monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", said)
-            with pytest.raises(SettingsError, match=r"AGENTNB_COMPATIBLE_URL is no URL\. Set it to one"):
+            with pytest.raises(SettingsError, match=r"AGENTNB_COMPATIBLE_URL is not a URL\. Set it to one"):
                 settings.base_url("compatible")
 
 
@@ -120,5 +120,5 @@ def test_the_host_of_ollama_becomes_a_url(monkeypatch: pytest.MonkeyPatch, subte
 
 def test_a_host_of_ollama_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "gpu-box:many")
-    with pytest.raises(SettingsError, match="OLLAMA_HOST is no URL"):
+    with pytest.raises(SettingsError, match="OLLAMA_HOST is not a URL"):
         settings.base_url("ollama")

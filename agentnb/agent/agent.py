@@ -65,6 +65,7 @@ class Agent(AgentSettings):
         continue_from: Run | None = None,
         watch: Watcher | None = None,
         work_dir: str | Path | None = None,
+        tags: tuple[str, ...] | None = None,
         parent_id: str | None = None,
         approve: Approve | None = None,
         answer: AnswerQuestion | None = None,
@@ -72,7 +73,8 @@ class Agent(AgentSettings):
         """Work on the prompt until the run ends, on the running event loop; plain tools run in threads.
 
         ``store`` keeps the log (without a store, it is in memory only); ``continue_from`` continues a run's conversation;
-        ``watch`` is called with every event and delta (without it, a notebook with the extension shows a card).
+        ``watch`` is called with every event and delta (without it, a notebook with the extension shows a card); ``tags``
+        are words by which the run is found again.
         ``approve(call, run)`` decides about calls that a gate asks about, and ``answer(question)`` answers what tools ask; both
         may be async (see `RunOptions`). A keyword that is given replaces that option. If the first round fails, `ModelError` is
         raised; if a later one fails, the run is returned with status ``failed`` and ``run.error``.
@@ -83,6 +85,7 @@ class Agent(AgentSettings):
             continue_from=continue_from,
             watch=watch,
             work_dir=work_dir,
+            tags=tags,
             parent_id=parent_id,
             approve=approve,
             answer=answer,
@@ -98,15 +101,16 @@ class Agent(AgentSettings):
         continue_from: Run | None = None,
         watch: Watcher | None = None,
         work_dir: str | Path | None = None,
+        tags: tuple[str, ...] | None = None,
         **former: Any,
     ) -> LiveRun:
         """Start a run in the background and return a handle on it at once.
 
         It runs on an event loop of its own, its plain tools in threads, and its questions wait for ``live.answer(...)``,
-        unless ``options`` say otherwise. A keyword that is given replaces that option.
+        unless ``options`` give others. A keyword that is given replaces that option.
         """
         refuse_former_keywords(former, "agent.start(prompt")
-        options = _given(options, store=store, continue_from=continue_from, watch=watch, work_dir=work_dir)
+        options = _given(options, store=store, continue_from=continue_from, watch=watch, work_dir=work_dir, tags=tags)
         return PendingRun.of_prompt(self, prompt, options).start()
 
     def resume(
@@ -139,6 +143,7 @@ class Agent(AgentSettings):
         continue_from: Run | None = None,
         watch: Watcher | None = None,
         work_dir: str | Path | None = None,
+        tags: tuple[str, ...] = (),
         approve: Approve | None = None,
         answer: AnswerQuestion | None = None,
     ) -> Run:
@@ -153,6 +158,7 @@ class Agent(AgentSettings):
             continue_from=continue_from,
             watch=watch,
             work_dir=work_dir,
+            tags=tags,
             foreground=foreground,
             can_ask=current_host.get().can_ask,  # the caller gets no handle
             approve=approve,
@@ -185,12 +191,14 @@ class Agent(AgentSettings):
 
 
 def _with(options: RunOptions | None, **keywords: Any) -> RunOptions:
-    """The options, in which each keyword that is given replaces one."""
+    """Return the options with each keyword that is given in place of its option."""
     given = {name: value for name, value in keywords.items() if value is not None}
-    return replace(options or RunOptions(), **given)
+    if options is None:
+        return RunOptions(**given)
+    return replace(options, **given) if given else options
 
 
 def _given(options: RunOptions | None, **keywords: Any) -> RunOptions:
-    """The options of a run whose caller gets a handle: each keyword that is given replaces one."""
+    """Return the options, as `_with` does, of a run whose caller gets a handle and can answer."""
     options = _with(options, **keywords)
     return replace(options, can_ask=True) if options.can_ask is None else options

@@ -12,7 +12,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.guidance.guides import Guide
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.gates import Gate
+from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.verdict import Policy
 from agentnb.tools.function import as_tool
 
@@ -40,7 +40,7 @@ class Extension:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise SettingsError(f"name={self.name!r} is no name of an extension", 'Write Extension(name="plans")')
+            raise SettingsError(f"name={self.name!r} is not the name of an extension", 'Write Extension(name="plans")')
         self._check_parts()
         object.__setattr__(self, "settings", plain_data(dict(self.settings)))
         object.__setattr__(self, "tools", tuple([as_tool(one) for one in self.tools]))
@@ -48,12 +48,12 @@ class Extension:
     def _check_parts(self) -> None:
         """Raise `SettingsError` for a part of the wrong kind."""
         if not isinstance(self.prompt, str) or not isinstance(self.settings, Mapping):
-            raise SettingsError(f"The extension {self.name} has a prompt that is no text, or settings that are no dict")
+            raise SettingsError(f"The extension {self.name} has a prompt that is not a text, or settings that are not a dict")
         for part in ("policies", "guides", "gates", "detectors", "limits"):
             given: Any = getattr(self, part)
             if isinstance(given, str) or not isinstance(given, Iterable) or not all(map(callable, given)):
                 raise SettingsError(
-                    f"{part}={given!r} of the extension {self.name} is no list of functions", f"Write {part}=(f,)"
+                    f"{part}={given!r} of the extension {self.name} is not a list of functions", f"Write {part}=(f,)"
                 )
             object.__setattr__(self, part, tuple(given))
 
@@ -70,7 +70,7 @@ def checked_extensions(extensions: Any) -> tuple[Extension, ...]:
     names: set[str] = set()
     for one in given:
         if not isinstance(one, Extension):
-            raise SettingsError(f"extensions={one!r} is no extension", 'Write extensions=[Extension(name="plans", ...)]')
+            raise SettingsError(f"extensions={one!r} is not an extension", 'Write extensions=[Extension(name="plans", ...)]')
         if one.name in names:
             raise SettingsError(f"There are two extensions {one.name!r}", "Give one of them another name")
         names.add(one.name)
@@ -84,7 +84,7 @@ def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyB
     return bundle._replace(
         policies=(*each(extensions, "policies"), *bundle.policies, *each(extensions, "limits")),
         guides=(*bundle.guides, *each(extensions, "guides")),
-        gates=(*bundle.gates, *each(extensions, "gates")),
+        gates=(*bundle.gates, *map(OnCopy, each(extensions, "gates"))),
         detectors=(*bundle.detectors, *each(extensions, "detectors")),
     )
 

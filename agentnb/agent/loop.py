@@ -1,4 +1,4 @@
-"""The loop: call the model, run its tools, decide whether to go on.
+"""The loop: call the model, run its tools, decide whether to continue.
 
 It has no features: policies decide what to do when a round is over, events of the log record what was done, and the lifecycle
 does what any run needs, such as stop, pause, time and money.

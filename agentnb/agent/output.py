@@ -35,7 +35,7 @@ class Output:
     schema: dict[str, Any] = field(init=False, repr=False, compare=False)
     """The JSON Schema that the model is told."""
     by_pydantic: bool = field(init=False, repr=False, compare=False)
-    """Whether pydantic reads the type; otherwise msgspec does."""
+    """Whether pydantic reads the type; if not, msgspec does."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.retries, int) or isinstance(self.retries, bool) or not 0 <= self.retries <= MAX_RETRIES:
@@ -89,12 +89,12 @@ class Output:
         """Return what is wrong with plain data that fits the schema, as only the type knows."""
         try:
             self.read(value)
-        except Exception as error:  # also whatever a validator of the person raises
+        except (Exception, SystemExit) as error:  # whatever a validator of the person raises
             return tuple(_sentences(error))
         return ()
 
 
-def _sentences(error: Exception) -> list[str]:
+def _sentences(error: BaseException) -> list[str]:
     details = getattr(error, "errors", None)  # pydantic's
     if not callable(details):
         return [encodable(cut(str(error) or type(error).__name__))]

@@ -84,7 +84,7 @@ def from_portable(data: bytes) -> Agent:
     """
     agent = pickle.loads(data)
     if not isinstance(agent, Agent):
-        raise SettingsError("These bytes are no agent", "Make them with portable(agent)")
+        raise SettingsError("These bytes are not an agent", "Make them with portable(agent)")
     return agent
 
 

@@ -17,7 +17,7 @@ from agentnb.guidance import GuidanceSet, find_set
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.gates import Gate
+from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.limits import Limits, OnLimit
 from agentnb.policies.named import PolicySet, find_policy, settings_of
 from agentnb.tools.read_result import READ_TOOL
@@ -90,7 +90,7 @@ class AgentSettings:
         bundle = limits.guard(policy.rules(words, *limits.policies(), repeatable=repeatable))
         bundle = extended(bundle, tuple(self.extensions))
         if self.gates:
-            bundle = bundle._replace(gates=(*bundle.gates, *self.gates))
+            bundle = bundle._replace(gates=(*bundle.gates, *map(OnCopy, self.gates)))
         if self.output_form is not None:
             bundle = self.output_form.held(bundle, in_workflow_mode=getattr(policy, "workflow_mode", False))
         self._set("bundle", bundle)
@@ -121,7 +121,7 @@ class AgentSettings:
         if self.work_dir is not None and not isinstance(self.work_dir, str | Path):
             raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
         if not isinstance(self.todos, bool) and not is_board(self.todos):
-            raise SettingsError(f"todos={self.todos!r} is no todo board", "Write todos=True, or todos=TodoBoard([...])")
+            raise SettingsError(f"todos={self.todos!r} is not a todo board", "Write todos=True, or todos=TodoBoard([...])")
 
     def _checked_gates(self) -> tuple[Gate, ...]:
         """Return the gates; raise `SettingsError` if one cannot be called."""
@@ -129,7 +129,7 @@ class AgentSettings:
         for gate in gates:
             if not callable(gate):
                 raise SettingsError(
-                    f"gates={gate!r} is no gate", "A gate is a function of the call and the run: gates=[my_gate]"
+                    f"gates={gate!r} is not a gate", "A gate is a function of the call and the run: gates=[my_gate]"
                 )
         return gates
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +19,6 @@ from agentnb.context.history import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core.events import SCHEMA, GuidanceGiven, RoundStarted, RunRecovered, RunStarted
-from agentnb.core.inbox import Inbox
 from agentnb.core.log import Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.nesting import bounded
@@ -35,22 +34,11 @@ from agentnb.models.capabilities import capabilities_of
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.runtime import tool_errors
-from agentnb.runtime.budget import Budget, WithinBudget
-from agentnb.runtime.clock import Clock, seconds_taken
+from agentnb.runtime.budget import WithinBudget
 from agentnb.runtime.dispatch import Dispatch
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host import completed, plain_tools
-from agentnb.runtime.launch import (
-    budget_of,
-    check_left,
-    check_resumable,
-    elicitation_of,
-    here,
-    in_background,
-    log_of,
-    opened,
-    parent_of,
-)
+from agentnb.runtime.host import plain_tools
+from agentnb.runtime.launch import Launch, check_resumable, resumed
 from agentnb.runtime.lifecycle import Lifecycle
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
@@ -68,35 +56,23 @@ class PendingRun:
     """A run about to start, or to be resumed."""
 
     agent: AgentSettings
-    options: RunOptions
+    launch: Launch
     prompt: Message
     board: Board | None
     """The todo list, if the agent keeps one."""
     carried_board: Board | None = None
     """The conversation's list, carried along if the agent keeps none."""
-    parent_id: str | None = None
-    recovered: Run | None = None
-    """The interrupted run to resume; its log is appended to."""
     answers: Mapping[str, Any] = field(default_factory=dict)
     """Answers to the questions that the run asked before it was suspended, by id."""
-    open_log: Callable[[], Awaitable[Writer]] | None = None
-    log: EventLog = field(init=False)
-    inbox: Inbox = field(default_factory=Inbox)
     toolbox: Toolbox = field(init=False)
     """All tools of the run, including the todo tool."""
-    budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
-        self.options = completed(self.options, is_resumed=self.recovered is not None)
-        self.log = log_of(self.options, parent_id=self.parent_id, recovered=self.recovered)
-        if self.agent.bundle.detectors:
-            self.log.run.detect_with(self.agent.bundle.detectors)
-        if self.recovered is None and self.log.store is not None:
-            self.open_log = self.log.open
-        self.log.run.read_output_as(None if self.agent.output_form is None else self.agent.output_form.read)
-        toolbox = self.agent.toolbox
-        self.toolbox = toolbox if self.board is None else toolbox.having(TodoTool(self.board))
-        self.budget = budget_of(self.agent.budget, self.options, self.log, self.recovered)
+        agent, run = self.agent, self.launch.log.run
+        if agent.bundle.detectors:
+            run.detect_with(agent.bundle.detectors)
+        run.read_output_as(None if agent.output_form is None else agent.output_form.read)
+        self.toolbox = agent.toolbox if self.board is None else agent.toolbox.having(TodoTool(self.board))
 
     @classmethod
     def of_prompt(cls, agent: AgentSettings, prompt: str | Message, options: RunOptions) -> PendingRun:
@@ -104,9 +80,8 @@ class PendingRun:
         given, before = options.board, options.continue_from
         return cls(
             agent=agent,
-            options=options,
+            launch=Launch(options, name=agent.name, budget=agent.budget),
             prompt=as_prompt(prompt),
-            parent_id=parent_of(options),
             board=given if given is not None and agent.keeps_todos else board_of(agent, before),
             carried_board=given if not agent.keeps_todos else None,
         )
@@ -120,14 +95,11 @@ class PendingRun:
         given = board_of(agent, run) or TodoBoard(run.conversation_todos)
         return cls(
             agent=agent,
-            options=options,
+            launch=Launch(options, name=agent.name, budget=agent.budget, recovered=run, writer=writer),
             prompt=user(run.prompt),
-            parent_id=run.parent_id,
             board=given if agent.keeps_todos else None,
             carried_board=None if agent.keeps_todos else given,
-            recovered=run,
             answers=answers,
-            open_log=None if writer is None else partial(opened, writer),
         )
 
     async def run_here(self) -> Run:
@@ -137,22 +109,20 @@ class PendingRun:
         model = await asyncio.to_thread(make_model, named) if isinstance(named, str) else named
         with AwakeForInterrupts():
             lifecycle, loop, first = self._assembled(model)
-            kept = self.carried_board if self.board is None else self.board
-            life = partial(lifecycle.run, loop, first, self.open_log)
-            return await here(life, self.log, self.inbox, self.options, kept, name=self.agent.name, is_kept=self._is_kept)
+            life = partial(lifecycle.run, loop, first, self.launch.open_log)
+            return await self.launch.here(life, self._kept_board, is_kept=self._is_kept)
 
     def start(self) -> LiveRun:
         """Start on an event loop in a thread and return a handle at once."""
-        options = self.options
-        self.budget.detached = options.foreground is None
+        launch = self.launch
+        launch.budget.detached = launch.options.foreground is None
         lifecycle, loop, first = self._assembled(make_model(self.agent.model))
-        kept = self.carried_board if self.board is None else self.board
-        life = partial(lifecycle.run_abandonable, loop, first, self.open_log)
-        return in_background(life, self.log, self.inbox, options, kept, name=self.agent.name, is_kept=self._is_kept)
+        life = partial(lifecycle.run_abandonable, loop, first, launch.open_log)
+        return launch.in_background(life, self._kept_board, is_kept=self._is_kept)
 
     def first_request(self) -> Request:
         """Return the request that would be sent first. Sends and stores nothing."""
-        log, started, bundle = EventLog(self.log.id), self._started(self._folder()), self.agent.bundle
+        log, started, bundle = EventLog(self.launch.log.id), self._started(self._folder()), self.agent.bundle
         log.append(started)
         log.emit(RoundStarted, index=0, reason="prompt", note=bundle.note(log.run))
         for guidance in filter(None, [guide(log.run) for guide in bundle.guides]):
@@ -162,11 +132,11 @@ class PendingRun:
     def _assembled(self, model: Model) -> tuple[Lifecycle, Loop, RunStarted | RunRecovered]:
         """Assemble lifecycle, loop and first event. Raises `SettingsError` if the budget is spent or cannot be enforced."""
         self._check_budget(model)
-        agent, options, log, recovered = self.agent, self.options, self.log, self.recovered
-        foreground = options.foreground
+        agent, launch = self.agent, self.launch
+        options, log, recovered, foreground = launch.options, launch.log, launch.recovered, launch.options.foreground
         todos = TodoSync(self.board, log)
-        clock = Clock(agent.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
-        elicitation = elicitation_of(options, log, clock, can_ask=bool(options.can_ask))
+        clock = launch.clock(agent.max_seconds)
+        elicitation = launch.elicitation(clock, can_ask=bool(options.can_ask))
         elicitation.give(self.answers)
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
@@ -175,41 +145,45 @@ class PendingRun:
         if history.result_characters is not None and len(toolbox):
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
         bundle = agent.bundle
-        if self.budget.may_run_out():
-            bundle = bundle._replace(policies=(*bundle.policies, WithinBudget(self.budget)))
+        if launch.budget.may_run_out():
+            bundle = bundle._replace(policies=(*bundle.policies, WithinBudget(launch.budget)))
         suspension = {"suspends": options.suspend and self._is_kept, "can_suspend": self._is_kept}
         dispatch = Dispatch(toolbox, log, folder, call_sync, bundle.gates, todos, elicitation, self._start_nested, **suspension)
         lifecycle = Lifecycle(
             log,
-            self.inbox,
+            launch.inbox,
             clock=clock,
-            budget=self.budget,
+            budget=launch.budget,
             on_limit=agent.on_limit,
             on_answer=elicitation.take,
             end_tool=lambda: None if foreground is None else foreground.end_tool(),
             on_suspend=dispatch.suspend,
         )
-        first = self._started(folder) if recovered is None else self._resumed(recovered)
+        first = self._started(folder) if recovered is None else resumed(recovered)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
         return lifecycle, Loop(model, lifecycle, builder, dispatch, bundle, todos, history), first
 
     @property
     def _is_kept(self) -> bool:
         """Whether its log is kept, so that it may be suspended."""
-        return self.open_log is not None
+        return self.launch.open_log is not None
+
+    @property
+    def _kept_board(self) -> Board | None:
+        """The list that the run keeps or carries along."""
+        return self.carried_board if self.board is None else self.board
 
     async def _start_nested(self, agent: AgentSettings, prompt: str | Message) -> Run:
         """Begin a run for a tool of this one, and wait for its end."""
         if not isinstance(agent, AgentSettings):
-            raise SettingsError(f"{agent!r} is no Agent", "Write: await context.start_run(Agent(...), PROMPT)")
-        options = RunOptions(store=self.options.store, parent_id=self.log.id)
-        return await PendingRun.of_prompt(agent, prompt, options).run_here()
+            raise SettingsError(f"{agent!r} is not an Agent", "Write: await context.start_run(Agent(...), PROMPT)")
+        return await PendingRun.of_prompt(agent, prompt, RunOptions(parent=self.launch.log)).run_here()
 
     def _check_budget(self, model: Model) -> None:
         """Raise `SettingsError` if a budget is exhausted, or cannot be enforced because the model's price is unknown."""
-        if not self.budget.has_limit():
+        if not self.launch.budget.has_limit():
             return
-        check_left(self.budget, recovered=self.recovered is not None)
+        self.launch.check_left()
         if not self.agent.unpriced and not _has_price(model):
             raise SettingsError(
                 f"What {model.name} costs is not known, so a budget cannot hold",
@@ -219,7 +193,8 @@ class PendingRun:
 
     def _folder(self) -> Path:
         """Return the tools' working folder: that of the options, else the agent's, else the current one."""
-        chosen = self.agent.work_dir if self.options.work_dir is None else self.options.work_dir
+        given = self.launch.options.work_dir
+        chosen = self.agent.work_dir if given is None else given
         try:
             return Path.cwd() if chosen is None else Path(chosen).expanduser().resolve()
         except FileNotFoundError as error:
@@ -227,12 +202,13 @@ class PendingRun:
 
     def _started(self, folder: Path) -> RunStarted:
         """Return the first event of a new run, already redacted: requests are built from it too."""
-        agent, before = self.agent, self.options.continue_from
+        agent, options, log = self.agent, self.launch.options, self.launch.log
+        before = options.continue_from
         started = RunStarted(
             seq=0,
             at=datetime.now(UTC),
-            run_id=self.log.id,
-            parent_id=self.parent_id,
+            run_id=log.id,
+            parent_id=log.parent_id,
             schema=SCHEMA,
             prompt=self.prompt,
             agent=encodable(agent.name),
@@ -241,10 +217,10 @@ class PendingRun:
             tools=self.toolbox.specs,
             settings=agent.settings,
             guidance=agent.guidance_texts,
-            tags=tuple([encodable(one) for one in self.options.tags]),
+            tags=tuple([encodable(one) for one in options.tags]),
             conversation=before.conversation if before is not None else "",
-            context_type=self.options.context_type,
-            entity=self.options.entity,
+            context_type=options.context_type,
+            entity=options.entity,
             continued_from=before.id if before is not None else None,
             history=history_of(before) if before is not None else (),
             compacted=before.compacted if before is not None else None,
@@ -253,15 +229,11 @@ class PendingRun:
         )
         return redact(started, known_secrets())
 
-    def _resumed(self, run: Run) -> RunRecovered:
-        """Return the event with which another process resumes a run."""
-        return RunRecovered(seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA)
-
     def _carried_todos(self) -> tuple[Todo, ...]:
         """Return the conversation's list, to be carried along by a run that keeps none."""
         if self.carried_board is not None:
             return todos_at_first(self.carried_board)
-        before = self.options.continue_from
+        before = self.launch.options.continue_from
         return before.conversation_todos if before is not None and self.board is None else ()
 
 
@@ -304,7 +276,7 @@ def board_of(agent: AgentSettings, before: Run | None) -> Board | None:
         return TodoBoard(before.conversation_todos)
     except SettingsError as error:  # from a board with other rules
         hint = "Give the run a list of its own: Agent(todos=TodoBoard([...]))"
-        raise SettingsError(f"The todo list of run {before.id} cannot be gone on with: {error.what}", hint) from error
+        raise SettingsError(f"The todo list of run {before.id} cannot be continued: {error.what}", hint) from error
 
 
 def history_of(before: Run) -> tuple[Message, ...]:
@@ -315,7 +287,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
     if before.is_suspended:
         raise SettingsError(f"Run {before.id} waits for your answer", f"Give it: %agent answer {before.id} TEXT")
     if before.should_continue:
-        raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you go on from it")
+        raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
     messages = tuple(map(bounded, before.messages))  # older versions did not bound what they logged
     current = before.rounds[-1] if before.rounds else None
     if not messages or not messages[-1].calls or current is None:
@@ -339,10 +311,10 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
 
 
 def as_prompt(prompt: str | Message) -> Message:
-    """Return the prompt as a message; raises `SettingsError` if it is blank or no user message."""
+    """Return the prompt as a message; raises `SettingsError` if it is blank or not a user message."""
     message = user(prompt) if isinstance(prompt, str) else prompt
     if not isinstance(message, Message):
-        raise SettingsError(f"{prompt!r} is no prompt", "A prompt is a text")
+        raise SettingsError(f"{prompt!r} is not a prompt", "A prompt is a text")
     if message.role != "user":
         raise SettingsError(f"A prompt is a message of the user, not of the {message.role}")
     if not message.text.strip():

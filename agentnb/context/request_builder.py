@@ -323,7 +323,7 @@ def _without_empty(message: Message) -> Message:
     else:
         return message
     parts = tuple([part for part in message.parts if not is_empty(part)])
-    if all(type(part) is Thinking for part in parts):  # thinking that nothing follows is no message
+    if all(type(part) is Thinking for part in parts):  # thinking that nothing follows is not a message
         parts = ()
     return message if len(parts) == len(message.parts) else replace(message, parts=parts)
 

@@ -162,7 +162,7 @@ def _as_text(expression: str, value: Any) -> str:
 def _parsed(expression: str) -> ast.AST:
     """Return the tree of the expression, rewritten in Python, if it holds only what is allowed."""
     if not isinstance(expression, str):
-        raise ExpressionError(f"{_shown(expression)} is no expression", "Write a text, such as len(results) > 0")
+        raise ExpressionError(f"{_shown(expression)} is not an expression", "Write a text, such as len(results) > 0")
     if len(expression) > MAX_LENGTH:
         raise ExpressionError(f"An expression has at most {MAX_LENGTH:,} characters, this one {len(expression):,}", "Divide it")
     return _tree(expression)
@@ -242,7 +242,9 @@ class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
         if not isinstance(value, list | tuple | str):
             _refuse(self._text, f"{path} is {_kind(value)}, and has no [{key!r}]")
         if type(key) is not int:
-            _refuse(self._text, f"{path} is {_kind(value)}: [{key!r}] is no place in it", "Count from 0, from the end with -1")
+            _refuse(
+                self._text, f"{path} is {_kind(value)}: [{key!r}] is not a place in it", "Count from 0, from the end with -1"
+            )
         if not -len(value) <= key < len(value):
             _refuse(self._text, f"{path} has {len(value)} items, and none at [{key}]", f"Ask first: len({path}) > 0 && ...")
         return value[key]

@@ -1,6 +1,6 @@
 """The fold over inner calls, which a tool made itself: they stand in the record of its call and nowhere else.
 
-They count as calls of the run, but are no part of the conversation, and repeat nothing that the model asked for.
+They count as calls of the run, but are not part of the conversation, and repeat nothing that the model asked for.
 """
 
 from __future__ import annotations

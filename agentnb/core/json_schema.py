@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import encodable, encodable_data
 from agentnb.core.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import SettingsError
 
@@ -27,7 +27,7 @@ _FORMATS = {
 
 
 def checked_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
-    """Return the JSON Schema as plain data; raise `SettingsError` if it is none. ``what`` names it, ``example`` is the hint.
+    """Return the JSON Schema as plain data; raise `SettingsError` if it is not one. ``what`` names it, ``example`` is the hint.
 
     The first call loads a library, which takes a moment: do not make it on an event loop's thread.
     """
@@ -37,7 +37,7 @@ def checked_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
     try:
         Draft202012Validator.check_schema(plain)
     except SchemaError as error:
-        raise SettingsError(f"{what} is no JSON Schema: {cut(error.message)}", example) from error
+        raise SettingsError(f"{what} is not a JSON Schema: {cut(error.message)}", example) from error
     return plain
 
 
@@ -92,17 +92,18 @@ def schema_problems(schema: dict[str, Any], value: Any, *, formats: bool = False
         yield cut(f"its schema cannot be used ({type(error).__name__}: {error})")
 
 
-def plain_data(value: Any) -> Any:
-    """Return the value as JSON holds it; raise `SettingsError` if JSON cannot hold it."""
+def plain_data(value: Any, what: str = "That") -> Any:
+    """Return the value as JSON holds it; raise `SettingsError` if JSON cannot hold it. ``what`` names it."""
     if isinstance(value, str):
         return encodable(value)
     if is_too_deep(value):
-        raise SettingsError(f"That is nested deeper than {MAX_DEPTH} levels", "Write what is deep as JSON text in one string")
+        why = f"it is nested deeper than {MAX_DEPTH} levels"
+        raise SettingsError(f"{what} cannot be written as JSON ({why})", "Write what is deep as JSON text in one string")
     try:
-        return msgspec.json.decode(msgspec.json.encode(value))
+        return msgspec.json.decode(msgspec.json.encode(encodable_data(value)))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         words = encodable(cut(f"{type(error).__name__}: {error}"))
-        raise SettingsError(f"That cannot be written as JSON ({words})", "Give texts, numbers, lists and dicts") from error
+        raise SettingsError(f"{what} cannot be written as JSON ({words})", "Give texts, numbers, lists and dicts") from error
 
 
 def cut(text: str) -> str:

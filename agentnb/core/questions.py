@@ -78,12 +78,13 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(NamedTuple):
-    """The answer to a question. ``declined``: there will be none; ``by``: who answered."""
+    """The answer to a question. ``declined``: there will be none; ``by``: who answered; ``failed``: the program did not."""
 
     question_id: str
     value: Any = None
     declined: bool = False
     by: Answerer = "person"
+    failed: bool = False
 
 
 def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]]:
@@ -103,7 +104,7 @@ def checked_schema(schema: Any) -> dict[str, Any]:
         return TEXT
     example = 'Write a dict, such as {"enum": ["yes", "no"]}'
     if not isinstance(schema, dict):
-        raise SettingsError(f"schema={schema!r} is no JSON Schema", example)
+        raise SettingsError(f"schema={schema!r} is not a JSON Schema", example)
     return json_schema.checked_schema(schema, "The schema of the answer", example)
 
 
@@ -112,7 +113,7 @@ def checked_answer(schema: dict[str, Any], value: Any) -> Any:
     plain = plain_data(value)
     problem = _problem(schema, plain)
     if problem:
-        raise SettingsError(f"That is no answer to the question: {problem}", _hint(schema))
+        raise SettingsError(f"That does not answer the question: {problem}", _hint(schema))
     return plain
 
 
@@ -125,7 +126,7 @@ def answer_in_words(schema: dict[str, Any], text: str) -> Any:
     for value in _readings(schema, text):
         if not _problem(schema, value):
             return value
-    raise SettingsError(f"That is no answer to the question: {_problem(schema, text)}", _hint(schema))
+    raise SettingsError(f"That does not answer the question: {_problem(schema, text)}", _hint(schema))
 
 
 def choices(schema: dict[str, Any]) -> list[Any]:

@@ -15,7 +15,7 @@ ToolRole: TypeAlias = Literal["work", "planning", "list"]
 """What a tool is for: work changes or finds out something, planning prepares it, a list holds what is to be done."""
 ROLES: tuple[ToolRole, ...] = ("work", "planning", "list")
 LISTS = frozenset({"todo_operations", "TodoWrite", "TodoRead", "write_todos", "read_todos", "update_plan"})
-"""Names of the todo lists of agentnb and of other products: they hold what is to be done, and are no work."""
+"""Names of the todo lists of agentnb and of other products: they hold what is to be done, and are not work."""
 PLANNING = frozenset({"think", "sequentialthinking", "exit_plan_mode", "ExitPlanMode"})
 
 

@@ -338,7 +338,7 @@ class RunFacts(RunState):
             return None if found.problems else found.value
         try:
             return self._output_type(found.value)
-        except Exception:  # whatever a validator of the person's type raises: a final answer at a limit is not checked
+        except (Exception, SystemExit):  # whatever a validator raises: a final answer at a limit is not checked
             return None
 
     @property

@@ -57,7 +57,7 @@ def counts(usage: Usage, error: str = "") -> bool:
 
 
 def checked(found: object) -> Usage:
-    """Sanitize usage reported by third-party models: a value that is no number of tokens, or of dollars, becomes unknown."""
+    """Sanitize usage reported by third-party models: a value that is not a number of tokens, or of dollars, becomes unknown."""
     if not isinstance(found, Usage):
         return UNKNOWN
     reported = {name: getattr(found, name) for name in _TOKENS}

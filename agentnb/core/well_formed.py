@@ -121,7 +121,7 @@ class _Reading:
             raise _Wrong("the prompt is blank")
         for name in ("guidance", "policy", "history"):
             if not isinstance(event.settings.get(name, {}), dict):
-                raise _Wrong(f"settings.{name} is no object")
+                raise _Wrong(f"settings.{name} is not an object")
         _check_extensions(event.settings.get("extensions", []))
         _check_depth("settings", event.settings)
         for tool in event.tools:
@@ -345,7 +345,7 @@ def _check_extensions(extensions: Any) -> None:
     wanted = {"name": str, "tools": list, "settings": dict}
     for one in extensions if isinstance(extensions, list) else [None]:
         if not isinstance(one, dict) or "name" not in one:
-            raise _Wrong("settings.extensions is no list of objects with names")
+            raise _Wrong("settings.extensions is not a list of objects with names")
         for name, kind in wanted.items():
             if not isinstance(one.get(name, kind()), kind):
                 raise _Wrong(f"{name} of an extension cannot be {one[name]!r}")

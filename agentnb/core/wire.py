@@ -75,7 +75,7 @@ def decode(line: bytes) -> AnyEvent:
     try:
         event = _decoder.decode(line)
         if type(event) is OtherEvent:  # it is written under the name that it came with
-            raise TraceError("Not an event of agentnb: 'other' is no kind of event")
+            raise TraceError("Not an event of agentnb: 'other' is not a kind of event")
         return event
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         other = _of_unknown_kind(line)
@@ -133,7 +133,7 @@ def _checked_head(line: bytes, source: str) -> int:
         if not line.endswith(b"\n") and line.startswith(b'{"kind":"run_started"'):
             return SCHEMA
         raise TraceError(
-            f"{source} is not a run log of agentnb: its first line is no run_started event",
+            f"{source} is not a run log of agentnb: its first line is not a run_started event",
             "Run logs are JSON Lines files, as they lie in .agentnb/runs",
         ) from error
     except RecursionError as error:

@@ -57,7 +57,7 @@ class StepFinished(Event, frozen=True, kw_only=True, tag="step_finished", gc=Fal
 
 
 class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False):
-    """A step chose where to go on: ``to`` is the step or branch, ``reason`` the condition that held."""
+    """A step chose where to continue: ``to`` is the step or branch, ``reason`` the condition that held."""
 
     step: str
     to: str

@@ -27,7 +27,7 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     output: Any = None
     error: str = ""
     reason: str = ""
-    """Why it was skipped, or where it went on."""
+    """Why it was skipped, or where it continued."""
     attempts: int = 0
     times: int = 0
     """How often it was started."""

@@ -28,8 +28,8 @@ MATRIX_CELLS = "cells"
 """The name under which `Judgements.ignored` counts the four cells: they are one voice."""
 
 
-GOES_ON = "tool_results"
-"""The reason of a round that just goes on with the results of its tools; not counted, as it is no decision."""
+AFTER_TOOLS = "tool_results"
+"""The reason of a round that only follows from tool results; not counted, as nothing was decided."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -134,7 +134,7 @@ def _run_started(self: Judgements, event: e.RunStarted, run: RunFacts) -> None:
 
 
 def _round_started(self: Judgements, event: e.RoundStarted, run: RunFacts) -> None:
-    if event.reason != GOES_ON:
+    if event.reason != AFTER_TOOLS:
         self.reasons.begun(event.reason)
     if self._todos_before:
         self._todos_before.clear()

@@ -10,7 +10,7 @@ from agentnb.core.rounds import NOT_RUN, CallRecord, WorkflowRound
 LOOP_FROM = 3
 """Usual number of rounds in a row in which one tool fails that make a failure loop."""
 NO_FAILURE = (NOT_RUN - {"unknown_tool", "invalid_arguments"}) | {"declined"}
-"""Error codes that are no failure of the tool: it was blocked or cut off, or the person declined to answer it."""
+"""Error codes that are not failures of the tool: it was blocked or cut off, or the person declined to answer it."""
 
 
 def is_failure(record: CallRecord) -> bool:

@@ -25,7 +25,7 @@ IGNORED_A_LEVEL = 2
 HALF_SAID = frozenset({"reply_cut", "pause_turn"})
 """Reasons of a round in which the model continues a reply that was cut off: nothing should come between."""
 WITHOUT_CELL = HALF_SAID | {"invalid_output"}
-"""Also of one in which it sends a refused answer again: words alone are right, and the same words better put are no repeat."""
+"""Also of a round in which it sends a refused answer again: text alone is right then, and better wording is not a repeat."""
 
 
 def cell_of(run: RunSoFar) -> str:

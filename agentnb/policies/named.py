@@ -200,7 +200,7 @@ def _plain(value: Any) -> Any:
 
 def _plain_key(name: Any) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"{name!r} is no name")
+        raise TypeError(f"{name!r} is not a name")
     return name
 
 

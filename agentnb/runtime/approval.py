@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
-
-from msgspec.structs import replace
 
 from agentnb.core.approvals import APPROVE, DENY, EDIT, Decision, approval_schema, decision
 from agentnb.core.events import AnyEvent, QuestionAnswered, QuestionAsked, ToolAdmitted
@@ -16,15 +13,16 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.questions import WaitingOnUser
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
-from agentnb.policies.gates import Ask
-from agentnb.runtime.elicitation import Approve, Elicitation, LeftOpen, Program
+from agentnb.policies.gates import Ask, as_copy
+from agentnb.runtime.elicitation import Approve, Elicitation, LeftOpen, Program, Unanswered
 from agentnb.runtime.threads import call_in_thread
 from agentnb.tools.tool import CallSync
 
 AnswerQuestion: TypeAlias = Callable[[WaitingOnUser], Any]
 """Answers a question in the person's place; None declines. It may be async. A plain function is called in a thread."""
 NOT_ALLOWED = "The person did not allow it."
-NOBODY = "It needs the person's permission, and there is nobody to ask: this run goes on without a person who could answer."
+NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
+NOT_OBTAINED = "It needs the person's permission, which could not be obtained: what decides for them failed."
 
 
 class Permission(NamedTuple):
@@ -89,6 +87,8 @@ class Approval:
             return None
         except LeftOpen:
             return None
+        except Unanswered:
+            return Decision(False, NOT_OBTAINED)
         except Declined:
             return Decision(False)
         finally:
@@ -96,7 +96,7 @@ class Approval:
 
     async def _decided(self, approve: Approve, call: ToolCall, _: WaitingOnUser) -> Any:
         """Return what the function decides, as the answer of a person."""
-        call = replace(call, arguments=deepcopy(call.arguments))  # what it changes in place is not what runs
+        call = as_copy(call)
         if any(map(inspect.iscoroutinefunction, (approve, type(approve).__call__))):
             found = await approve(call, self._run)
         else:
@@ -139,6 +139,6 @@ def logged_permissions(events: list[AnyEvent]) -> dict[str, Permission | None]:
 
 def _with_words(found: Decision) -> Decision:
     """Return a denial with the sentence that the model is told."""
-    if found.approved or found.reason == NOBODY:
+    if found.approved or found.reason in (NOBODY, NOT_OBTAINED):
         return found
     return Decision(False, f"{NOT_ALLOWED} They said: {found.reason}" if found.reason else NOT_ALLOWED)

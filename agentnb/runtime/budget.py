@@ -6,13 +6,18 @@ import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from agentnb.core.messages import encodable
 from agentnb.detect.so_far import RunSoFar
+from agentnb.errors import AgentnbError, SettingsError
 from agentnb.policies.verdict import Stop
 
+T = TypeVar("T")
 OWN = "budget"
 """Name of a run's own limit, and of the stop reason."""
+SPENDING = ("pay", "left", "exhausted", "has_limit")
+"""The methods of a budget."""
 
 
 class SpentLimit(Protocol):
@@ -97,24 +102,35 @@ class Budget:
     def _spend(self, dollars: float) -> None:
         with self._lock:
             self.spent += dollars
-        if self._within is not None:
-            self._within.pay(dollars)
+        self._of_outer(lambda outer: outer.pay(dollars), None)
 
     def left(self) -> float | None:
         """Return what may still be spent; None if there is no limit."""
         own = None if self.limit is None else self.limit - self.spent
-        outer = None if self._within is None else self._within.left()
+        outer = self._of_outer(lambda outer: outer.left(), None)
         return min((one for one in (own, outer) if one is not None), default=None)
 
     def exhausted(self) -> SpentLimit | None:
         """Return the first limit that is reached: this one or an outer one; None while all have money left."""
         if self.limit is not None and self.spent >= self.limit:
             return self
-        return None if self._within is None else self._within.exhausted()
+        return self._of_outer(lambda outer: outer.exhausted(), None)
 
     def has_limit(self) -> bool:
         """Return whether this budget or an outer one has a limit now."""
-        return self.limit is not None or (self._within is not None and self._within.has_limit())
+        return self.limit is not None or self._of_outer(lambda outer: outer.has_limit(), False)
+
+    def _of_outer(self, ask: Callable[[Spending], T], without: T) -> T:
+        """Return what the outer budget says. It may be anybody's: raises `SettingsError` for whatever it raises."""
+        if self._within is None:
+            return without
+        try:
+            return ask(self._within)
+        except AgentnbError:  # of a budget further out, which says it
+            raise
+        except Exception as error:
+            what = encodable(f"The budget {self._within!r} failed ({type(error).__name__}: {error})")
+            raise SettingsError(what, f"Mend its methods: {', '.join(SPENDING)}") from error
 
     def by_others(self) -> float:
         """Return what nested runs have spent."""

@@ -50,6 +50,10 @@ class LeftOpen(Exception):
     """The run is being suspended: the question stays open, and nobody awaits its answer in this process."""
 
 
+class Unanswered(Declined):
+    """The function that answers in the person's place has failed."""
+
+
 class Elicitation:
     """The questions of one run, and the futures of their answers. Used on the run's event loop."""
 
@@ -104,7 +108,7 @@ class Elicitation:
     def check_anybody(self, program: Program | None = None) -> None:
         """Raise `NobodyToAsk` if the run has neither a person to answer, nor a program in their place."""
         if not (self.has_anybody or program):
-            what = "There is nobody to ask: this run goes on without a person who could answer"
+            what = "There is nobody to ask: no person is attached to this run"
             raise NobodyToAsk(what, "Decide yourself and say what you assumed, or end and say what you need to know")
 
     def open(
@@ -230,6 +234,7 @@ class Elicitation:
             words = encodable(f"{type(error).__name__}: {error}")
             with suppress(StoreError):  # kept: `answer` raises it
                 self._emit(Warned, message=f"The function that answers for you failed, which counts as no answer ({words})")
+            answer = answer._replace(failed=True)
         self.take(answer)
 
     async def _forwarded(self, parent: CallElicitor, question: WaitingOnUser) -> Answer:
@@ -365,9 +370,9 @@ class CallElicitor:
         if not self._elicitation.has_earlier(self._call_id):
             self._elicitation.check_anybody(program)
         if not isinstance(message, str) or not message.strip():
-            raise SettingsError(f"{message!r} is no question", 'Write: context.ask("...")')
+            raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
         if kind not in KINDS:
-            raise SettingsError(f"{kind!r} is no kind of question", near(str(kind), KINDS))
+            raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
         with self._clock_stopped():
             # Off the loop: its library is slow to load.
             plain = TEXT if schema is None else await asyncio.to_thread(checked_schema, schema)
@@ -428,6 +433,8 @@ class CallElicitor:
 
 
 def _value(answer: Answer) -> Any:
+    if answer.failed:
+        raise Unanswered("The answer could not be obtained", "Go on without it and say what you assumed")
     if answer.declined:
         raise Declined("The person gave no answer", "Go on without it and say what you assumed")
     return answer.value

@@ -60,7 +60,7 @@ class Foreground:
         self._waited = False
         """`wait` was called; it handles any interrupt."""
         self._left = False
-        """`wait` has returned: nested runs that go on have their plain tools run in threads."""
+        """`wait` has returned: nested runs that continue have their plain tools run in threads."""
         self._lock = threading.Lock()  # never taken by a signal handler
         self._stopped = False
         """The run was stopped by its handle: no other tool starts, and the outcome of the running tool is dropped."""
@@ -157,7 +157,7 @@ class Foreground:
                 self._tool_ended()
 
     def _leave(self) -> None:
-        """Hand on what still waits for this thread: a nested run that nobody awaits may go on."""
+        """Hand on what still waits for this thread: a nested run that nobody awaits may continue."""
         self._left = True
         while not (self._stopped or self._interrupted):
             try:

@@ -63,7 +63,7 @@ class Host:
     store: RunStore | None = None
 
     def __bool__(self) -> bool:
-        return self != _EMPTY
+        return self is not _EMPTY and self != _EMPTY
 
     def inside(self, watcher: Watcher | None, store: RunStore | None, call_sync: CallSync | None) -> Host:
         """Return the host of the runs nested in a run with this watcher, store and thread for plain tools.

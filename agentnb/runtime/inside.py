@@ -7,11 +7,8 @@ import threading
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
-import msgspec
-
 from agentnb.core.events import Progress
-from agentnb.core.messages import encodable, encodable_data
-from agentnb.core.nesting import is_too_deep
+from agentnb.core.json_schema import plain_data
 from agentnb.errors import SettingsError, ToolFailed
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.progress import CallProgress
@@ -66,7 +63,8 @@ class InsideCalls:
 
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""
-        outcome = await self._on_loop(self._call(call_id, name, _plain(name, arguments)))
+        plain = plain_data(arguments, f"What is given to {name}")
+        outcome = await self._on_loop(self._call(call_id, name, plain))
         if not outcome.ok:
             failed = ToolFailed(outcome.text or f"{name} failed")
             failed.error_code = outcome.error_code
@@ -86,14 +84,3 @@ class InsideCalls:
         if asyncio.get_running_loop() is self.loop:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
-
-
-def _plain(name: str, arguments: dict[str, Any]) -> Any:
-    """Return the arguments as a model would give them; raises `SettingsError` if JSON cannot hold them."""
-    try:
-        if not is_too_deep(arguments):
-            return msgspec.json.decode(msgspec.json.encode(encodable_data(arguments)))
-        what = "nested too deep"
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        what = encodable(str(error))
-    raise SettingsError(f"The arguments for {name} cannot be written as JSON ({what})", "Give texts, numbers, lists and dicts")

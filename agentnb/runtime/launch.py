@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeAlias
 
+from agentnb.core.events import SCHEMA, RunRecovered
 from agentnb.core.inbox import Inbox
 from agentnb.core.log import Watcher, Writer
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.approval import answering
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
-from agentnb.runtime.clock import Clock
+from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.elicitation import Elicitation, current_call
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host import Beginning, Host, current_host, hosted, on_main_thread
+from agentnb.runtime.host import Beginning, Host, completed, current_host, hosted, on_main_thread
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
 from agentnb.tools.todos.board import Board
 
+Life: TypeAlias = Callable[[], Coroutine[Any, Any, Run]]
+"""Makes the coroutine of a run."""
 MAX_LEVELS = 20
 """Runs that tools begin, one within the other."""
 
@@ -33,15 +38,143 @@ def new_run_id() -> str:
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(seconds)) + f"{milliseconds:03d}{secrets.token_hex(4)}"
 
 
-def parent_of(options: RunOptions) -> str | None:
-    """Return the id of the parent run: that of the options, else the run whose tool is running; None for a top-level run."""
-    if options.parent is not None:
-        return options.parent.id
-    around = current_budget.get()
-    return options.parent_id or (None if around is None else around.run_id)
+def check_resumable(run: Run, options: RunOptions) -> None:
+    """Raise `SettingsError` if the run has ended, or for options that only a new run can have."""
+    if not run.should_continue:
+        raise SettingsError(f"Run {run.id} has ended ({run.status})", "Continue its conversation: %%agent --continue")
+    for name in ("continue_from", "board", "parent_id", "parent", "run_id"):
+        if getattr(options, name) is not None:
+            raise SettingsError(f"{name} has no meaning for a run that is resumed", "Leave it out: its own log is continued")
 
 
-def log_of(options: RunOptions, *, parent_id: str | None = None, recovered: Run | None = None) -> EventLog:
+def resumed(run: Run) -> RunRecovered:
+    """Return the event with which another process resumes a run."""
+    return RunRecovered(seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA)
+
+
+class Launch:
+    """A run about to start, or to be resumed: its options, log, inbox and budget."""
+
+    __slots__ = ("budget", "inbox", "log", "name", "open_log", "options", "recovered")
+
+    def __init__(
+        self,
+        options: RunOptions,
+        *,
+        name: str,
+        budget: float | None,
+        recovered: Run | None = None,
+        writer: Writer | None = None,
+    ) -> None:
+        """``name``: that of the agent; ``budget``: its own limit; ``recovered``: the interrupted run to resume, whose log
+        ``writer`` has open at its end.
+        """
+        self.name = name
+        self.options = completed(options, is_resumed=recovered is not None)
+        self.recovered = recovered
+        self.log = _log_of(self.options, recovered)
+        self.open_log: Callable[[], Awaitable[Writer]] | None = None
+        """Opens the log in its store; None if nothing keeps it."""
+        if writer is not None:
+            self.open_log = partial(_opened, writer)
+        elif recovered is None and self.log.store is not None:
+            self.open_log = self.log.open
+        self.inbox = Inbox()
+        self.budget = _budget_of(budget, self.options, self.log, recovered)
+
+    def check_left(self) -> None:
+        """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""
+        spent = self.budget.exhausted()
+        if spent is not None and not (self.recovered is not None and spent.name == OWN):
+            more = "budget=" if spent.name == OWN else f"%agent defaults session-budget={2 * (spent.limit or 1):g}"
+            raise SettingsError(
+                f"Nothing is left of the {spent.name.replace('_', ' ')} of ${spent.limit:g}: ${spent.spent:.4f} were spent",
+                f"Raise it: {more}",
+            )
+
+    def clock(self, max_seconds: float | None) -> Clock:
+        """Return the clock of the run, which counts on from the seconds that it took in processes that died."""
+        return Clock(max_seconds, before=0.0 if self.recovered is None else seconds_taken(self.recovered.events))
+
+    def elicitation(self, clock: Clock, *, can_ask: bool) -> Elicitation:
+        """Return what brings the questions of the run to the person, or to what answers in their place."""
+        return Elicitation(
+            self.log,
+            can_ask=can_ask,
+            clock=clock,
+            answer=None if self.options.answer is None else answering(self.options.answer),
+            approve=self.options.approve,
+            parent=current_call.get(),
+        )
+
+    async def here(self, life: Life, board: Board | None = None, *, is_kept: bool = False) -> Run:
+        """Await the coroutine of the run on the running event loop; its host gets a handle on it."""
+        host = current_host.get()
+        if not host:
+            return await life()
+        inside, ended = self._watched(host, awaited=True), Future[Run]()
+        self._hand_over(host, ended, board, len(self.log.run.events), is_kept=is_kept)
+        try:
+            with hosted(inside):
+                run = await life()
+        except BaseException as error:
+            ended.set_exception(error)
+            raise
+        ended.set_result(run)
+        return run
+
+    def in_background(self, life: Life, board: Board | None = None, *, is_kept: bool = False) -> LiveRun:
+        """Start the coroutine of the run on an event loop in a thread, and return a handle at once, which its host gets too.
+
+        ``is_kept``: its log is kept, so that the person may suspend it.
+        """
+        options, host, before = self.options, current_host.get(), len(self.log.run.events)
+        inside = self._watched(host, awaited=False)
+        shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
+        thread = shared or LoopThread()
+
+        async def work() -> Run:
+            with hosted(inside):
+                return await life()
+
+        future = thread.submit(work)
+        if shared is None:
+            future.add_done_callback(lambda _: thread.close())
+        return self._hand_over(host, future, board, before, is_kept=is_kept)
+
+    def _watched(self, host: Host, *, awaited: bool) -> Host:
+        """Have the host watch the run unless its options name a watcher; return the host of its nested runs."""
+        log, options = self.log, self.options
+        watcher = options.watch
+        if watcher is None and host.watch is not None:
+            call = current_call.get() if log.parent_id is not None else None
+            watcher = host.watch(
+                Beginning(
+                    run=log.run,
+                    run_id=log.id,
+                    parent_id=log.parent_id,
+                    call_id=None if call is None else call.call_id,
+                    agent=self.name,
+                    awaited=awaited,
+                    blocks=awaited or options.foreground is not None,
+                    stored=options.store is not None,
+                )
+            )
+            if watcher is not None:
+                log.watch(watcher)
+        foreground, store = options.foreground, options.store or host.store
+        return host.inside(watcher, store, host.call_sync if foreground is None else on_main_thread(foreground.call))
+
+    def _hand_over(self, host: Host, ended: Future[Run], board: Board | None, before: int, *, is_kept: bool) -> LiveRun:
+        """Return a handle on the run, which the host gets too. ``before``: how many events it had."""
+        log = self.log
+        live = LiveRun(log.id, log.run, self.inbox, ended, board, self.options.foreground, before, is_kept=is_kept)
+        if host.begun is not None:
+            host.begun(live)
+        return live
+
+
+def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
     """Return the log of a new run, or of the ``recovered`` one."""
     if nested_levels.get() >= MAX_LEVELS:
         what = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each began the next"
@@ -49,26 +182,15 @@ def log_of(options: RunOptions, *, parent_id: str | None = None, recovered: Run 
     watchers: tuple[Watcher, ...] = () if options.watch is None else (options.watch,)
     if recovered is not None:
         return EventLog(recovered.id, parent_id=recovered.parent_id, watchers=watchers, run=recovered, store=options.store)
+    run_id = options.run_id or new_run_id()
     if options.parent is not None:
-        return options.parent.child(options.run_id or new_run_id(), watchers=watchers)
-    return EventLog(options.run_id or new_run_id(), parent_id=parent_id, watchers=watchers, store=options.store)
+        return options.parent.child(run_id, watchers=watchers)
+    around = current_budget.get()  # of the run whose tool is running
+    parent_id = options.parent_id or (None if around is None else around.run_id)
+    return EventLog(run_id, parent_id=parent_id, watchers=watchers, store=options.store)
 
 
-async def opened(writer: Writer) -> Writer:
-    """Return the writer of a log that is open."""
-    return writer
-
-
-def check_resumable(run: Run, options: RunOptions) -> None:
-    """Raise `SettingsError` if the run has ended, or for options that only a new run can have."""
-    if not run.should_continue:
-        raise SettingsError(f"Run {run.id} has ended ({run.status})", "Go on with its conversation: %%agent --continue")
-    for name in ("continue_from", "board", "parent_id", "parent", "run_id"):
-        if getattr(options, name) is not None:
-            raise SettingsError(f"{name} has no meaning for a run that is resumed", "Leave it out: the run's own log goes on")
-
-
-def budget_of(limit: float | None, options: RunOptions, log: EventLog, recovered: Run | None = None) -> Budget:
+def _budget_of(limit: float | None, options: RunOptions, log: EventLog, recovered: Run | None) -> Budget:
     """Return the budget of a run with its own limit, within that of the parent run or of the options (the session's)."""
     within = current_budget.get() or options.budget
     if recovered is None:
@@ -79,111 +201,6 @@ def budget_of(limit: float | None, options: RunOptions, log: EventLog, recovered
     return budget
 
 
-def elicitation_of(options: RunOptions, log: EventLog, clock: Clock, *, can_ask: bool) -> Elicitation:
-    """Return what brings the questions of a run to the person, or to what answers in their place."""
-    return Elicitation(
-        log,
-        can_ask=can_ask,
-        clock=clock,
-        answer=None if options.answer is None else answering(options.answer),
-        approve=options.approve,
-        parent=current_call.get(),
-    )
-
-
-def check_left(budget: Budget, *, recovered: bool = False) -> None:
-    """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""
-    spent = budget.exhausted()
-    if spent is not None and not (recovered and spent.name == OWN):
-        more = "budget=" if spent.name == OWN else f"%agent defaults session-budget={2 * (spent.limit or 1):g}"
-        raise SettingsError(
-            f"Nothing is left of the {spent.name.replace('_', ' ')} of ${spent.limit:g}: ${spent.spent:.4f} were spent",
-            f"Raise it: {more}",
-        )
-
-
-async def here(
-    life: Callable[[], Coroutine[Any, Any, Run]],
-    log: EventLog,
-    inbox: Inbox,
-    options: RunOptions,
-    board: Board | None = None,
-    *,
-    name: str,
-    is_kept: bool = False,
-) -> Run:
-    """Await the coroutine of a run on the running event loop; its host gets a handle on it."""
-    host = current_host.get()
-    if not host:
-        return await life()
-    inside, ended = _watched(host, log, options, name, awaited=True), Future[Run]()
-    before = len(log.run.events)
-    _handed_over(host, LiveRun(log.id, log.run, inbox, ended, board, options.foreground, before, is_kept=is_kept))
-    try:
-        with hosted(inside):
-            run = await life()
-    except BaseException as error:
-        ended.set_exception(error)
-        raise
-    ended.set_result(run)
-    return run
-
-
-def in_background(
-    life: Callable[[], Coroutine[Any, Any, Run]],
-    log: EventLog,
-    inbox: Inbox,
-    options: RunOptions,
-    board: Board | None = None,
-    *,
-    name: str,
-    is_kept: bool = False,
-) -> LiveRun:
-    """Start the coroutine of a run on an event loop in a thread, and return a handle at once, which its host gets too.
-
-    ``is_kept``: its log is kept, so that the person may suspend it.
-    """
-    host, before = current_host.get(), len(log.run.events)
-    inside = _watched(host, log, options, name, awaited=False)
-    shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
-    thread = shared or LoopThread()
-
-    async def work() -> Run:
-        with hosted(inside):
-            return await life()
-
-    future = thread.submit(work)
-    if shared is None:
-        future.add_done_callback(lambda _: thread.close())
-    live = LiveRun(log.id, log.run, inbox, future, board, options.foreground, before, is_kept=is_kept)
-    return _handed_over(host, live)
-
-
-def _watched(host: Host, log: EventLog, options: RunOptions, name: str, *, awaited: bool) -> Host:
-    """Have the host watch the run unless its options name a watcher; return the host of its nested runs."""
-    watcher = options.watch
-    if watcher is None and host.watch is not None:
-        call = current_call.get() if log.parent_id is not None else None
-        watcher = host.watch(
-            Beginning(
-                run=log.run,
-                run_id=log.id,
-                parent_id=log.parent_id,
-                call_id=None if call is None else call.call_id,
-                agent=name,
-                awaited=awaited,
-                blocks=awaited or options.foreground is not None,
-                stored=options.store is not None,
-            )
-        )
-        if watcher is not None:
-            log.watch(watcher)
-    foreground, store = options.foreground, options.store or host.store
-    return host.inside(watcher, store, host.call_sync if foreground is None else on_main_thread(foreground.call))
-
-
-def _handed_over(host: Host, live: LiveRun) -> LiveRun:
-    """Give the host the handle of a run."""
-    if host.begun is not None:
-        host.begun(live)
-    return live
+async def _opened(writer: Writer) -> Writer:
+    """Return the writer of a log that is open."""
+    return writer

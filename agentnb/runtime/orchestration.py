@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from agentnb.core.events import SCHEMA, RunRecovered, RunStarted
-from agentnb.core.inbox import Inbox
+from agentnb.core.events import SCHEMA, RunStarted
 from agentnb.core.json_schema import plain_data
 from agentnb.core.log import Writer
 from agentnb.core.messages import encodable, user
@@ -17,20 +16,8 @@ from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.policies.limits import LIMITS
 from agentnb.runtime.budget import OWN
-from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.elicitation import Elicitation
-from agentnb.runtime.host import completed
-from agentnb.runtime.launch import (
-    budget_of,
-    check_left,
-    check_resumable,
-    elicitation_of,
-    here,
-    in_background,
-    log_of,
-    opened,
-    parent_of,
-)
+from agentnb.runtime.launch import Launch, check_resumable, resumed
 from agentnb.runtime.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
@@ -92,49 +79,40 @@ class _Pending:
         if recovered is not None:
             check_resumable(recovered, options)
         self._what = what
-        self._options = options = completed(options, is_resumed=recovered is not None)
-        self._recovered = recovered
-        self._log = log = log_of(options, parent_id=parent_of(options), recovered=recovered)
-        self._first = self._resumed(recovered) if recovered is not None else self._started(prompt)
-        self._open_log = log.open if recovered is None and log.store is not None else None
-        if writer is not None:
-            self._open_log = partial(opened, writer)
-        self._inbox = Inbox()
-        self._budget = budget_of(what.budget, options, log, recovered)
-        check_left(self._budget, recovered=recovered is not None)
+        self._launch = Launch(options, name=what.name, budget=what.budget, recovered=recovered, writer=writer)
+        self._first = self._started(prompt) if recovered is None else resumed(recovered)
+        self._launch.check_left()
 
     async def run_here(self) -> Run:
-        lifecycle, orchestrator = self._assembled(can_ask=bool(self._options.can_ask))
+        lifecycle, orchestrator = self._assembled(can_ask=bool(self._launch.options.can_ask))
         with AwakeForInterrupts():
-            life = partial(lifecycle.run, orchestrator, self._first, self._open_log)
-            return await here(life, self._log, self._inbox, self._options, name=self._what.name)
+            return await self._launch.here(partial(lifecycle.run, orchestrator, self._first, self._launch.open_log))
 
     def start(self) -> LiveRun:
-        options = self._options
-        self._budget.detached = options.foreground is None
+        launch = self._launch
+        launch.budget.detached = launch.options.foreground is None
 
         async def life() -> Run:
-            lifecycle, orchestrator = self._assembled(can_ask=options.can_ask is not False)
-            return await lifecycle.run_abandonable(orchestrator, self._first, self._open_log)
+            lifecycle, orchestrator = self._assembled(can_ask=launch.options.can_ask is not False)
+            return await lifecycle.run_abandonable(orchestrator, self._first, launch.open_log)
 
-        return in_background(life, self._log, self._inbox, options, name=self._what.name)
+        return launch.in_background(life)
 
     def _assembled(self, *, can_ask: bool) -> tuple[Lifecycle, Orchestrator]:
-        options, recovered = self._options, self._recovered
-        before = 0.0 if recovered is None else seconds_taken(recovered.events)
-        clock = Clock(self._what.max_seconds, before=before)
-        elicitation = elicitation_of(options, self._log, clock, can_ask=can_ask)
-        lifecycle = Lifecycle(self._log, self._inbox, clock=clock, budget=self._budget, on_answer=elicitation.take)
+        launch = self._launch
+        clock = launch.clock(self._what.max_seconds)
+        elicitation = launch.elicitation(clock, can_ask=can_ask)
+        lifecycle = Lifecycle(launch.log, launch.inbox, clock=clock, budget=launch.budget, on_answer=elicitation.take)
         return lifecycle, self._what.make(lifecycle, elicitation)
 
     def _started(self, prompt: str) -> RunStarted:
-        what, options = self._what, self._options
+        what, options, log = self._what, self._launch.options, self._launch.log
         limits = {name: value for name in ("max_seconds", OWN) if (value := getattr(what, name)) is not None}
         started = RunStarted(
             seq=0,
             at=datetime.now(UTC),
-            run_id=self._log.id,
-            parent_id=parent_of(options),
+            run_id=log.id,
+            parent_id=log.parent_id,
             schema=SCHEMA,
             run_kind=what.run_kind,
             prompt=user(encodable(prompt)),
@@ -146,6 +124,3 @@ class _Pending:
             entity=options.entity,
         )
         return redact(started, known_secrets())
-
-    def _resumed(self, run: Run) -> RunRecovered:
-        return RunRecovered(seq=len(run.events), at=datetime.now(UTC), run_id=run.id, parent_id=run.parent_id, schema=SCHEMA)

@@ -81,7 +81,7 @@ def _number(name: str, value: float) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise SettingsError(f"{name}={value!r} of the progress is no number", "Write context.progress(3, 10)")
+        raise SettingsError(f"{name}={value!r} of the progress is not a number", "Write context.progress(3, 10)")
     return number
 
 

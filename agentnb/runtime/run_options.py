@@ -11,21 +11,19 @@ from agentnb.core.log import RunStore, Watcher
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.approval import AnswerQuestion
-from agentnb.runtime.budget import Spending
+from agentnb.runtime.budget import SPENDING, Spending
 from agentnb.runtime.elicitation import Approve
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.threads import LoopThread
 from agentnb.tools.todos.board import Board
 
-SPENDING = ("pay", "left", "exhausted", "has_limit")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """The options of one run. What they do not give comes from the host it starts in, such as a notebook (`runtime.host`).
 
-    Raises `SettingsError` for a store that is no store or a run that is no run.
+    Raises `SettingsError` for a store that is not a store or a run that is not a run.
     """
 
     store: RunStore | None = None
@@ -72,14 +70,14 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         if self.store is not None and not callable(getattr(self.store, "open", None)):
-            raise SettingsError(f"store={self.store!r} is no store", 'Make one: Store("runs")')
+            raise SettingsError(f"store={self.store!r} is not a store", 'Make one: Store("runs")')
         if self.continue_from is not None and not isinstance(self.continue_from, Run):
-            raise SettingsError(f"continue_from={self.continue_from!r} is no run", "Load it first: load_trace(PATH)")
+            raise SettingsError(f"continue_from={self.continue_from!r} is not a run", "Load it first: load_trace(PATH)")
         if self.budget is not None and not all(callable(getattr(self.budget, name, None)) for name in SPENDING):
-            raise SettingsError(f"budget={self.budget!r} is no budget", f"It has the methods {', '.join(SPENDING)}")
+            raise SettingsError(f"budget={self.budget!r} is not a budget", f"A budget has the methods {', '.join(SPENDING)}")
         tags: Any = self.tags
         if isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags):
-            raise SettingsError(f"tags={tags!r} are no words", 'Write tags=("night", "v2")')
+            raise SettingsError(f"tags={tags!r} are not words", 'Write tags=("night", "v2")')
 
 
 def refuse_former_keywords(given: Iterable[str], door: str) -> None:

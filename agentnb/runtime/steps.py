@@ -62,7 +62,7 @@ class StepOrchestrator:
 
     async def orchestrate(self) -> Stop | None:
         """Do the steps; return how the run ends, or None: it has failed if a step has, else completed."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no orchestrate: write it as an async method")
 
     async def do(
         self, step: str, work: Callable[[], Awaitable[Any]], *, inputs: Any = None, kind: str = "", title: str = ""
@@ -114,7 +114,7 @@ class StepOrchestrator:
         return run
 
     async def together(self, *steps: Awaitable[T]) -> list[T]:
-        """Await steps side by side. If one raises, the others are cancelled, and awaited, before the error goes on."""
+        """Await steps side by side. If one raises, the others are cancelled, and awaited, before the error is raised."""
         tasks = [asyncio.ensure_future(one) for one in steps]
         try:
             return await asyncio.gather(*tasks)
@@ -174,7 +174,7 @@ class StepOrchestrator:
     def _finished(self, step: str) -> StepRecord | None:
         """Return the record of a step that a process has finished; raise `SettingsError` for one that is open, or no id."""
         if not isinstance(step, str) or not step or encodable(step) != step:
-            raise SettingsError(f"{step!r} is no id of a step", "Give each step of a run a text of its own")
+            raise SettingsError(f"{step!r} is not the id of a step", "Give each step of a run a text of its own")
         if step in self._started:
             raise SettingsError(f"Step {step} is open already", "Give each step of a run an id of its own")
         record = self.log.run.steps.get(step)

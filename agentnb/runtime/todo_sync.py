@@ -68,7 +68,7 @@ class TodoSync:
         if not self._failed:  # once, not in every round
             self._failed = True
             words = encodable(f"{type(error).__name__}: {error}")
-            message = f"The todo list could not be read ({words}). The run goes on with the list as last known"
+            message = f"The todo list could not be read ({words}). The run continues with the list as last known"
             self._log.emit(Warned, message=message)
 
 
@@ -85,9 +85,11 @@ def settled_todos(found: Any) -> Todos:
     plain = []
     for todo in found:
         if not isinstance(todo, Todo):
-            raise TypeError("it holds something that is no Todo")
+            raise TypeError("it holds something that is not a Todo")
         fields = {name: encodable(value) if isinstance(value, str) else value for name, value in _fields(todo).items()}
         plain.append(fields | {"status": normal_status(str(todo.status))})
+    if not plain:
+        return ()
     return redact(_decode(msgspec.json.encode(plain)))  # else the board would never equal the list in the log
 
 

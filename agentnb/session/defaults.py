@@ -61,7 +61,7 @@ def may_be_empty(key: str) -> bool:
 
 
 def checked(key: str, text: str) -> str:
-    """Return the text as it is stored under this key; raises `SettingsError` if it is no valid value."""
+    """Return the text as it is stored under this key; raises `SettingsError` if it is not a valid value."""
     if may_be_empty(key):
         if text.lower() in ("", "none"):
             return ""

@@ -69,12 +69,12 @@ async def recover(
 
 def _check_agent(agent: object) -> None:
     if agent is not None and not isinstance(agent, Agent | Orchestration):
-        raise SettingsError(f"agent={agent!r} is no Agent", "Write agent=Agent(...), or leave it out")
+        raise SettingsError(f"agent={agent!r} is not an Agent", "Write agent=Agent(...), or leave it out")
 
 
 def _place_of(run: Run | str | Path, store: Store | None) -> tuple[Store, str]:
     if not isinstance(run, Run | str | Path):
-        raise SettingsError(f"{run!r} is no run", "Give a run, its id, or the path of its log")
+        raise SettingsError(f"{run!r} is not a run", "Give a run, its id, or the path of its log")
     if isinstance(run, Run):
         return store or default_store()[0], run.id
     path = Path(run).expanduser()

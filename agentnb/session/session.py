@@ -41,7 +41,7 @@ class Session:
         self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
         self._begun_here: list[LiveRun] = []
-        """All runs that began in this kernel and may be live, in order, with those that are no part of the conversation."""
+        """All runs that began in this kernel and may be live, in order, with those that are not part of the conversation."""
         self._sweep_at = SWEEP
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
@@ -94,7 +94,7 @@ class Session:
         with self._lock:
             run_id = self.store.find(run_id)
             if run_id in [live.run_id for live in self.running()]:
-                raise SettingsError(f"Run {run_id} is going on here", "%agent status shows how far it has come")
+                raise SettingsError(f"Run {run_id} is running here", "%agent status shows how far it has come")
             writer, run = self.store.reopen(run_id)
             try:
                 own = replace(self._own(options or RunOptions()), store=self.store)
@@ -118,7 +118,7 @@ class Session:
         return hosted(replace(current_host.get() or self.host(), begun=None, watch=None, store=self.store))
 
     def take(self, live: LiveRun) -> None:
-        """Count a run among the live runs. One that was not started by `start` or `recover` is no part of the conversation."""
+        """Count a run among the live runs. One that was not started by `start` or `recover` is not part of the conversation."""
         with self._lock:
             if len(self._begun_here) >= self._sweep_at:
                 self._begun_here = [one for one in self._begun_here if not one.done]
@@ -245,7 +245,7 @@ class Session:
             return self._loaded
         begun = [live for live in self._live if live.run.started_at is not None]
         if not begun:
-            raise SettingsError("There is no run to go on with", "Start one without --continue, or load one: %agent load ID")
+            raise SettingsError("There is no run to continue", "Start one without --continue, or load one: %agent load ID")
         if not begun[-1].done:
             raise SettingsError(f"Run {begun[-1].run.id} is still running", "Wait for it, or end it: %agent stop")
         return begun[-1].run

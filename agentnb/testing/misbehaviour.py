@@ -28,8 +28,8 @@ class Misbehaviour:
     """A reply that goes wrong."""
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """What goes over the line instead of a good reply."""
-        raise NotImplementedError
+        """What goes over the line instead of a good reply. Each kind of misbehaviour has its own."""
+        raise NotImplementedError(f"{type(self).__name__} has no deliver")
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class FunctionTool:
         if role is not None and role not in ROLES:
             raise InvalidTool(f"role={role!r} of {name} is none", f"Roles are {', '.join(ROLES)}")
         if timeout is not None and not timeout > 0:
-            raise InvalidTool(f"timeout={timeout} of {name} is no time", "Give seconds above 0, or None for no limit")
+            raise InvalidTool(f"timeout={timeout} of {name} is not a time", "Give seconds above 0, or None for no limit")
         self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
         self.blocking = blocking
         self.timeout = timeout
@@ -171,4 +171,4 @@ def as_tool(value: Any) -> Any:
     if callable(value) and not inspect.isclass(value):
         return FunctionTool(value)
     kind = f"the class {value.__name__}" if inspect.isclass(value) else f"an object of type {type(value).__name__}"
-    raise InvalidTool(f"{kind} is no tool", "A tool is a function, or what @tool made of one")
+    raise InvalidTool(f"{kind} is not a tool", "A tool is a function, or what @tool made of one")

@@ -64,7 +64,7 @@ class ResultReader:
         start, end = offset, min(len(text), offset + max(1, min(length, self._most)))
         if start >= len(text):
             return failure("past_the_end", f"The result has {len(text):,} characters; offset {start:,} is behind its end.")
-        rest = f"; go on with offset={end}" if end < len(text) else ", the end"
+        rest = f"; continue with offset={end}" if end < len(text) else ", the end"
         heading = f"[characters {start:,} to {end:,} of {len(text):,}{rest}]"
         return ToolOutcome(True, (Text(f"{heading}\n{text[start:end]}"),))
 

@@ -152,13 +152,14 @@ def _path_schema(hint: Any) -> dict[str, Any]:
     """Return the schema of a path: text to a model, and the only type of Python's own that msgspec does not know."""
     if hint is Path:
         return {"type": "string"}
-    raise NotImplementedError
+    raise NotImplementedError  # which msgspec turns into its own error for a type that it does not know
 
 
 def _as_path(hint: Any, value: Any) -> Path:
+    """Return the path that a model gave as text."""
     if hint is Path:
         return Path(value)
-    raise NotImplementedError
+    raise NotImplementedError  # as above
 
 
 def _is_plain(value: Any) -> bool:

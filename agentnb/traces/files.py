@@ -22,7 +22,7 @@ RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | 
 def load_trace(path: str | Path) -> Run:
     """Return the run of a log file. A log without an end gives a run with status ``interrupted``.
 
-    Raises `TraceError` if the file is no run log of agentnb or was written by a newer version,
+    Raises `TraceError` if the file is not a run log of agentnb or was written by a newer version,
     `StoreError` if it cannot be read.
     """
     path = Path(path).expanduser()
@@ -44,7 +44,7 @@ def load_traces(source: RunSource) -> list[Run]:
         paths = _paths(source)
         return [load_trace(paths[0])] if paths == [Path(source).expanduser()] else _readable(paths)
     if not isinstance(source, Iterable):
-        raise TraceError(f"{source!r} is no run", "Give a Run, several, a path, a folder, a glob or a Store")
+        raise TraceError(f"{source!r} is not a run", "Give a Run, several, a path, a folder, a glob or a Store")
     return [run for one in source for run in load_traces(one)]
 
 
@@ -54,14 +54,14 @@ def save_log(run: Run, path: Path) -> Path:
 
 
 def write_whole(path: Path, pieces: Iterable[bytes], what: str = "The run") -> Path:
-    """Write a file atomically and return its path. Raises `StoreError` if that fails, or if ``path`` exists and is no file.
+    """Write a file atomically and return its path. Raises `StoreError` if that fails, or if ``path`` exists and is not a file.
 
     ``what`` is written, in the words of the error.
     """
     _check_replaceable(path, what)
     try:
         target = path.resolve()  # so that a link stays a link
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(target.parent)
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -71,10 +71,21 @@ def write_whole(path: Path, pieces: Iterable[bytes], what: str = "The run") -> P
             Path(name).unlink()
             raise
     except (OSError, ValueError) as error:  # ValueError: characters that no file name can have
-        shown = str(path) if str(path).isprintable() else ascii(str(path))
         why = getattr(error, "strerror", None) or error
-        raise StoreError(f"{what} cannot be saved as {shown}: {why}", "Choose another name or folder") from error
+        raise StoreError(f"{what} cannot be saved as {_shown(path)}: {why}", "Choose another name or folder") from error
     return path
+
+
+def _shown(path: Path) -> str:
+    return str(path) if str(path).isprintable() else ascii(str(path))
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of a file if it is not there; raise OSError that names it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, f"its folder {_shown(folder)} cannot be made ({error.strerror})") from error
 
 
 def _check_replaceable(path: Path, what: str) -> None:
@@ -83,7 +94,7 @@ def _check_replaceable(path: Path, what: str) -> None:
     except (OSError, ValueError):
         return  # writing reports it
     if is_other:
-        raise StoreError(f"{what} cannot be saved as {path}: it is there already, and is no file", "Choose another name")
+        raise StoreError(f"{what} cannot be saved as {path}: it is there already, and is not a file", "Choose another name")
 
 
 def _readable(paths: list[Path]) -> list[Run]:

@@ -38,7 +38,7 @@ _COUNTED: dict[str, tuple[str, str]] = {
         "{} calls had the ids of earlier calls, and were given others.",
     ),
     "name": ("1 call named no tool: it is called unknown.", "{} calls named no tool: it is called unknown."),
-    "arguments": ("1 call had arguments that are no JSON object.", "{} calls had arguments that are no JSON object."),
+    "arguments": ("1 call had arguments that are not a JSON object.", "{} calls had arguments that are not a JSON object."),
     "no result": (
         "1 call has no result: one that says so stands in its place.",
         "{} calls have no result: one that says so stands in its place.",

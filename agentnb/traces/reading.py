@@ -26,7 +26,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading. Raises `TraceError` if it is no regular file or too large, OSError if it cannot be opened."""
+    """Open a file for reading. Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened."""
     check_file(path.stat(), path)  # to open a device may change it
     descriptor = os.open(path, _FLAGS)
     with os.fdopen(descriptor, "rb") as file:

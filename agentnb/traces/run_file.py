@@ -113,7 +113,7 @@ class RunFile:
     def reopened(cls, path: str | Path, *, sync_rounds: bool = False) -> tuple[RunFile, list[AnyEvent]]:
         """Reopen an interrupted run's file for appending, without a torn last line; return it and its events.
 
-        Raises OSError, such as BlockingIOError if a process is writing it; `TraceError` if it is no log.
+        Raises OSError, such as BlockingIOError if a process is writing it; `TraceError` if it is not a log.
         """
         check_file(Path(path).stat(), path)  # else opening a pipe would wait
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND)

@@ -69,7 +69,7 @@ class Store:
             file, events = RunFile.reopened(path, sync_rounds=self._sync_rounds)
         except BlockingIOError as error:
             raise StoreError(
-                f"Run {path.stem} is going on in another process", "Stop it there first, or wait for its end"
+                f"Run {path.stem} is running in another process", "Stop it there first, or wait for its end"
             ) from error
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to where it can") from error
@@ -107,7 +107,7 @@ class Store:
     def _path(self, run_id: str) -> str:
         # Text, not a Path: joining paths took a tenth of the time of a short run.
         if not _ID.fullmatch(run_id):
-            raise StoreError(f"{run_id!r} is no id of a run", "%agent history lists them")
+            raise StoreError(f"{run_id!r} is not the id of a run", "%agent history lists them")
         return f"{self._prefix}{run_id}.jsonl"
 
     def has(self, run_id: str) -> bool:
@@ -138,7 +138,7 @@ class Store:
         return load_file(self.path(self.find(run_id)))
 
     def summaries(self, most: int | None = None) -> list[RunSummary]:
-        """Return summaries of the newest runs, newest first, without folding their logs. Skips files that are no run logs.
+        """Return summaries of the newest runs, newest first, without folding their logs. Skips files that are not run logs.
 
         The status of a log without an end is ``running`` while a run writes it, ``waiting_on_user`` if the run is suspended,
         else ``interrupted``.
@@ -148,7 +148,7 @@ class Store:
     def each_summary(self, left_out: list[str] | None = None) -> Iterator[RunSummary]:
         """Yield the same as `summaries`, reading each file only when it is needed.
 
-        The names of files that are no run logs are appended to ``left_out``.
+        The names of files that are not run logs are appended to ``left_out``.
         """
         holders = Holders()
         for run_id in self.ids()[::-1]:
@@ -192,7 +192,7 @@ def _check_parents(path: Path) -> None:
     except TraceError:  # as is told when it is read as a whole
         return
     if _is_torn(found) and Holders().hold(path, found.parent_id, found.started_at):
-        raise BlockingIOError(errno.EWOULDBLOCK, "The run that it is nested in is going on")
+        raise BlockingIOError(errno.EWOULDBLOCK, "The run that it is nested in is running")
 
 
 def _run_of(events: list[AnyEvent], source: str) -> Run:
@@ -214,7 +214,7 @@ def _resumable(run: Run) -> Run:
 
 
 def load_file(path: Path) -> Run:
-    """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is no log."""
+    """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is not a log."""
     try:
         with opened(path) as lines:
             going_on = is_being_written(lines)  # checked first: a run that ends meanwhile is read with its end

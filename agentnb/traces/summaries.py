@@ -86,7 +86,7 @@ _SUSPENDED = b'{"kind":"run_suspended"'
 def summary(data: bytes, without_end: str) -> RunSummary:
     """Return the summary of a whole log; ``without_end``: status if it has no end and the run is not suspended.
 
-    Raises `TraceError` if it is no run log.
+    Raises `TraceError` if it is not a run log.
     """
     first, _, rest = data.partition(b"\n")
     started = decode(first)

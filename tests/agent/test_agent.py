@@ -59,7 +59,7 @@ def test_settings_that_cannot_work_are_refused_at_once_and_clearly(subtests: pyt
         ({"tools": "add"}, SettingsError, "not a list"),
         ({"tools": add}, SettingsError, "not a list"),
         ({"tools": ["files"]}, UnknownTool, "files"),
-        ({"tools": [3]}, InvalidTool, "an object of type int is no tool"),
+        ({"tools": [3]}, InvalidTool, "an object of type int is not a tool"),
         ({"tools": [yields]}, InvalidTool, "yields"),
         ({"tools": [add, add]}, InvalidTool, 'tool "add" already registered'),
         ({"system": 3}, SettingsError, "system"),

@@ -96,8 +96,8 @@ def test_the_parts_of_several_are_in_their_order() -> None:
 
 def test_what_cannot_be_an_extension_is_refused(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, type[Exception], str]] = {
-        "a text": (lambda: bare("simulated:chatty", extensions="plans"), SettingsError, "is no extension"),
-        "no extension": (lambda: bare("simulated:chatty", extensions=[3]), SettingsError, "is no extension"),
+        "a text": (lambda: bare("simulated:chatty", extensions="plans"), SettingsError, "is not an extension"),
+        "no extension": (lambda: bare("simulated:chatty", extensions=[3]), SettingsError, "is not an extension"),
         "twice": (
             lambda: bare("simulated:chatty", extensions=[with_parts(), with_parts(tools=())]),
             SettingsError,
@@ -108,7 +108,7 @@ def test_what_cannot_be_an_extension_is_refused(subtests: pytest.Subtests) -> No
             InvalidTool,
             "already registered",
         ),
-        "no name": (lambda: Extension(name=" "), SettingsError, "is no name"),
+        "no name": (lambda: Extension(name=" "), SettingsError, "is not the name of an extension"),
         "settings": (lambda: Extension(name="plans", settings={"of": object()}), SettingsError, "JSON"),
     }
     for name, (make, error, words) in cases.items():

@@ -98,7 +98,7 @@ def test_a_list_of_another_board_that_cannot_be_gone_on_with_is_said_to_be_that_
             return self.todos
 
     before = Agent(ScriptedModel(["Fine."]), tools=[work], todos=Loose(), max_rounds=1).run_sync("go")
-    with pytest.raises(SettingsError, match=f"The todo list of run {before.id} cannot be gone on with"):
+    with pytest.raises(SettingsError, match=f"The todo list of run {before.id} cannot be continued"):
         Agent(ScriptedModel(["Fine."]), tools=[work]).run_sync("go", continue_from=before)
 
 

@@ -92,6 +92,19 @@ class Count(pydantic.BaseModel):
         return value
 
 
+class Leaving(pydantic.BaseModel):
+    """Its validator ends the program, as a function may that was written for a script."""
+
+    number: int
+
+    @pydantic.field_validator("number")
+    @classmethod
+    def _leaves(cls, value: int) -> int:
+        if value % 2:
+            raise SystemExit("no odd numbers")
+        return value
+
+
 @dataclass
 class Even:
     number: int
@@ -152,6 +165,7 @@ def test_an_answer_that_does_not_fit_is_sent_back_with_what_is_wrong(subtests: p
         (Trip, '{"on": "2026-01-04", "kind": "raft", "stops": []}', "'raft' is not one of ['ferry', 'tug']", None),
         (Count, '{"birds": 3, "on": "2026-01-04"}', "birds: Value error, birds come in pairs", None),
         (Even, '{"number": 3}', "it must be even", '{"number": 2}'),
+        (Leaving, '{"number": 3}', "no odd numbers", '{"number": 2}'),
     ):
         with subtests.test(text):
             good = good or text.replace("today", "2026-01-04").replace("raft", "tug").replace("3,", "2,")
@@ -259,8 +273,9 @@ def test_limits_come_before_retries_and_a_final_answer_may_fit() -> None:
     assert (run.status, run.output) == ("limited", None)
     run = ran("Twelve.", FITS, max_rounds=1, on_limit="final_answer")
     assert (run.status, run.output) == ("limited", {"birds": 12})
-    run = ran("Twelve.", '{"number": 3}', output=Even, max_rounds=1, on_limit="final_answer")
-    assert (run.status, run.output) == ("limited", None)
+    for unfit in (Even, Leaving):
+        run = ran("Twelve.", '{"number": 3}', output=unfit, max_rounds=1, on_limit="final_answer")
+        assert (run.status, run.output) == ("limited", None)
 
 
 def test_the_model_is_told_the_schema_and_may_heed_it() -> None:

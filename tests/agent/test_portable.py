@@ -182,5 +182,5 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 def test_bytes_of_something_else_are_refused() -> None:
     import pickle
 
-    with pytest.raises(SettingsError, match="no agent"):
+    with pytest.raises(SettingsError, match="are not an agent"):
         from_portable(pickle.dumps([1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,19 @@ def test_tags_and_scope_are_those_of_its_options(tmp_path: Path) -> None:
     assert Store(tmp_path).load(run.id) == run and Store(tmp_path).summaries()[0].tags == run.tags
 
 
+def test_tags_may_be_given_as_a_keyword_and_replace_those_of_the_options(subtests: pytest.Subtests) -> None:
+    for name, run in {
+        "run": asyncio.run(agent().run("go", RunOptions(tags=("day",)), tags=("night",))),
+        "start": agent().start("go", RunOptions(tags=("day",)), tags=("night",)).result(30),
+        "run_sync": agent().run_sync("go", tags=("night",)),
+    }.items():
+        with subtests.test(name):
+            assert run.tags == ("night",)
+
+
 def test_what_are_no_tags_is_refused(subtests: pytest.Subtests) -> None:
     for tags in ("night", ("night", ""), (3,), (" ",)):
-        with subtests.test(tags=tags), pytest.raises(SettingsError, match="are no words"):
+        with subtests.test(tags=tags), pytest.raises(SettingsError, match="are not words"):
             RunOptions(tags=tags)  # type: ignore[arg-type]
 
 

@@ -80,7 +80,8 @@ def changing(folder: Path) -> tuple[Run, ScriptedModel]:
 
     async def learn() -> str:
         """Changes the tools."""
-        pending[0].log.emit(ToolsChanged, tools=tuple(one for one in pending[0].log.run.tools if one.name == "work"))
+        log = pending[0].launch.log
+        log.emit(ToolsChanged, tools=tuple(one for one in log.run.tools if one.name == "work"))
         return "learned"
 
     async def work() -> str:

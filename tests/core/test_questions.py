@@ -176,7 +176,7 @@ def test_an_answer_that_does_not_fit_is_refused_with_what_would(subtests: pytest
         with subtests.test(schema=schema, value=value):
             with pytest.raises(SettingsError) as caught:
                 checked_answer(schema, value)
-            assert str(caught.value) == f"That is no answer to the question: {said}"
+            assert str(caught.value) == f"That does not answer the question: {said}"
 
 
 def test_an_answer_that_is_no_plain_data_is_refused(subtests: pytest.Subtests) -> None:
@@ -184,6 +184,7 @@ def test_an_answer_that_is_no_plain_data_is_refused(subtests: pytest.Subtests) -
         with subtests.test(value=value):
             with pytest.raises(SettingsError, match="cannot be written as JSON"):
                 checked_answer({}, value)
+    assert checked_answer({}, {"half \ud83d": ["\ud83d"]}) == {"half \ufffd": ["\ufffd"]}
 
 
 def test_an_answer_with_half_a_character_can_be_stored() -> None:

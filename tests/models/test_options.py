@@ -203,7 +203,7 @@ def test_a_url_of_the_environment_with_a_secret_in_it_is_refused_and_not_repeate
         ("https://never@example.org/v1", "must not hold a password"),
         ("https://example.org/v1?key=never", "nothing can stand behind ? or #"),
         ("https://example.org/v1#never", "nothing can stand behind ? or #"),
-        ("https://me:never@example.org:port/v1", "is no URL"),
+        ("https://me:never@example.org:port/v1", "is not a URL"),
     ]
     for (provider, variable), (url, told) in product(cases, others):
         with subtests.test(provider=provider, url=url), pytest.MonkeyPatch.context() as monkeypatch:

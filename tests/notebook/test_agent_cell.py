@@ -125,7 +125,7 @@ def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests:
         ("%agent stop nothing", "match 'nothing'"),
         ("%%workflow\nx", "%%workflow is not in this version"),
         ("%replay x", "%replay is not in this version"),
-        ("%%agent -t data\nhi", "an object of type dict is no tool"),
+        ("%%agent -t data\nhi", "an object of type dict is not a tool"),
         ("%agent defaults modell=x", "Did you mean model?"),
         ("%agent stop", "Nothing is running"),
     ]:

@@ -10,6 +10,7 @@ from run_checks import assert_closed, assert_every_call_has_one_result, codes, r
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
+from agentnb.agent.extension import Extension
 from agentnb.core import events as e
 from agentnb.core.rounds import DENIED, MAX_TOOL_CALLS
 from agentnb.core.wire import encode
@@ -202,9 +203,9 @@ def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> N
         "by the run": (lambda call, run: run.rounds[0].calls == (call,), ["a"], "wrote a"),
         "async": (later, ["a"], "wrote a"),
         "nothing to say": (lambda call, run: None, [], "did not allow it."),
-        "what it cannot say": (lambda call, run: 3, [], "did not allow it."),
-        "an error": (lambda call, run: call.nothing, [], "did not allow it."),
-        "an exit": (lambda call, run: exit(), [], "did not allow it."),
+        "what it cannot say": (lambda call, run: 3, [], "could not be obtained"),
+        "an error": (lambda call, run: call.nothing, [], "could not be obtained"),
+        "an exit": (lambda call, run: exit(), [], "could not be obtained"),
     }
     for name, (approve, paths, told) in cases.items():
         with subtests.test(name):
@@ -214,7 +215,8 @@ def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> N
             assert written.paths == paths and told in results(run)[0].text
             (answer,) = of_kind(run, e.QuestionAnswered)
             assert answer.by == "program" and not run.waiting
-            assert bool(run.warnings) == (name in ("an error", "an exit", "what it cannot say"))
+            assert bool(run.warnings) == (told == "could not be obtained")
+            assert told != "could not be obtained" or "did not allow" not in results(run)[0].text
 
 
 def test_what_the_function_leaves_open_the_person_decides() -> None:
@@ -278,7 +280,7 @@ def test_a_run_with_gates_is_not_resumed_without_them(tmp_path: Any) -> None:
 
 def test_what_is_no_gate_is_refused() -> None:
     wrong: Any = ["ask"]
-    with pytest.raises(SettingsError, match="no gate"):
+    with pytest.raises(SettingsError, match="is not a gate"):
         Agent(ScriptedModel([]), gates=wrong)
 
 
@@ -315,3 +317,19 @@ def test_what_a_function_changes_in_place_is_not_what_runs() -> None:
     written = Written()
     run = ended(agent(written, write()).start("go", RunOptions(approve=approve, can_ask=False)))
     assert written.paths == ["a"] and run.rounds[0].calls[0].arguments == {"path": "a"}
+
+
+def test_what_a_gate_changes_in_place_is_not_what_runs(subtests: pytest.Subtests) -> None:
+    def meddles(call: ToolCall, run: Run) -> Verdict:
+        call.arguments["path"] = "elsewhere"
+        return None
+
+    cases: dict[str, dict[str, Any]] = {
+        "of the agent": {"gates": [meddles]},
+        "of an extension": {"extensions": [Extension(name="meddling", gates=(meddles,))]},
+    }
+    for name, settings in cases.items():
+        with subtests.test(name):
+            written = Written()
+            run = Agent(ScriptedModel([write(), "Done."]), tools=written.tools(), todos=False, **settings).run_sync("go")
+            assert written.paths == ["a"] and run.rounds[0].calls[0].arguments == {"path": "a"}

@@ -205,9 +205,9 @@ def test_all_kinds_of_pauses_are_one(subtests: pytest.Subtests) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("",), "'' is no question"),
-        (("Well?", {"type": "odd"}), "no JSON Schema"),
-        (("Well?", None, "poll"), "no kind of question"),
+        (("",), "'' is not a question"),
+        (("Well?", {"type": "odd"}), "is not a JSON Schema"),
+        (("Well?", None, "poll"), "is not a kind of question"),
     ],
 )
 def test_what_cannot_be_asked_is_an_error_of_the_tool(arguments: Any, said: str) -> None:

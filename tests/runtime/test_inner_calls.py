@@ -282,7 +282,7 @@ def test_what_is_no_agent_begins_no_run() -> None:
         await context.start_run("helper", "inner")
 
     run = agent(ToolCall("delegate"), tools=[delegate]).run_sync("go")
-    assert codes(run) == ["tool_error"] and "is no Agent" in results(run)[0].text
+    assert codes(run) == ["tool_error"] and "is not an Agent" in results(run)[0].text
 
 
 def test_a_context_without_a_run_says_so() -> None:

@@ -397,7 +397,7 @@ def test_a_step_whose_id_no_log_can_hold_is_refused(step: Any, tmp_path: Path) -
             await self.do(step, work)
 
     run = asyncio.run(Orchestration(make=Odd).run("Go.", RunOptions(store=Store(tmp_path))))
-    assert run.status == "failed" and run.error is not None and "no id of a step" in run.error.message
+    assert run.status == "failed" and run.error is not None and "is not the id of a step" in run.error.message
     assert Store(tmp_path).load(run.id).status == "failed"
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from run_checks import assert_closed
 from scripted_runs import bare, reply, work
 
 from agentnb import Agent, RunOptions, Store, ToolCall
@@ -14,7 +15,7 @@ from agentnb.core.messages import Text
 from agentnb.core.usage import Usage
 from agentnb.errors import SettingsError
 from agentnb.models import Reply, ScriptedModel
-from agentnb.runtime.budget import Budget
+from agentnb.runtime.budget import SPENDING, Budget
 
 COST = 0.25
 
@@ -59,8 +60,18 @@ def spending(calls: int) -> Agent:
 
 
 def test_two_runs_side_by_side_spend_from_it_and_end_with_it(tmp_path: Path) -> None:
-    purse = Purse(6 * COST)
+    begun = threading.Event()
+
+    class Held(Purse):
+        """It takes nothing before both runs have begun: the first may be quick."""
+
+        def pay(self, dollars: float) -> None:
+            assert begun.wait(30)
+            super().pay(dollars)
+
+    purse = Held(6 * COST)
     lives = [spending(20).start("go", RunOptions(budget=purse, store=Store(tmp_path))) for _ in range(2)]
+    begun.set()
     runs = [live.result(30) for live in lives]
     assert {(run.status, run.stop_reason) for run in runs} == {("limited", "experiment")}
     assert purse.spent == pytest.approx(sum(run.spent for run in runs))
@@ -91,5 +102,43 @@ def test_a_budget_within_it_has_what_is_left_in_both() -> None:
 
 
 def test_what_is_no_budget_is_refused() -> None:
-    with pytest.raises(SettingsError, match="is no budget"):
+    with pytest.raises(SettingsError, match="is not a budget"):
         RunOptions(budget=3)  # type: ignore[arg-type]  # what a person may type
+
+
+def test_one_that_fails_is_named_in_the_error_and_the_run_is_closed(subtests: pytest.Subtests) -> None:
+    class Broken(Purse):
+        """As an experiment may have it, whose other process is gone."""
+
+        def __repr__(self) -> str:
+            return "Broken()"
+
+        def fails(self, *_: float) -> Any:
+            raise ValueError("the ledger is closed")
+
+    for name in SPENDING:
+        with subtests.test(name):
+            purse = Broken(10 * COST)
+            setattr(purse, name, purse.fails)
+            with pytest.raises(
+                SettingsError, match=r"The budget Broken\(\) failed \(ValueError: the ledger is closed\)"
+            ) as caught:
+                if name == "left":  # a run asks for it only to show it
+                    Budget(within=purse).left()
+                spending(0).start("go", RunOptions(budget=purse)).result(30)
+            assert "pay, left, exhausted, has_limit" in str(caught.value)
+
+
+def test_a_run_whose_budget_fails_later_is_closed_and_says_so() -> None:
+    purse = Purse(10 * COST)
+    paid_before = purse.pay
+
+    def pay(dollars: float) -> None:
+        if purse.spent:
+            raise ValueError("the ledger is closed")
+        paid_before(dollars)
+
+    purse.pay = pay  # type: ignore[method-assign]
+    run = spending(3).start("go", RunOptions(budget=purse)).result(30)
+    assert run.status == "failed" and run.error is not None and "the ledger is closed" in run.error.message
+    assert_closed(run)

@@ -244,10 +244,8 @@ def test_of_two_processes_that_go_on_with_one_run_exactly_one_does(whole: Run, p
     heard = [one.hears() for one in rivals]
     winner, loser = sorted(rivals, key=lambda one: heard[rivals.index(one)] != "asked")
     assert max(heard) == "asked"
-    assert min(heard) == (
-        f"StoreError: Run {whole.id} is going on in another process. Stop it there first, or wait for its end"
-    )
-    with pytest.raises(StoreError, match="is going on in another process"):
+    assert min(heard) == (f"StoreError: Run {whole.id} is running in another process. Stop it there first, or wait for its end")
+    with pytest.raises(StoreError, match="is running in another process"):
         gone_on_with(path)
     loser.end()
     assert winner.end() == "completed"

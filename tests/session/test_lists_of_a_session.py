@@ -74,7 +74,7 @@ def test_a_run_whose_list_no_board_can_hold_can_be_looked_at_and_says_so_when_go
     session.load(other.id)
     loaded = session.load(Store(tmp_path).ids()[0])
     assert len(loaded.todos) == 2
-    with pytest.raises(SettingsError, match=f"The todo list of run {loaded.id} cannot be gone on with"):
+    with pytest.raises(SettingsError, match=f"The todo list of run {loaded.id} cannot be continued"):
         with_list(session, before=loaded)
 
 

@@ -56,7 +56,7 @@ def test_a_list_of_other_rules_is_gone_on_with_on_its_board_and_else_refused_wit
 
     whole = agent(todos=Untitled()).run_sync("go", store=Store(tmp_path / "whole"))
     run_id = after_one_round(whole, tmp_path)
-    with pytest.raises(SettingsError, match=r"The todo list of run .* cannot be gone on with") as caught:
+    with pytest.raises(SettingsError, match=r"The todo list of run .* cannot be continued") as caught:
         asyncio.run(recover(run_id, store=Store(tmp_path), agent=agent()))
     assert "Agent(todos=TodoBoard([...]))" in caught.value.hint
     run = asyncio.run(recover(run_id, store=Store(tmp_path), agent=agent(todos=Untitled())))

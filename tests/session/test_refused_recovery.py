@@ -1,4 +1,4 @@
-"""What cannot be gone on with is refused with what to do, and stays as it is; what can be is found."""
+"""What cannot be resumed is refused with what to do, and stays as it is; what can be is found."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def test_a_log_on_which_a_newer_version_has_gone_on_is_refused(died: Path, rest:
 def test_what_is_no_run_is_refused(subtests: pytest.Subtests) -> None:
     for given in [None, 7, [], {}]:
         with subtests.test(given=given):
-            with pytest.raises(SettingsError, match=r"is no run. Give a run, its id, or the path of its log"):
+            with pytest.raises(SettingsError, match=r"is not a run. Give a run, its id, or the path of its log"):
                 again(given)
 
 
 def test_what_is_no_agent_is_refused(died: Path) -> None:
-    assert_refused(died, SettingsError, "is no Agent", agent="scripted:script")
+    assert_refused(died, SettingsError, "is not an Agent", agent="scripted:script")
 
 
 def test_a_log_without_a_whole_event_and_what_is_no_log_are_refused(died: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_log_without_a_whole_event_and_what_is_no_log_are_refused(died: Path) 
         (first[: len(first) // 2], "holds no whole event. The run was cut off before it began: nothing is lost"),
         (b"", "holds no whole event"),
         (b"Dear diary\n", "is not a run log of agentnb"),
-        (b"".join(died.read_bytes().splitlines(keepends=True)[1:]), "its first line is no run_started event"),
+        (b"".join(died.read_bytes().splitlines(keepends=True)[1:]), "its first line is not a run_started event"),
     ):
         path = died.with_name(f"{len(data)}.jsonl")
         path.write_bytes(data)
@@ -160,7 +160,7 @@ def test_a_run_that_is_still_going_on_is_refused(tmp_path: Path) -> None:
     live = Agent(ScriptedModel([do(1), held]), tools=[work], todos=False).start("Go.", store=store)
     assert asked.wait(30)
     try:
-        with pytest.raises(StoreError, match=r"is going on in another process. Stop it there first"):
+        with pytest.raises(StoreError, match=r"is running in another process. Stop it there first"):
             again(store.path(live.run_id))
     finally:
         let_go.set()
@@ -182,7 +182,7 @@ def test_who_reads_the_log_all_the_time_is_not_waited_for_without_an_end(died: P
     monkeypatch.setattr(run_file, "sleep", lambda _: None)
     with died.open("rb") as reader:
         fcntl.flock(reader, fcntl.LOCK_SH)
-        with pytest.raises(StoreError, match="is going on in another process"):
+        with pytest.raises(StoreError, match="is running in another process"):
             again(died)
 
 

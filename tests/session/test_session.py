@@ -57,7 +57,7 @@ def test_what_runs_is_known_and_the_newest_is_current(session: Session) -> None:
 
 
 def test_going_on_needs_a_run_that_has_ended(session: Session) -> None:
-    with pytest.raises(SettingsError, match="no run to go on with"):
+    with pytest.raises(SettingsError, match="no run to continue"):
         session.last_run()
     model, let_go = held_model()
     live = session.start(Agent(model), "go")

@@ -124,7 +124,7 @@ def test_a_run_that_goes_on_here_is_not_gone_on_with_a_second_time(session: Sess
     live = session.start(Agent(ScriptedModel([held])), "go")
     assert asked.wait(30)
     try:
-        with pytest.raises(SettingsError, match="is going on here"):
+        with pytest.raises(SettingsError, match="is running here"):
             session.recover(live.run_id, partial(again, replies=[]))
     finally:
         let_go.set()
@@ -167,7 +167,7 @@ def test_what_cannot_be_gone_on_with_says_why(session: Session, elsewhere: str) 
     path.write_bytes(path.read_bytes().replace(b'"schema":', b'"schema":9', 1))
     wrong: list[tuple[str, type[AgentnbError], str]] = [
         ("nothing", StoreError, "There is no run 'nothing'"),
-        (elsewhere, StoreError, "going on in another process"),
+        (elsewhere, StoreError, "running in another process"),
         (newer, TraceError, "written by a newer agentnb"),
     ]
     for run_id, kind, told in wrong:

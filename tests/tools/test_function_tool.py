@@ -404,7 +404,7 @@ def test_only_what_just_reads_is_safe_beside_others_unless_said(subtests: pytest
 def test_what_is_no_function_is_no_tool(subtests: pytest.Subtests) -> None:
     for value in [3, "text", None, int, Bank]:
         with subtests.test(value=value):
-            with pytest.raises(InvalidTool, match="is no tool"):
+            with pytest.raises(InvalidTool, match="is not a tool"):
                 as_tool(value)
 
 

@@ -32,7 +32,7 @@ def text(outcome: ToolOutcome) -> str:
 @pytest.mark.req("R0.76")
 def test_it_gives_a_piece_and_says_where_it_stands_and_where_the_next_begins() -> None:
     assert text(called({"handle": "c1", "offset": 100, "length": 50})) == (
-        f"[characters 100 to 150 of 10,000; go on with offset=150]\n{TEXT[100:150]}"
+        f"[characters 100 to 150 of 10,000; continue with offset=150]\n{TEXT[100:150]}"
     )
     assert text(called({"handle": "c1", "offset": 9_990})) == f"[characters 9,990 to 10,000 of 10,000, the end]\n{TEXT[-10:]}"
 

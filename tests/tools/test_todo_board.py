@@ -60,8 +60,8 @@ def test_todos_and_dicts_go_on_a_board_too(subtests: pytest.Subtests) -> None:
 @pytest.mark.req("R0.60")
 def test_what_cannot_go_on_a_board_is_refused(subtests: pytest.Subtests) -> None:
     cases = [
-        ("Load the data", "no list"),
-        ([3], "todos[0]: is no title, dict or Todo, but of type int"),
+        ("Load the data", "they are not a list"),
+        ([3], "todos[0]: is not a title, a dict or a Todo, but of type int"),
         ([{"id": 1}], "todos[0] (id 1): title is missing"),
         (["a", {"title": "b", "state": "completed"}], 'todos[1]: there is no field "state". Did you mean status'),
         ([Todo(1, "a"), Todo(1, "b")], "todos[1] (id 1): the id 1 is taken"),
@@ -135,7 +135,7 @@ IMPOSSIBLE = [
     (lambda mine: mine.move(9), "There is no todo 9 on the board. There is 1, 2, 3."),
     (lambda mine: mine.move(1, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
     (lambda mine: mine.move(9, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
-    (lambda mine: mine.move(1, before="2"), "'2' is no number of a todo"),
+    (lambda mine: mine.move(1, before="2"), "'2' is not the number of a todo"),
     (lambda mine: mine.complete(9), "There is no todo 9 on the board. There is 1, 2, 3."),
     (lambda mine: mine.remove(22), "There is no todo 22 on the board. Did you mean 2?"),
     (lambda mine: mine.edit(9, title="x"), "There is no todo 9 on the board."),
@@ -342,7 +342,7 @@ def test_a_todo_is_named_by_a_whole_number(subtests: pytest.Subtests) -> None:
     for number in ["1", True, None]:
         with subtests.test(number=number):
             board = TodoBoard(["Look"])
-            with pytest.raises(SettingsError, match="is no number of a todo"):
+            with pytest.raises(SettingsError, match="is not the number of a todo"):
                 board.complete(number)
             assert board.read()[0].status == "not-started"
 
@@ -350,7 +350,7 @@ def test_a_todo_is_named_by_a_whole_number(subtests: pytest.Subtests) -> None:
 def test_what_is_no_list_makes_no_board(subtests: pytest.Subtests) -> None:
     for todos in [None, 5]:
         with subtests.test(todos=todos):
-            with pytest.raises(SettingsError, match="they are no list"):
+            with pytest.raises(SettingsError, match="they are not a list"):
                 TodoBoard(todos)
 
 

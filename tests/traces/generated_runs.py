@@ -260,7 +260,7 @@ async def run_plan(plan: Plan, replies: tuple[Any, ...], store: Store, before: R
 
     options = RunOptions(store=store, continue_from=before, watch=watch, board=board, can_ask=True)
     pending = PendingRun.of_prompt(agent, user("Go, \ud83d go"), options)
-    pending.inbox = inbox
+    pending.launch.inbox = inbox
     try:
         return await pending.run_here()
     except AgentnbError as error:

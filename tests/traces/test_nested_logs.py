@@ -110,7 +110,7 @@ def test_nested_logs_are_running_while_their_process_lives_and_interrupted_once_
         found = {one.prompt: one for one in store.summaries()}
         assert {prompt: one.status for prompt, one in found.items()} == dict.fromkeys(("top", "deep", "deepest"), "running")
         assert store.load(found["deepest"].id).status == "running"
-        with pytest.raises(StoreError, match="going on in another process"):
+        with pytest.raises(StoreError, match="running in another process"):
             store.reopen(found["deepest"].id)
     finally:
         process.send_signal(signal.SIGKILL)

@@ -145,7 +145,7 @@ GAPS: dict[str, tuple[list[Step], list[tuple[str, Any, str, str]], str]] = {
     "arguments that are no JSON": (
         [GO, reply(None, [ToolCall("look", "{at: 1", "c1")]), result("c1", "x")],
         [("c1", "{at: 1", "x", "")],
-        "1 call had arguments that are no JSON object.",
+        "1 call had arguments that are not a JSON object.",
     ),
     "a failed call": (
         [GO, reply(None, [LOOK]), result("c1", "no", is_error=True, error_code="timeout")],

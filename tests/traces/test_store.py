@@ -123,7 +123,7 @@ def test_what_leads_out_of_the_folder_is_no_id(subtests: pytest.Subtests, tmp_pa
     before = sorted(tmp_path.rglob("*"))
     for bad in BAD_IDS:
         with subtests.test(bad=bad):
-            with pytest.raises(StoreError, match="is no id of a run"):
+            with pytest.raises(StoreError, match="is not the id of a run"):
                 store.path(bad)
             with pytest.raises(StoreError):
                 store.load(bad)
@@ -133,7 +133,7 @@ def test_what_leads_out_of_the_folder_is_no_id(subtests: pytest.Subtests, tmp_pa
 
 
 def test_an_id_that_cannot_be_is_called_so_when_a_run_is_opened(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"'\.\./x' is no id of a run"):
+    with pytest.raises(StoreError, match=r"'\.\./x' is not the id of a run"):
         asyncio.run(Store(tmp_path).open("../x"))
 
 

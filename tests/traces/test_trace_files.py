@@ -170,7 +170,7 @@ def test_a_foreign_file_in_a_folder_is_left_out_with_a_warning_and_refused_when_
 def test_what_is_no_file_is_not_replaced_and_a_link_stays_one(tmp_path: Path) -> None:
     run = do()
     os.mkfifo(tmp_path / "pipe.jsonl")
-    with pytest.raises(StoreError, match=r"cannot be saved as .* it is there already, and is no file"):
+    with pytest.raises(StoreError, match=r"cannot be saved as .* it is there already, and is not a file"):
         save_trace(run, tmp_path / "pipe.jsonl")
     assert (tmp_path / "pipe.jsonl").is_fifo()
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")

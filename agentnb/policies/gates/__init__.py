@@ -1,6 +1,19 @@
 """Gates, which decide whether a call may run: pure functions of the call and the run so far."""
 
 from agentnb.policies.gates.duplicate import BatchGuard, DuplicateGuard
-from agentnb.policies.gates.verdicts import Allow, Ask, Block, Deny, Gate, Verdict, denied, judge
+from agentnb.policies.gates.verdicts import Allow, Ask, Block, Deny, Gate, OnCopy, Verdict, as_copy, denied, judge
 
-__all__ = ["Allow", "Ask", "BatchGuard", "Block", "Deny", "DuplicateGuard", "Gate", "Verdict", "denied", "judge"]
+__all__ = [
+    "Allow",
+    "Ask",
+    "BatchGuard",
+    "Block",
+    "Deny",
+    "DuplicateGuard",
+    "Gate",
+    "OnCopy",
+    "Verdict",
+    "as_copy",
+    "denied",
+    "judge",
+]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
 
 from agentnb.core.messages import Text, ToolCall, ToolResult, encodable
 from agentnb.core.rounds import DENIED, DUPLICATE
@@ -48,6 +52,25 @@ Verdict: TypeAlias = Allow | Ask | Deny | Block | None
 """What a gate says of a call; None: it has nothing to say, and lets it pass."""
 Gate: TypeAlias = Callable[[ToolCall, RunSoFar], Verdict]
 """A pure function of the call and the run so far."""
+
+
+def as_copy(call: ToolCall) -> ToolCall:
+    """Return the call with arguments of its own, for code that may change them in place: that changes nothing of what runs."""
+    return replace(call, arguments=deepcopy(call.arguments))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OnCopy:
+    """A gate that is not agentnb's own, and so gets a copy of each call."""
+
+    gate: Gate
+
+    def __call__(self, call: ToolCall, run: RunSoFar) -> Verdict:
+        """Return the verdict of the gate."""
+        return self.gate(as_copy(call), run)
+
+    def __repr__(self) -> str:
+        return repr(self.gate)
 
 
 def judge(gates: Iterable[Gate], call: ToolCall, run: RunSoFar) -> Ask | Block | None:

@@ -162,7 +162,7 @@ def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
         return ()
     refusal = "These todos cannot go on a board"
     if isinstance(given, str | dict | Todo) or not isinstance(given, Iterable):
-        raise SettingsError(f"{refusal}: they are no list", 'TodoBoard(["Load the data", "Describe it"])')
+        raise SettingsError(f"{refusal}: they are not a list", 'TodoBoard(["Load the data", "Describe it"])')
     todos: list[Todo] = []
     problems: list[str] = []
     for place, item in enumerate(given):
@@ -187,7 +187,7 @@ def _read(item: Any) -> tuple[Fields, list[str]]:
     if isinstance(item, str):
         return read_fields({"title": item})
     if not isinstance(item, dict):
-        return {}, [f"is no title, dict or Todo, but of type {type(item).__name__}"]
+        return {}, [f"is not a title, a dict or a Todo, but of type {type(item).__name__}"]
     fields, problems = read_fields(item)
     return fields, problems if "title" in item else ["title is missing", *problems]
 
@@ -221,7 +221,7 @@ def _only_todos(given: Any) -> Todos:
 
 def _find(todos: Todos, number: int) -> Todo:
     if not isinstance(number, int) or isinstance(number, bool):
-        raise SettingsError(f"{number!r} is no number of a todo", "Write a whole number, as board.complete(1)")
+        raise SettingsError(f"{number!r} is not the number of a todo", "Write a whole number, as board.complete(1)")
     for todo in todos:
         if todo.id == number:
             return todo

@@ -33,19 +33,10 @@ GO = """%%agent -m model -t doze essay -p minimal
 Go."""
 
 
-@pytest.fixture(scope="module")
-def told(kernel: Any) -> Any:
-    """The kernel, with what these tests run."""
-    assert kernel.run(STORY).status == "ok"
-    return kernel
-
-
-@pytest.fixture
-def browser(told: Any) -> Iterator[Browser]:
-    browser = Browser(told)
-    browser.listen(0.1)
-    yield browser
-    browser.close()
+@pytest.fixture(autouse=True)
+def nothing_left(told: Any) -> Iterator[None]:
+    """When the browser has gone, no card has left anything in the kernel."""
+    yield
     assert told.value(f"len({LEFT}), len(get_ipython().kernel.comm_manager.comms)") == "(0, 0)"
 
 

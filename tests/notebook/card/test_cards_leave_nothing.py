@@ -53,12 +53,6 @@ for one in list(left._widgets):
 COUNT = f"len({LEFT}), len(get_ipython().kernel.comm_manager.comms)"
 
 
-@pytest.fixture(scope="module")
-def told(kernel: Any) -> Any:
-    assert kernel.run(STORY).status == "ok"
-    return kernel
-
-
 @pytest.fixture(autouse=True)
 def patience(told: Any) -> None:
     """So that what nobody shows is given up soon."""

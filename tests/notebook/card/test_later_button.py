@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +17,7 @@ from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
 from agentnb.policies.gates import Ask
 
 pytestmark = pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="ipykernel 6 hears no widget while a cell runs")
-SETUP = """
+STORY = """
 from agentnb import ask_person
 from agentnb.policies.gates import Ask
 
@@ -30,20 +29,6 @@ def careful(call, run):
     return Ask(f"May {call.name} run?") if call.name == "write" else None
 """
 CELL = "%%agent -m simulated:disciplined -t write --gate careful\n- first `write('a')`\n- second `write('b')`"
-
-
-@pytest.fixture(scope="module")
-def told(kernel: Any) -> Any:
-    assert kernel.run(SETUP).status == "ok"
-    return kernel
-
-
-@pytest.fixture
-def browser(told: Any) -> Iterator[Browser]:
-    browser = Browser(told)
-    browser.listen(0.1)
-    yield browser
-    browser.close()
 
 
 def asked(browser: Browser, code: str) -> str:

@@ -140,7 +140,7 @@ def test_a_key_that_was_copied_badly_is_refused_without_repeating_it(
     kernel: Any, asked: Asked, everything_told: Callable[[], str]
 ) -> None:
     cell, _ = asked("%agent key anthropic", "sk-ant-one sk-ant-two")
-    why = "That is no key for ANTHROPIC_API_KEY: there is white space in it. Nothing was kept. Copy it again, whole"
+    why = "That is not a key for ANTHROPIC_API_KEY: there is white space in it. Nothing was kept. Copy it again, whole"
     assert cell.error == f"SettingsError: {why}"
     kernel.run("%tb")
     assert "sk-ant" not in everything_told()
@@ -201,7 +201,7 @@ def test_what_cannot_be_done_is_refused_with_what_can(subtests: pytest.Subtests)
         ("anthropic --x", "%agent key has no such option. There is --keyring, --forget."),
         ("anthropic forget", "Write it so: --forget"),
         ("--forget", "Which key? Write: %agent key anthropic"),
-        ("antropic", "That is no name of a key. Did you mean anthropic?"),
+        ("antropic", "That is not the name of a key. Did you mean anthropic?"),
     ]:
         with subtests.test(" ".join(line) or "nothing"):
             with pytest.raises(SettingsError) as caught:
@@ -212,7 +212,7 @@ def test_what_cannot_be_done_is_refused_with_what_can(subtests: pytest.Subtests)
 def test_the_line_is_taken_as_it_stands(kernel: Any) -> None:
     kernel.run("mine = 'anthropic'")
     for line in ("%agent key {mine} --forget", "%agent key $mine --forget"):
-        assert "That is no name of a key" in kernel.run(line).error
+        assert "That is not the name of a key" in kernel.run(line).error
 
 
 def test_a_key_in_the_place_of_a_command_is_not_repeated(kernel: Any, subtests: pytest.Subtests) -> None:
