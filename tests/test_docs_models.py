@@ -131,7 +131,14 @@ def _place(part: str) -> int:
     return list(Options.__dataclass_fields__).index(part.split("=", maxsplit=1)[0]) + 1 if "=" in part else 0
 
 
-OPTIONS = "| option | usual | for | what it says |"
+def test_each_server_that_it_shows_is_among_those_that_were_never_called() -> None:
+    never = " ".join(name for name, tested in rows("| provider | what the tests ran |") if tested.startswith("never called"))
+    for server, _, cell in rows("| server | how to start it | in the cell |"):
+        assert server.removesuffix(" proxy") in never or "https://proxy.example" in cell, server
+    assert "Anthropic, OpenAI (both APIs)" in never
+
+
+OPTIONS = "| option | default | for | meaning |"
 
 
 def test_the_options_are_those_that_each_provider_has() -> None:
@@ -171,7 +178,7 @@ def test_what_each_kind_can_do_is_as_its_provider_says(subtests: pytest.Subtests
             assert ("marked" in told["prompt cache"]) == ("cache" in provider.options)
 
 
-ERRORS = "| error | when | tried again | what to do |"
+ERRORS = "| error | when | retried | what to do |"
 
 
 def test_the_errors_are_those_there_are() -> None:

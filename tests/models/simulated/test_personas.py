@@ -265,4 +265,4 @@ def test_the_documentation_says_what_the_personas_do() -> None:
 
 def test_the_documentation_says_that_personas_are_no_language_models() -> None:
     text = (Path(agentnb.__file__).parents[1] / "docs" / "personas.md").read_text(encoding="utf-8")
-    assert "no language models" in text and "say nothing about real ones" in text
+    assert "not language models" in text and "say nothing about real ones" in text

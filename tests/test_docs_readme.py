@@ -1,0 +1,177 @@
+"""README.md and the pages it leads to cannot go stale: their cells run in order, their links and names lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from agentnb.notebook.magics import AgentMagics
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+DRIVER = """
+import getpass, json, os, sys
+from IPython.core.interactiveshell import InteractiveShell
+from agentnb.notebook.extension import session_of
+from agentnb.testing import LoopbackServer
+
+server = LoopbackServer(lambda body: "Hello.").start()  # stands in for the provider
+os.environ["ANTHROPIC_BASE_URL"] = server.url
+getpass.getpass = lambda *given, **named: "sk-test-0123456789"
+shell = InteractiveShell.instance()
+for number, cell in json.load(sys.stdin):
+    print("CELL", number, flush=True)
+    shell.run_cell(cell).raise_error()
+    if "%agent stop" in cell:  # a reader sees the card say that it has stopped
+        [live.result(60) for live in session_of(shell).running()]
+print("ENDED", flush=True)
+os._exit(0)  # tools that are still at work are none of this test's
+"""
+
+TRANSLATED = {
+    "words alone": "a text-only reply",
+    "in words": "as text",
+    "gone on with": "continued",
+    "go on with": "continue",
+    "named anew": "specified again",
+    "begins anew": "restarts",
+    "turns in circles": "loops",
+    "(otherwise": "(default:",
+    "is no tool": "is not a tool",
+    "is no list": "is not a list",
+    "are no language": "are not language",
+    "is no language": "is not a language",
+    "speaks like": "-compatible",
+    "trouble that passes": "transient errors",
+    "kept to its work": "kept on task",
+}
+"""Turns of phrase that sound translated, and what to write instead."""
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def cells(page: Path) -> list[tuple[int, str]]:
+    """What the page has the reader put into cells, numbered; commands of a shell are not among it."""
+    return list(enumerate(code for language, code in FENCE.findall(text(page)) if language in {"", "python"}))
+
+
+def run(numbered: list[tuple[int, str]]) -> tuple[str, str]:
+    """Run cells in a fresh shell; gives what it printed, and what it wrote to standard error."""
+    command = [sys.executable, "-c", DRIVER]
+    done = subprocess.run(command, input=json.dumps(numbered), capture_output=True, text=True, timeout=120, check=False)
+    return done.stdout, done.stderr
+
+
+def anchors(page: Path) -> set[str]:
+    """What headings of a page can be linked to, as GitHub makes it."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text(page)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.slow("starts IPython and imports pandas")
+def test_the_cells_of_the_readme_run_in_their_order() -> None:
+    numbered = cells(ROOT / "README.md")
+    assert len(numbered) > 4
+    printed, complained = run(numbered)
+    assert "ENDED" in printed, printed + complained
+
+
+@pytest.mark.slow("starts IPython twice: the page kills its kernel")
+def test_the_first_hour_runs_through_the_death_of_its_kernel() -> None:
+    numbered = cells(ROOT / "docs" / "first-hour.md")
+    printed, complained = run(numbered)
+    assert "ENDED" not in printed, "the kernel was to die"
+    died = int(re.findall(r"CELL (\d+)", printed)[-1])
+    assert "os._exit" in numbered[died - 1][1] and "%%agent" in numbered[died][1], printed + complained
+    look = "print('RESULT', run.status, run.times_recovered, set(runs['status']))"
+    printed, complained = run([*numbered[died + 1 :], (len(numbered), look)])
+    assert "ENDED" in printed, printed + complained
+    assert re.search(r"RESULT completed 1 \{.*'cancelled'.*\}", printed), printed
+
+
+@pytest.mark.slow("starts IPython and imports pandas")
+def test_the_cells_of_the_page_about_runs_run_in_their_order() -> None:
+    first = "%load_ext agentnb\nfrom agentnb import Agent, Store\n"
+    first += "run = Agent('simulated:disciplined').run_sync('Hello.', store=Store('.agentnb/runs'))"
+    printed, complained = run([(0, first), *((number + 1, cell) for number, cell in cells(ROOT / "docs" / "runs.md"))])
+    assert "ENDED" in printed, printed + complained
+
+
+def test_the_first_screen_of_the_readme_is_what_it_is_a_picture_the_installation_and_a_cell() -> None:
+    written = text(ROOT / "README.md")
+    assert len(written.split()) <= 900
+    places = [written.index(part) for part in ("# agentnb", "![", "## Install", "## First cell", "%%agent")]
+    assert places == sorted(places) and written[: places[-1]].count("\n") < 45
+
+
+def test_every_link_of_a_page_leads_somewhere(subtests: pytest.Subtests) -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", text(page))):
+            if "://" in target:
+                continue
+            with subtests.test(f"{page.name}: {target}"):
+                path, _, anchor = target.partition("#")
+                other = (page.parent / path).resolve() if path else page
+                assert other.exists()
+                assert not anchor or anchor in anchors(other)
+
+
+def test_every_page_is_in_the_list_of_pages_and_each_step_one_click_from_the_readme() -> None:
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", text(ROOT / "docs" / "README.md")))
+    assert listed == {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    steps = re.findall(r"^## (.+)$", text(ROOT / "docs" / "first-hour.md"), re.MULTILINE)
+    linked = set(re.findall(r"first-hour\.md#([\w-]+)", text(ROOT / "README.md")))
+    assert linked == {step.lower().replace(" ", "-") for step in steps} - {"first-cell"}
+
+
+def test_every_option_in_the_table_of_options_is_one() -> None:
+    table = "".join(line for line in text(ROOT / "docs" / "cells.md").splitlines() if line.startswith("| `-"))
+    known = {option for action in AgentMagics.agent_cell.parser._actions for option in action.option_strings}
+    assert set(re.findall(r"`(--?[a-z][a-z-]*)", table)) - known == set()
+
+
+def test_the_pythons_that_are_named_are_those_of_the_nightly_tests() -> None:
+    told = re.search(r"tested on (3\.\d+) to (3\.\d+)", text(ROOT / "README.md"))
+    assert told is not None
+    versions = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", name)]
+    assert (versions[0], versions[-1]) == told.groups()
+    nightly = re.search(r"for version in ([\d. ]+);", text(ROOT / "Makefile"))
+    assert nightly is not None and set(versions) <= set(nightly[1].split())
+
+
+def test_the_commands_of_the_readme_are_there() -> None:
+    written, makefile = text(ROOT / "README.md"), text(ROOT / "Makefile")
+    for target in ("demo", "test"):
+        assert f"\nmake {target} " in written and f"\n{target}:" in makefile
+    extras = re.search(r'pip install -e "\.\[([\w,]+)\]"', written)
+    assert extras is not None and set(extras[1].split(",")) <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_architecture_is_one_page_and_names_files_that_exist(subtests: pytest.Subtests) -> None:
+    page = text(ROOT / "docs" / "architecture.md")
+    assert page.count("\n") <= 75
+    modules = {path.as_posix() for path in (ROOT / "agentnb").rglob("*.py")}
+    for name in sorted(set(re.findall(r"`([\w/]+\.py)`", page))):
+        with subtests.test(name):
+            assert any(module.endswith(f"/{name}") for module in modules)
+
+
+def test_nothing_that_people_read_sounds_translated(subtests: pytest.Subtests) -> None:
+    read = {page.name: text(page) for page in [*PAGES, ROOT / "CHANGELOG.md"] if page.name != "requirements.md"}
+    for notebook in sorted((ROOT / "notebooks").glob("0?_*.ipynb")):
+        markdown = (cell for cell in json.loads(text(notebook))["cells"] if cell["cell_type"] == "markdown")
+        read[notebook.name] = "\n".join("".join(cell["source"]) for cell in markdown)
+    for name, written in read.items():
+        with subtests.test(name):
+            words = " ".join(written.split())
+            assert {old: new for old, new in TRANSLATED.items() if re.search(rf"(?<!\w){re.escape(old)}\b", words)} == {}
