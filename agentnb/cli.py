@@ -169,7 +169,8 @@ def _path(name: str | Path) -> Path:
     try:
         return Path(name).expanduser()
     except RuntimeError as error:
-        raise SettingsError(f"{name} names the home of an unknown user", "Write ./~NAME for a file") from error
+        user = Path(name).parts[0]
+        raise SettingsError(f"There is no user {user}, so no home folder", "Write ./~NAME for a file") from error
 
 
 def _is_file(path: Path) -> bool:

@@ -190,7 +190,8 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
         return str(unusable)
     if error is None:
         return ""
-    return f"you entered {_shown(value)}" if not error.where and error.keyword in ("type", "enum") else error.sentence
+    is_plain = bool(choices(schema)) or error.keyword in ("type", "enum")
+    return f"you entered {_shown(value)}" if not error.where and is_plain else error.sentence
 
 
 def _request(schema: dict[str, Any]) -> str:

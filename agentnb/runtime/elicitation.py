@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
-from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -27,6 +26,7 @@ from agentnb.core.questions import (
 )
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError, near
+from agentnb.runtime.call_clock import CallClock
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.earlier_answers import EarlierAnswers
 from agentnb.runtime.event_log import EventLog
@@ -265,23 +265,14 @@ class Elicitation:
             raise
 
 
-class CallElicitor:
-    """The questions of one tool call. The call's time limit is suspended while one is open."""
+class CallElicitor(CallClock):
+    """The questions of one tool call, whose time limit is suspended while one is open."""
 
     # Defaults on the class, as an instance is made for each call and nearly all ask nothing.
     _open: tuple[str, ...] = ()
     _inner: tuple[CallElicitor, ...] = ()
     """Those of the calls that its tool made itself."""
-    _asks = 0
-    """Questions being asked, including the open ones."""
     _over = False
-    _since = 0.0
-    _left: float | None = None
-    """Seconds left of a suspended time limit."""
-    limit: asyncio.Timeout | None = None
-    """Time limit of the call."""
-    waited = 0.0
-    """Seconds spent waiting for the person."""
 
     def __init__(self, elicitation: Elicitation, call_id: str, outer: CallElicitor | None = None) -> None:
         """``outer``: the call whose tool makes this one; its time stands still too while this one asks."""
@@ -366,7 +357,7 @@ class CallElicitor:
             self._elicitation.check_anybody(program)
         question = WaitingOnUser("approval", message, schema, asked_as, self._call_id)
         again = self._elicitation.reopen if is_open else self._elicitation.ask_again
-        with self._clock_stopped():
+        with self.stopped():
             answer = await self._answer(partial(again, question, program))
         return _value(answer)
 
@@ -384,7 +375,7 @@ class CallElicitor:
             raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
         if kind not in KINDS:
             raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
-        with self._clock_stopped():
+        with self.stopped():
             plain = checked_schema(schema)
             text = encodable(message)
             given = self._elicitation.earlier(WaitingOnUser(kind, text, plain, "", self._call_id))
@@ -396,7 +387,7 @@ class CallElicitor:
 
     async def _forward(self, question: WaitingOnUser) -> Answer:
         self._elicitation.check_anybody()
-        with self._clock_stopped():
+        with self.stopped():
             here = replace(question, call_id=self._call_id)
             return await self._answer(lambda: self._elicitation.open_question(here))
 
@@ -411,35 +402,6 @@ class CallElicitor:
         finally:
             self._open = tuple(one for one in self._open if one != question_id)
             self._elicitation.withdraw(question_id)
-
-    @contextmanager
-    def _clock_stopped(self) -> Iterator[None]:
-        self._asks += 1
-        if self._asks == 1:
-            self._stop_clock()
-        try:
-            with self._outer._clock_stopped() if self._outer is not None else nullcontext():
-                yield
-        finally:
-            self._asks -= 1
-            if not self._asks:
-                self._start_clock()
-
-    def _stop_clock(self) -> None:
-        self._since = perf_counter()
-        when = self.limit.when() if self.limit is not None else None
-        self._left = None if when is None else when - self._loop.time()
-        self._set_limit(None)
-
-    def _start_clock(self) -> None:
-        self.waited += perf_counter() - self._since
-        if self._left is not None:
-            self._set_limit(self._loop.time() + self._left)
-
-    def _set_limit(self, when: float | None) -> None:
-        if self.limit is not None:
-            with suppress(RuntimeError):  # it has expired, or the call has just ended
-                self.limit.reschedule(when)
 
 
 def _value(answer: Answer) -> Any:

@@ -152,7 +152,8 @@ def test_text_thinking_and_several_calls_arrive_as_they_were_said(scriptable: Ki
 def test_streamed_and_whole_give_the_same_rounds_and_messages(kind: Kind) -> None:
     streamed, whole = do(kind.model(SCRIPT)), do(Whole(kind.model(SCRIPT)))
     assert shape(streamed) == shape(whole)
-    assert streamed.status == "completed" and len(streamed.rounds) >= 3
+    # Its script has a call that fails: a model that keeps a list says that this step is blocked.
+    assert streamed.status == ("completed" if kind.follows_scripts else "stopped") and len(streamed.rounds) >= 3
 
 
 @pytest.mark.req("R0.11", "R0.10")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentnb import Agent, Run, RunOptions, Store, ToolCall
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, ToolContext
 from agentnb.core.events import SCHEMA, Delta, Event, QuestionAsked, RunFinished, RunStarted
 from agentnb.core.messages import user
 from agentnb.core.wire import encode
@@ -72,10 +72,10 @@ def meddled(folder: Path, change: Callable[[Path], None], in_round: int, *, nest
     model = ScriptedModel([ToolCall("meddle", {"n": 1}), ToolCall("meddle", {"n": 2}), "Done."])
     found: list[StoreError] = []
 
-    def meddle(n: int) -> str:
+    def meddle(n: int, context: ToolContext) -> str:
         """Meddles."""
         if n == in_round:
-            change(max(folder.glob("*.jsonl")))
+            change(store.path(context.run_id))
         return "done"
 
     agent = Agent(model, [meddle], guidance="off", todos=False)

@@ -80,6 +80,7 @@ def test_a_run_whose_kernel_died_while_a_gate_asked_is_resumed_by_the_answer_too
     cell = kernel.run(f"%agent answer {run_id[-8:]} approve")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.id, run.status, wrote") == f"('{run_id}', 'completed', ['a'])"
+    kernel.run("wrote.clear()")
 
 
 def test_an_answer_may_name_the_model_and_the_run_by_the_id_of_a_list(kernel: Any) -> None:

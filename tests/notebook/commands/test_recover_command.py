@@ -60,7 +60,11 @@ def test_a_kernel_that_is_killed_in_a_tool_loses_nothing_and_another_goes_on(tmp
         cell = second.run("%agent recover")
         assert cell.status == "ok", cell.error
         assert cell.printed.startswith("Resuming run ") and cell.printed.strip().count("\n") == 0
-        assert "3 steps, 3 tool calls" in cell.result["text/plain"] and cell.shown.startswith("Done")
+        # What was cut off is not taken for done.
+        assert cell.shown.startswith("Stopped") and "Done: 3 steps, 3 tool calls" in second.value("run.rounds[-2].text")
+        assert second.value("run.stop_reason, [todo.status for todo in run.todos]") == (
+            "('blocked', ['completed', 'blocked', 'completed'])"
+        )
         calls = "[(record.call.name, record.result.error_code) for one in run.rounds for record in one.records]"
         work = f"[call for call in {calls} if call[0] != 'todo_operations']"
         assert second.value(work) == "[('add', None), ('nap', 'interrupted'), ('add', None)]"
