@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agentnb.detect.run import Run
+from agentnb.display.form import Form
 from agentnb.display.html import plain_html
 from agentnb.display.labels import counted, first_line
 from agentnb.display.markup import Html, joined, tag, words
-from agentnb.display.rounds import Form
 from agentnb.display.style import style_sheet
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

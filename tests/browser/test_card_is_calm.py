@@ -26,7 +26,7 @@ GO_ON = GO.replace("%%agent", f"%%agent --max-rounds {MANY + 100} -p minimal")
 
 def stop(lab: Any, index: int) -> None:
     card(lab, index).get_by_role("button", name="Stop").click()
-    ended(lab, index, "Cancelled")
+    ended(lab, index, "Stopped by you")
     lab.wait_done(index)
 
 
@@ -101,7 +101,7 @@ def test_a_run_of_three_hundred_rounds_stays_smooth_and_its_frames_small(fresh_l
         lab.page.evaluate(COUNT_MADE)
         with working(lab.page) as work:
             lab.start(index)
-            chip(lab, index, "Executing nap")
+            chip(lab, index, "Running nap")
             wait_for_round(lab, MANY - 1)
         grown.append(made(lab, MANY - 90, MANY - 10) / made(lab, 10, 90))
         assert rounds(lab, index).locator(".agentnb-round").count() == MANY
@@ -202,7 +202,7 @@ FOCUSED = """() => {
 def test_folds_selected_text_and_the_focus_survive_what_comes_in(lab: Any) -> None:
     index = opened(lab, "hands", HANDS, GO)
     lab.start(index)
-    chip(lab, index, "Executing wait")
+    chip(lab, index, "Running wait")
     shown = card(lab, index)
     fold = shown.locator("[data-fold='call:1:1']")
     fold.locator("summary").first.focus()
@@ -215,9 +215,9 @@ def test_folds_selected_text_and_the_focus_survive_what_comes_in(lab: Any) -> No
     assert lab.page.evaluate(FOCUSED) == ["call:1:1"]
     shown.locator("[data-key='tick:1']").focus()
     lab.allow("hands-looked")
-    shown.get_by_text("Todos, 1 of 2").wait_for()
+    shown.get_by_text("Todos 1 of 2").wait_for()
     assert lab.page.evaluate(FOCUSED) == ["tick:1"]
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     assert "And more words." in shown.inner_text()
     stop(lab, index)
 
@@ -265,7 +265,7 @@ def test_every_control_has_a_name_and_tab_reaches_it(lab: Any) -> None:
         lab, "names", "model = Slow([[write('Load', 'Look'), ToolCall('essay', {'length': 3000})], " + NAP + "])", GO
     )
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     assert card(lab, index).evaluate(NAMELESS) == []
     found = tabbed(lab, index)
     for name in (
@@ -290,7 +290,7 @@ def test_every_control_has_a_name_and_tab_reaches_it(lab: Any) -> None:
 def test_the_keys_of_the_notebook_do_nothing_to_it_from_within_the_card(lab: Any) -> None:
     index = opened(lab, "keys", "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     before = lab.page.evaluate(SOURCES)
     shown = card(lab, index)
     for place in (
@@ -306,18 +306,18 @@ def test_the_keys_of_the_notebook_do_nothing_to_it_from_within_the_card(lab: Any
     lab.page.wait_for_timeout(300)
     assert lab.page.evaluate(SOURCES) == before
     assert lab.page.locator(".jp-Dialog").count() == 0
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     stop(lab, index)
 
 
 def test_space_ticks_enter_opens_and_the_focus_stays(lab: Any) -> None:
     index = opened(lab, "space", "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     shown = card(lab, index)
     shown.locator("[data-key='tick:1']").focus()
     lab.page.keyboard.press("Space")
-    shown.get_by_text("Todos, 1 of 2").wait_for()
+    shown.get_by_text("Todos 1 of 2").wait_for()
     assert lab.page.evaluate(FOCUSED) == ["tick:1"]
     shown.locator(".agentnb-saw > summary").first.focus()
     lab.page.keyboard.press("Enter")
@@ -353,7 +353,7 @@ def test_a_screen_reader_hears_each_change_of_state_and_no_words_of_the_model(la
     index = opened(lab, "heard", f"model = Slow([{first}, [Until('heard-thinking'), 'Well done.']], pause=0.01)", GO)
     lab.page.evaluate(LISTEN)
     lab.start(index)
-    wanted = ["Thinking", "Executing wait", "Thinking", "Done"]
+    wanted = ["Thinking", "Running wait", "Thinking", "Done"]
     for count, then in ((2, "heard-tool"), (3, "heard-thinking")):
         lab.page.wait_for_function(HEARD, arg=wanted[:count])
         lab.allow(then)
@@ -446,7 +446,7 @@ def it_fits_a_narrow_window_and_uses_a_wide_one(lab: Any, index: int) -> None:
 def test_it_can_be_read_without_colour_in_any_theme_and_width_while_it_runs(lab: Any, subtests: pytest.Subtests) -> None:
     index = opened(lab, "rich", RICH, GO)
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     for fold in card(lab, index).locator("details:not([open]) > summary").all():
         if fold.is_visible():
             fold.click()

@@ -66,7 +66,7 @@ def test_somebody_without_a_kernel_reads_all_of_it(fresh_lab: Any, saved: Path) 
     assert run.locator(".agentnb-chip").inner_text() == "✓ Done"
     told = run.locator(".agentnb-head").inner_text()
     assert "6 rounds" in told and "tokens" in told and "simulated:disciplined" in told
-    assert "Todos, 3 of 3" in run.text_content()
+    assert "Todos 3 of 3" in run.text_content()
     assert "Gentoo" in lab.output(FIRST_RUN).locator(".agentnb-answer").inner_text()
     fold = run.locator("details", has=lab.page.locator(".agentnb-rounds")).first
     assert not fold.evaluate("fold => fold.open")
@@ -149,7 +149,7 @@ def test_without_any_style_it_reads_well_in_order(browser: Any, saved: Path, tmp
     first = page.locator("body > div").first
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
     words = " ".join(first.inner_text().split())
-    wanted = ["✓ Done 6 rounds · ", "Todos, 3 of 3", "What it did", "Round 1", "todo_operations", "✓ ok", "Round 2", "Round 6"]
+    wanted = ["✓ Done 6 rounds · ", "Todos 3 of 3", "What it did", "Round 1", "todo_operations", "✓ ok", "Round 2", "Round 6"]
     places = [words.find(one) for one in [*wanted, "input: "]]
     assert -1 not in places and places == sorted(places), places
     failing = " ".join(page.locator("body > div").nth(2).inner_text().split())

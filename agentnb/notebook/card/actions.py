@@ -76,9 +76,9 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
 }
 """Actions that only set an event."""
 NOTES = {
-    "pause": "It pauses before its next round",
-    "suspend": "It is put aside when the calls that run have ended",
-    "say": "The model reads it in its next round",
+    "pause": "Pausing before the next round",
+    "suspend": "Suspending when the running calls have ended",
+    "say": "Sent: the model reads it in the next round",
 }
 """Notes to the person on actions whose effect is not visible at once."""
 DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all}

@@ -13,7 +13,7 @@ from traitlets import Unicode
 from agentnb.display.style import style_sheet
 from agentnb.notebook.widgets import STATIC, close, heard_while_busy
 
-_SOURCES = ("story.js", "card.js")
+_SOURCES = ("story.js", "tools.js", "card.js")
 """Scripts that form the widget's module, joined in this order: a module sent as text cannot import a second file."""
 MAX_LEFT_OPEN = 8
 

@@ -79,7 +79,7 @@ class Story {
   unheard(id) {
     const { view, button } = this.waiting.get(id); // it stays there: it may be heard later
     view.free(button);
-    view.hint("The kernel does not hear it. Stop it with Kernel → Interrupt");
+    view.hint("The kernel is not responding. Stop the run with Kernel → Interrupt");
   }
 
   heard({ id, error, note }) {
@@ -106,6 +106,7 @@ class Story {
 
   frame(frame) {
     this.clock = frame.now - Date.now();
+    if (frame.details !== undefined) this.detailed = frame.details;
     if (frame.whole) this.reset();
     else if (frame.seq !== this.seq + 1) {
       if (frame.seq > this.seq) this.resync();
