@@ -14,6 +14,7 @@ from agentnb.display.head import details_html
 from agentnb.display.labels import clean, counted, cut
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.question import question_html
 from agentnb.display.results import is_pictured, pictures_html
 from agentnb.display.states import NextStep, next_step, notes, shown_answer, why
 from agentnb.display.todo_labels import todos_done
@@ -37,7 +38,7 @@ def answer_html(text: str) -> Html:
 
 
 def result_html(run: Run) -> Html:
-    """Return the answer; without one, why there is none, and the last reply."""
+    """Return the answer; without one, why there is none, the last reply, and the questions that are open."""
     answer = shown_answer(run)
     reason = with_commands(cut(why(run), MAX_OF_A_REASON), lead="bad" if run.status == "failed" else "warn")
     kind = "why why-bad" if run.status == "failed" else "why"
@@ -46,7 +47,9 @@ def result_html(run: Run) -> Html:
         last = words(clean(run.text.strip()), MAX_OF_LAST_WORDS)
         boxes.append(tag("div", "why", tag("b", "warn", "Last reply: "), last))
     boxes += [tag("div", "why", with_commands(cut(note, MAX_OF_A_REASON))) for note in notes(run)]
-    return joined(answer_html(answer) if answer else NOTHING, *boxes)
+    asked = [question_html(one, live=False, over=not run.should_continue) for one in run.questions if one.outcome == "open"]
+    open_questions = tag("div", "list", *asked) if asked else NOTHING
+    return joined(answer_html(answer) if answer else NOTHING, *boxes, open_questions)
 
 
 def with_commands(text: str, lead: str = "") -> Html:

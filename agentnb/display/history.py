@@ -133,7 +133,7 @@ def _rest(found: Sequence[RunSummary]) -> Html:
 def run_list_html(found: Sequence[RunSummary]) -> Html:
     """Return a button for each run, with its id in ``data-run``; the order stays (newest first)."""
     if not found:
-        return tag("p", "runs-none", "No run yet. Those of cells and of this panel will stand here.")
+        return tag("p", "runs-none", "No runs yet. Runs of cells and of this panel appear here.")
     return tag("ol", "runs", *map(_button_row, found))
 
 

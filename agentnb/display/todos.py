@@ -33,7 +33,8 @@ def _todo(todo: Todo, *, live: bool) -> Html:
     status = todo.status if todo.status in TODO_MARKS else "not-started"
     why = f": {first_line(todo.blocked_reason, 100)}" if status == "blocked" and todo.blocked_reason else ""
     told = "" if status in ("not-started", "completed") else f" ({status.replace('-', ' ')}{why})"
-    text = tag("span", "todo-text", words(first_line(todo.title, 200)), tag("span", "todo-state", told))
+    state = tag("span", "unseen" if status == "in-progress" else "todo-state", told)  # which its mark and weight show
+    text = tag("span", "todo-text", words(first_line(todo.title, 200)), state)
     mark = TODO_MARKS[status]
     if not live:
         return tag(

@@ -183,6 +183,8 @@ def _result_line(record: CallRecord) -> Html:
         return NOTHING
     if record.display is not None:
         return words(table_size(record.display))
+    if is_pictured(record):
+        return NOTHING
     text = record.result.text[: 4 * MAX_OF_A_RESULT].strip()
     text = text.partition("\n")[0] if record.result.is_error else text
     return words(labels.first_line(labels.clean(text), MAX_OF_A_RESULT))

@@ -60,7 +60,8 @@ def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Htm
     user_messages, also, room = UserMessages(run.events), AlsoHappened(run.events), ROOM
     drawn: list[tuple[Html, bool]] = []
     for one in reversed(rounds):
-        questions, more = run.questions_of(one.index), also.during(one.index)
+        questions = [each for each in run.questions_of(one.index) if each.outcome != "open"]  # those stand above
+        more = also.during(one.index)
         about = _is_remarkable(one) or user_messages.during(one.index) or questions or more
         if one.index == answer and not (about or len(run.rounds) > 1):
             continue

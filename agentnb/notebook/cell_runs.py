@@ -14,6 +14,7 @@ from agentnb.errors import RunFailed, RunLimited
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.cell_host import CellHost
 from agentnb.notebook.frontend import can_ask, view_for
+from agentnb.notebook.views import TerminalView
 from agentnb.runtime.foreground import RunInterrupted
 from agentnb.runtime.host import Host, current_host
 from agentnb.runtime.live import LiveRun
@@ -85,7 +86,8 @@ class CellRuns:
         self._shell.user_ns[out] = live.run
         view.show(live)
         if not blocks:
-            print(f"Run {live.run_id} goes on in the background. See %agent status")
+            if isinstance(view, TerminalView):  # a card shows that it runs, and then that it is done
+                print(f"Run {live.run_id} started in the background. See %agent status")
             return None
         run = self._waited_for(live, out)
         if run.status == "failed":
@@ -115,4 +117,4 @@ def cell_runs(shell: Any, session: Session) -> CellRuns:
 
 
 def _what_next(out: str) -> str:
-    return f"What it did is in {out}; go on with %%agent --continue"
+    return f"Its results are in {out}; continue with %%agent --continue"

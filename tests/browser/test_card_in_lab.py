@@ -142,6 +142,8 @@ def test_a_round_opens_to_what_the_model_saw_while_the_cell_runs(lab: Any) -> No
     lab.start(index)
     chip(lab, index, "Running nap")
     rounds = card(lab, index).locator(".agentnb-round")
+    assert rounds.nth(1).locator(".agentnb-saw > summary").is_hidden()
+    card(lab, index).get_by_role("button", name="Show guidance").click()
     rounds.nth(1).locator(".agentnb-saw > summary").click()
     rounds.nth(1).get_by_text("ephemeral").first.wait_for()
     seen = rounds.nth(1).locator(".agentnb-saw").text_content()
@@ -182,14 +184,14 @@ def test_an_interrupt_of_the_kernel_ends_the_card_too(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_a_failed_run_says_so_and_stays_open(lab: Any) -> None:
+def test_a_failed_run_says_so_and_is_folded(lab: Any) -> None:
     index = opened(
         lab, "failed", "model = Slow([ToolCall('load_penguins', {'path': 'x'}), RuntimeError('no <i>luck</i>')])", GO
     )
     lab.run(index)
     ended(lab, index, "Failed")
     assert lab.output(index).get_by_text("no <i>luck</i>").count() >= 1
-    assert lab.output(index).locator("details[open] .agentnb-rounds").count() == 1
+    assert lab.output(index).locator("details[open]").count() == 0
     nothing_is_left(lab)
 
 
@@ -212,7 +214,7 @@ def test_after_a_reload_the_page_shows_the_whole_run_again(fresh_lab: Any, form:
     lab.allow(f"reloaded-{form}")
     ended(lab, index, "Done")
     assert "Second." in lab.output(index).inner_text()
-    lab.output(index).locator("summary", has_text="What it did").click()
+    lab.output(index).locator("summary", has_text="Transcript").click()
     assert lab.output(index).locator("p", has_text="First.").is_visible()
 
 
@@ -225,7 +227,7 @@ def test_when_the_kernel_is_restarted_the_card_says_that_it_has_gone(fresh_lab: 
     lab.start(index)
     chip(lab, index, "Running nap")
     lab.page.evaluate(RESTART)
-    card(lab, index).get_by_text("The kernel of this run has gone").first.wait_for()
+    card(lab, index).get_by_text("The kernel died").first.wait_for()
     assert card(lab, index).get_by_role("button", name="Stop").count() == 0
     assert card(lab, index).get_by_label("Say something").is_hidden()
     lab.page.evaluate("() => window.restarted")  # before that the server cannot end the kernel

@@ -157,7 +157,7 @@ def test_what_the_model_saw_tells_the_summary_from_what_is_stored(whole: bool) -
     assert "with a summary of 4 stored messages" in summary(seen)
     shown = words(request_view_html(seen, whole=whole))
     assert "Σ a summary, in the place of 4 stored messages" in shown and "Count **them**" in shown
-    assert "stored; not all that stood before in round 4 is sent" in shown and "new words joined it" not in shown
+    assert "stored; some earlier messages of round 4 are not sent" in shown and "text was added" not in shown
 
 
 def test_messages_that_only_moved_are_one_line_where_not_all_is_shown() -> None:
@@ -177,7 +177,7 @@ def test_in_later_rounds_the_line_about_the_rest_says_that_a_summary_is_among_it
 
 def test_what_the_model_saw_says_that_messages_are_missing_for_which_no_summary_stands() -> None:
     shown = words(seen_in_last(without_summary()))
-    assert "⊘ 4 stored messages left out: no summary of them could be had" in shown and "4 left out" in shown
+    assert "⊘ 4 stored messages left out: they could not be summarized" in shown and "4 left out" in shown
 
 
 def test_what_the_model_saw_says_how_many_messages_were_too_many() -> None:

@@ -88,7 +88,7 @@ def test_a_very_long_run_keeps_its_first_and_last_rounds_and_says_where_all_are(
     assert len(run.rounds) == count and run.is_answered
     html = run_html(run)
     kept = re.findall(r'data-round="(\d+)"', html)
-    assert kept == [str(index) for index in (*range(FIRST), *range(FIRST + 3, count - 1))  # the last is the answer]
+    assert kept == [str(index) for index in (*range(FIRST), *range(FIRST + 3, count - 1))]
     assert Words(html).text.count("3 rounds left out") == 1 and 'save_trace(run, "run.html")' in Words(html).text
     assert "3 rounds left out" not in page_html(run) and page_html(run).count("data-round=") == count - 1
 

@@ -215,7 +215,7 @@ def test_figures_and_displays_of_tools_land_in_the_cell(kernel: Any) -> None:
 
 def test_a_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> None:
     cell = kernel.run(f"%%agent --background -t add -m simulated:disciplined?delay=0.05\n{PLAN}")
-    assert cell.status == "ok" and "goes on in the background" in cell.printed
+    assert cell.status == "ok" and cell.printed == ""
     assert kernel.run("%agent status").printed.strip() != ""
     assert kernel.run("%agent pause").status == "ok"
     assert kernel.run("%agent resume").status == "ok"
