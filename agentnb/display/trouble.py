@@ -75,4 +75,4 @@ def round_anchor(run_id: str, index: int) -> str:
 def _link(run_id: str, index: int) -> Html:
     anchor = round_anchor(run_id, index)
     label = words(str(index + 1))
-    return tag("a", "to-round", label, href=f"#{anchor}", data_to=str(index)) if anchor else label
+    return tag("a", "to-round", label, href=f"#{anchor}") if anchor else label

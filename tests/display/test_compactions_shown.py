@@ -165,7 +165,7 @@ def test_messages_that_only_moved_are_one_line_where_not_all_is_shown() -> None:
     seen = [seen for _, seen in sent_requests(run)]
     assert all(one.truncated for one in seen[6:])
     cut, whole = (words(request_view_html(seen[25], whole=whole)) for whole in (False, True))
-    assert "= Messages 2 to 9: stored; not all that stood before in round 25 is sent" in cut
+    assert "= Messages 2 to 9: stored; some earlier messages of round 25 are not sent" in cut
     assert "Part 24." in cut and "Part 23." not in cut and "Part 23." in whole
     assert len(cut) < len(whole) / 2
 

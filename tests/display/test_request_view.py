@@ -155,7 +155,7 @@ def test_what_is_said_in_passing_stands_at_the_very_end_as_it_does_in_the_reques
 
 def test_an_empty_message_that_is_left_out_says_so() -> None:
     text = shown(sent_request(run_of_script("", "Done.", todos=False), 1), whole=False).text
-    assert "assistant · ⊘ left out: there is nothing in it to send\n" in text
+    assert "assistant · ⊘ left out: it is empty\n" in text
 
 
 def test_messages_of_the_run_before_are_told_as_its_own() -> None:

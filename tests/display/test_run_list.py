@@ -47,4 +47,4 @@ def test_prompts_and_models_are_words_and_no_markup() -> None:
 
 
 def test_an_empty_list_says_so() -> None:
-    assert "No run yet" in run_list_html([])
+    assert "No runs yet" in run_list_html([])

@@ -36,7 +36,7 @@ def test_a_stop_during_a_plain_tool_ends_the_cell_quietly_and_the_next_one_works
         assert told == "('cancelled', 'cancelled', ['cancelled'])"
     assert kernel.value("__import__('agentnb').load_trace(f'.agentnb/runs/{run.id}.jsonl') == run") == "True"
     following = kernel.run("%%agent -t add\n- add `add(1)`")
-    assert following.status == "ok" and "add: 3" in following.result["text/plain"]
+    assert following.status == "ok" and "add: 3" in following.shown
 
 
 @pytest.mark.req("R0.13")

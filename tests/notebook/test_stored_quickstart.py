@@ -80,9 +80,10 @@ def test_each_agent_cell_has_its_card_and_its_answer(stored: Any) -> None:
         shown = [output.data for output in cell.outputs if 'class="agentnb-run"' in output.data.get("text/html", "")]
         assert len(shown) == 1, cell.id
         assert set(shown[0]) == {"text/html", "text/plain"}
-        assert "What it did" in shown[0]["text/html"]
+        assert "Transcript" in shown[0]["text/html"]
         if "--max-rounds" not in cell.source:
-            assert any(output.output_type == "execute_result" for output in cell.outputs), cell.id
+            assert "agentnb-answer" in shown[0]["text/html"], cell.id
+        assert not any(output.output_type == "execute_result" for output in cell.outputs), cell.id
     assert all(cell.outputs for cell in stored.cells if cell.source.startswith(("%agent", "%%agent")))
 
 

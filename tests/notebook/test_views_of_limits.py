@@ -47,8 +47,8 @@ def test_a_terminal_is_told_once_of_a_summary_and_when_it_happens(capsys: pytest
         view(event)
     out = capsys.readouterr().out
     why = "because the conversation had more than 8 messages"
-    assert out.count(f"summing up, {why}\n") == 1 and out.count(f" messages summed up, {why}") == 1
-    assert out.index("summing up") < out.index("summed up")
+    assert out.count(f"summarizing, {why}\n") == 1 and out.count(f" messages summarized, {why}") == 1
+    assert out.index("summarizing") < out.index("messages summarized")
 
 
 @pytest.mark.req("KX.11")

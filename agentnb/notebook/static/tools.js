@@ -46,8 +46,11 @@ function step(card, by) {
   reveal(card.agentnbAt);
 }
 
-function toRound(card, index) {
-  const round = card.querySelector(`[data-round="${CSS.escape(index)}"]`);
+/** By the number that is to be read: a notebook that is not trusted keeps neither ids nor data attributes. */
+function toRound(card, number) {
+  const all = [...card.querySelectorAll(".agentnb-round > .agentnb-number, .agentnb-round-line")];
+  const found = all.find((one) => parseInt(one.textContent.replace("Round", ""), 10) === number);
+  const round = found?.closest(".agentnb-round, .agentnb-round-line");
   if (round) reveal(round);
   return Boolean(round);
 }
@@ -130,7 +133,7 @@ function toolsOf(card) {
   place.className = "agentnb-tools";
   const answer = card.querySelector(":scope > .agentnb-answer");
   const error = card.querySelector(":scope > .agentnb-why-bad");
-  const id = card.querySelector("[data-fold=details] .agentnb-value");
+  const id = card.querySelector(".agentnb-part:last-of-type .agentnb-value");
   if (answer ?? error) {
     const [label, from] = answer ? ["Copy answer", answer] : ["Copy error", error];
     place.append(quietButton(label, label, (button) => copy(textOf(from), button)));
@@ -194,6 +197,6 @@ function helpReaders() {
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.(".agentnb-to-round");
     const card = link?.closest(CARDS);
-    if (card && toRound(card, link.dataset.to)) event.preventDefault(); // as a link it would change the address of the page
+    if (card && toRound(card, Number(link.textContent))) event.preventDefault(); // as a link it would change the address of the page
   });
 }

@@ -59,7 +59,7 @@ def test_a_kernel_that_is_killed_in_a_tool_loses_nothing_and_another_goes_on(tmp
         cell = second.run("%agent recover")
         assert cell.status == "ok", cell.error
         assert cell.printed.startswith("Going on with run ") and cell.printed.strip().count("\n") == 0
-        assert "3 steps, 3 tool calls" in cell.result["text/plain"] and cell.shown.startswith("Done")
+        assert "3 steps, 3 tool calls" in cell.shown and cell.shown.startswith("Done")
         calls = "[(record.call.name, record.result.error_code) for one in run.rounds for record in one.records]"
         work = f"[call for call in {calls} if call[0] != 'todo_operations']"
         assert second.value(work) == "[('add', None), ('nap', 'interrupted'), ('add', None)]"
@@ -78,7 +78,7 @@ def test_it_is_a_cell_like_another(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     cell = kernel.run(f"%agent recover {run_id[-8:]} -o mine")
     assert cell.status == "ok", cell.error
-    assert cell.printed == "" and "2 steps, 2 tool calls" in cell.result["text/plain"]
+    assert cell.printed == "" and "2 steps, 2 tool calls" in cell.shown
     assert kernel.value("mine.id, mine.status, mine.times_recovered") == f"('{run_id}', 'completed', 1)"
     assert run_id in kernel.run("%agent status").printed
     kinds = [one["type"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]

@@ -148,7 +148,7 @@ def test_without_a_notebook_it_says_what_to_type() -> None:
 def test_a_run_is_started_watched_and_kept(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)
-    assert "No run yet" in page.state("list")["html"]
+    assert "No runs yet" in page.state("list")["html"]
     page.start("- Add with `add(1)`", "add")
     page.until_ended(1)
     assert page.state("form")["error"] == ""
