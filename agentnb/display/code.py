@@ -37,7 +37,7 @@ def with_code(html: str) -> Html:
 
 
 def _block(code: str, language: str) -> Html:
-    return tag("pre", "code-block", tag("code", "", _coloured(code, language)))
+    return tag("pre", "code-block", tag("code", "code-text", _coloured(code, language)))
 
 
 def _coloured(code: str, language: str) -> Html:

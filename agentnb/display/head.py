@@ -9,7 +9,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.elapsed import Elapsed
 from agentnb.display.figures import used
-from agentnb.display.labels import amount, counted, duration, first_line, thousands, times
+from agentnb.display.labels import FIGURE_SPACE, amount, counted, duration, first_line, thousands, times
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.states import chip, has_ended, is_going_on, leaves_todos
 from agentnb.display.totals import Totals
@@ -71,8 +71,7 @@ def _milliseconds(at: datetime) -> int:
 
 def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
     """Return progress and usage, each beside its limit. With ``elapsed``, the page keeps counting the time."""
-    calls = words(counted(totals.calls, "call")) if totals.calls and not run.should_continue else NOTHING
-    parts = [_rounds(run), calls, _elapsed(run, elapsed), *map(words, used(run))]
+    parts = [_rounds(run), _calls_so_far(run, totals), _elapsed(run, elapsed), *map(words, used(run))]
     shown = [part for part in parts if part]
     return tag("span", "meta", Html(" · ".join([tag("span", "part-of", part) for part in shown])))
 
@@ -88,6 +87,15 @@ def _rounds(run: Run) -> Html:
         return words(f"round {len(run.rounds)}{most}")
     is_in_the_state = run.status == "limited" and run.stop_reason == "max_rounds"
     return words(counted(len(run.rounds), "round")) if run.rounds and not is_in_the_state else NOTHING
+
+
+def _calls_so_far(run: Run, totals: Totals) -> Html:
+    """Return the number of calls of an ended run; of a live one beside its limit, in constant width."""
+    if not run.should_continue:
+        return words(counted(totals.calls, "call")) if totals.calls else NOTHING
+    most = amount(run.settings.get("max_tool_calls"))
+    limit = f"{most:g}" if most is not None else ""
+    return words(f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls") if limit else NOTHING
 
 
 def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:

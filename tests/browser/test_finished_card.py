@@ -44,6 +44,16 @@ def test_no_finished_card_is_high_whatever_went_wrong(browser: Any, tmp_path: Pa
                 page.context.close()
 
 
+def test_no_word_is_broken_in_its_middle_though_jupyterlab_would(browser: Any, tmp_path: Path) -> None:
+    page = shown(
+        browser, "<style>pre { word-break: break-all }</style>" + run_html(finished_runs()["six failed calls"]), tmp_path
+    )
+    breaks = "run => [...run.querySelectorAll('pre, pre *')].map(one => getComputedStyle(one).wordBreak)"
+    found = page.locator(".agentnb-run").evaluate(breaks)
+    assert len(found) > 20 and set(found) == {"normal"}
+    page.context.close()
+
+
 def test_every_word_can_be_read_on_light_and_dark_ground(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, run in finished_runs().items():
         html = run_html(run, details=True)

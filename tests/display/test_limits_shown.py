@@ -142,8 +142,8 @@ LIMITS: dict[str, Any] = {"budget": 0.5, "max_tokens": 20_000, "max_seconds": 90
 def test_what_is_used_stands_beside_its_limit_from_the_first_moment() -> None:
     run = made(*calls(3), "Done.", unpriced=True, **LIMITS)
     first, later = (live(run, stop)["slots"] for stop in (2, 6))
-    assert words(first["meta"]).startswith("round 1 of 50 · of 01:30 · 0.0k of 20k tokens · $0.0000 of $0.50")
-    assert words(later["meta"]).startswith("round 1 of 50 · of 01:30 · 2.2k of 20k tokens · $0.0123 of $0.50")
+    assert words(first["meta"]).startswith("round 1 of 50 · 0 of 8 calls · of 01:30 · 0.0k of 20k tokens · $0.0000 of $0.50")
+    assert words(later["meta"]).startswith("round 1 of 50 · 1 of 8 calls · of 01:30 · 2.2k of 20k tokens · $0.0123 of $0.50")
     assert "tool calls: 1 of 8" in words(later["totals"])
     assert "$0.0123 of $0.50" in words(running_html(Run.from_events(run.events[:6])))
     assert "$0.0123 of $0.50" in run_text(Run.from_events(run.events[:6]))

@@ -118,7 +118,7 @@ def test_code_keeps_its_text_exactly(subtests: pytest.Subtests) -> None:
             html = fragment(f"```{language}\n{code}```")
             check_is_harmless(html)
             assert unescape(re.sub(r"<[^>]+>", "", html)) == f"{code}\n"
-            assert html.startswith('<pre class="agentnb-code-block"><code>')
+            assert html.startswith('<pre class="agentnb-code-block"><code class="agentnb-code-text">')
 
 
 def test_code_has_the_colours_of_its_language() -> None:
@@ -169,7 +169,7 @@ def test_a_picture_becomes_its_words_and_its_address(subtests: pytest.Subtests) 
 
 def test_a_long_text_is_cut_and_says_so_outside_of_its_fences() -> None:
     html = markdown_html("```\n" + "x" * 200, most=104)
-    assert f"<code>{'x' * 100}</code></pre>" in html
+    assert f">{'x' * 100}</code></pre>" in html
     assert html.endswith('<p class="agentnb-md-left-out">… (100 more characters)</p></div>')
     assert "more characters" not in markdown_html("x" * 104, most=104)
 
