@@ -79,12 +79,13 @@ def a_round(
     blocked: Sequence[str] = (),
     after: tuple[Todo, ...] | None = None,
     error_code: str = "",
+    text: str = "done",
     facts: Sequence[Fact] = (),
     status: str = "success",
 ) -> list[Fact]:
     """A finished round with this reply.
 
-    Every call is answered with "done", with ``error_code`` if there is one, or blocked if ``blocked`` has its id.
+    Every call is answered with ``text``, with ``error_code`` if there is one, or blocked if ``blocked`` has its id.
     A call without an id gets one. ``after`` is the todo list as the last call left it; ``facts`` come after all calls.
     """
     message = Message("assistant", tuple(_part(part, f"c{index}-{n}") for n, part in enumerate(parts)))
@@ -93,7 +94,7 @@ def a_round(
     how = {"is_error": True, "error_code": error_code} if error_code else {}
     for call in message.calls:
         todos = after if call is message.calls[-1] else None
-        made += blocked_call(call) if call.id in blocked else answered(call, todos=todos, **how)
+        made += blocked_call(call) if call.id in blocked else answered(call, text, todos=todos, **how)
     return [*made, *facts, (e.RoundFinished, {"index": index, "status": status})]
 
 

@@ -78,7 +78,7 @@ def test_the_runs_of_this_folder_are_listed_newest_first(cli: Call) -> None:
     told, *lines = out.splitlines()
     assert told == "2 runs in .agentnb/runs. Show one: agentnb show ID"
     assert [line.split()[0] for line in lines] == sorted([first.id, second.id], reverse=True)
-    assert "completed" in lines[0] and "2 rounds" in lines[0]
+    assert "Done" in lines[0] and "2 rounds" in lines[0]
 
 
 def test_a_folder_can_be_that_of_the_logs_or_of_a_project(cli: Call, tmp_path: Path) -> None:

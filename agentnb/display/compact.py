@@ -8,26 +8,17 @@ from typing import Any
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
-from agentnb.display.head import chip_html, note_tone, prompt_html
-from agentnb.display.labels import (
-    MARKS,
-    as_left,
-    asked,
-    clean,
-    counted,
-    cut,
-    first_line,
-    meta,
-    shown_answer,
-    state,
-    todo_lines,
-    told,
-)
+from agentnb.display.call_labels import MARKS, state
+from agentnb.display.figures import asked, meta
+from agentnb.display.head import chip_html, prompt_html
+from agentnb.display.labels import clean, counted, cut, first_line
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.question_labels import answer_told
 from agentnb.display.round_notes import round_notes
+from agentnb.display.states import as_left, shown_answer, told
 from agentnb.display.style import inlined
+from agentnb.display.todo_labels import todo_lines
 
 MAX_OF_A_PROMPT = 300
 MAX_OF_AN_ANSWER = 2_500
@@ -74,7 +65,7 @@ def _answer(run: Run) -> Html:
 
 def _notes(run: Run) -> Iterable[Html]:
     lines = _that_fit([first_line(note, 400) for note in told(run)], ROOM["notes"], newest=True)
-    return [tag("div", f"compact-note {note_tone(run)}", line) for line in lines]
+    return [tag("div", "compact-note", line) for line in lines]
 
 
 def _rounds(run: Run) -> Html:
@@ -82,15 +73,13 @@ def _rounds(run: Run) -> Html:
     rounds = as_left(run)
     count = len(rounds) - bool(shown_answer(run))
     last = rounds[max(0, count - LAST_ROUNDS) : count]
-    lines = _that_fit(
-        [_round_line(one, run.settings, run.questions_of(one.index)) for one in last], ROOM["rounds"], newest=True
-    )
+    lines = _that_fit([round_line(one, run.settings, run.questions_of(one.index)) for one in last], ROOM["rounds"], newest=True)
     if earlier := count - len(lines):
         lines.insert(0, counted(earlier, "earlier round"))
     return _lines("compact-lines", lines)
 
 
-def _round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Iterable[AskedQuestion]) -> str:
+def round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Iterable[AskedQuestion]) -> str:
     """Return ``  3  I look first.  load ✓, describe ✗ failed, ask_person ✓ (You: yes)``."""
     answer = [first_line(clean(one.text), 60)] if one.text.strip() else []
     asked = by_call(questions)

@@ -120,7 +120,7 @@ def _other(event: w.OtherEvent) -> str:
     return f"{event.name.replace('_', ' ')}{_because(fields)}"
 
 
-_WHY_SUSPENDED = {"nobody_here": "nobody here", "asked": "you put it aside"}
+_WHY_SUSPENDED = {"nobody_here": "nobody could answer here", "asked": "you chose Later"}
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ToolAdmitted: lambda event: f"call of {event.call.name} waits{_because(event.reason)}",
     RunSuspended: lambda event: f"suspended until you answer{_because(_WHY_SUSPENDED.get(event.why, event.why))}",
@@ -128,7 +128,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.StepAttempted: _step_attempted,
     w.StepSkipped: lambda event: f"step {event.step} skipped{_because(event.reason)}",
     w.StepFinished: _step_finished,
-    w.BranchTaken: lambda event: f"step {event.step} goes on to {event.to}{_because(event.reason)}",
+    w.BranchTaken: lambda event: f"step {event.step} continues with {event.to}{_because(event.reason)}",
     w.PlanProposed: _plan_proposed,
     w.PlanEdited: lambda event: f"plan {event.plan_id} edited by {event.by}",
     w.PlanApproved: lambda event: f"plan {event.plan_id} approved by {event.by}",

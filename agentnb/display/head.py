@@ -8,19 +8,10 @@ from agentnb.core.events import RetryScheduled
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.elapsed import Elapsed
-from agentnb.display.labels import (
-    amount,
-    chip,
-    counted,
-    duration,
-    first_line,
-    has_ended,
-    is_going_on,
-    leaves_todos,
-    thousands,
-    used,
-)
+from agentnb.display.figures import used
+from agentnb.display.labels import FIGURE_SPACE, amount, counted, duration, first_line, thousands, times
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.states import chip, has_ended, is_going_on, leaves_todos
 from agentnb.display.totals import Totals
 
 TONES = {
@@ -36,6 +27,8 @@ TONES = {
 MARKS = {"active": "●", "asking": "◆", "good": "✓", "warn": "■", "bad": "✗"}
 """Each state has its own mark and word: colour only underlines it."""
 MAX_OF_A_PROMPT = 2_000
+SHORTEST = 0.1
+"""Shortest time of a run that is shown, in seconds."""
 MAX_WAIT = 1e8
 """Seconds of the longest wait that is counted down: three years."""
 
@@ -43,11 +36,6 @@ MAX_WAIT = 1e8
 def tone(run: Run) -> str:
     """Return the tone of a run's state: active, asking, good, warn or bad."""
     return "warn" if leaves_todos(run) else TONES[run.status]
-
-
-def note_tone(run: Run) -> str:
-    """Return the tone of the notes to the person."""
-    return "bad" if tone(run) == "bad" else "warn"
 
 
 def prompt_html(prompt: str, most: int = MAX_OF_A_PROMPT, kind: str = "prompt") -> Html:
@@ -83,9 +71,9 @@ def _milliseconds(at: datetime) -> int:
 
 def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
     """Return progress and usage, each beside its limit. With ``elapsed``, the page keeps counting the time."""
-    parts = [_rounds(run), _elapsed(run, elapsed), *map(words, used(run)), *_ended(run, totals)]
+    parts = [_rounds(run), _calls_so_far(run, totals), _elapsed(run, elapsed), *map(words, used(run))]
     shown = [part for part in parts if part]
-    return tag("span", "meta", _divided([tag("span", "part", part) for part in shown], " · "))
+    return tag("span", "meta", Html(" · ".join([tag("span", "part-of", part) for part in shown])))
 
 
 def _divided(pieces: list[Html], by: str) -> Html:
@@ -97,12 +85,22 @@ def _rounds(run: Run) -> Html:
     if run.should_continue and run.rounds:
         most = f" of {run.max_rounds}" if run.max_rounds else ""
         return words(f"round {len(run.rounds)}{most}")
-    return words(counted(len(run.rounds), "round")) if run.rounds else NOTHING
+    is_in_the_state = run.status == "limited" and run.stop_reason == "max_rounds"
+    return words(counted(len(run.rounds), "round")) if run.rounds and not is_in_the_state else NOTHING
+
+
+def _calls_so_far(run: Run, totals: Totals) -> Html:
+    """Return the number of calls of an ended run; of a live one beside its limit, in constant width."""
+    if not run.should_continue:
+        return words(counted(totals.calls, "call")) if totals.calls else NOTHING
+    most = amount(run.settings.get("max_tool_calls"))
+    limit = f"{most:g}" if most is not None else ""
+    return words(f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls") if limit else NOTHING
 
 
 def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
     if has_ended(run):
-        return words(duration(run.seconds)) if run.seconds is not None else NOTHING
+        return words(duration(run.seconds)) if run.seconds is not None and run.seconds >= SHORTEST else NOTHING
     if elapsed is None or not is_going_on(run):
         return NOTHING
     most = amount(run.settings.get("max_seconds"))
@@ -118,37 +116,50 @@ def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}" if seconds >= 1 or not seconds else duration(seconds)
 
 
-def _ended(run: Run, totals: Totals) -> list[Html]:
-    if run.should_continue or not totals.failed:
-        return []
-    return [tag("span", "bad", f"{counted(totals.failed, 'call')} failed")]
-
-
 def model_html(run: Run) -> Html:
-    """Return the model and, once the run has ended, its guidance set."""
+    """Return the name of the model."""
+    return tag("span", "model detail", words(first_line(run.model.partition("?")[0], 80)), title=first_line(run.model, 300))
+
+
+def details_html(run: Run, totals: Totals) -> Html:
+    """Return the facts of a run that are seldom looked for: its id, model, guidance, tokens and counts."""
     guidance = run.settings.get("guidance")
-    told = ""
-    if not run.should_continue and isinstance(guidance, dict) and guidance.get("set") not in (None, "off"):
-        told = f" · guidance {first_line(str(guidance['set']), 60)}@{str(guidance.get('version', ''))[:4]}"
-    name = run.model.partition("?")[0]
-    return tag("span", "model", words(first_line(name, 80) + told), title=first_line(run.model, 300))
+    used = ""
+    if isinstance(guidance, dict) and guidance.get("set") not in (None, "off"):
+        used = f"{first_line(str(guidance['set']), 60)}@{str(guidance.get('version', ''))[:4]}"
+    rows = [
+        ("run", first_line(run.id, 100)),
+        ("started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC" if run.started_at else ""),
+        ("model", first_line(run.model, 100)),
+        ("guidance", used),
+        ("recovered", times(run.times_recovered) if run.times_recovered else ""),
+        *_counts(run, totals),
+    ]
+    return tag("div", "totals", _divided(_rows(rows), " · "))
 
 
 def totals_html(run: Run, totals: Totals) -> Html:
     """Return tokens, calls and guidance, one line each."""
-    rows = [
+    shown = _rows(_counts(run, totals))
+    return joined(tag("div", "title", "Run"), tag("div", "totals", _divided(shown, " · "))) if shown else NOTHING
+
+
+def _counts(run: Run, totals: Totals) -> list[tuple[str, str]]:
+    return [
         ("input", _input(run.usage)),
         ("output", thousands(run.usage.output) if run.usage.output else ""),
         ("tool calls", _calls(run, totals)),
-        ("since you last spoke", _calls_this_turn(run)),
+        ("in this turn", _calls_this_turn(run)),
         ("guidance followed", f"{totals.followed} of {totals.judged}" if totals.judged else ""),
-        ("model calls tried again", str(totals.retried) if totals.retried else ""),
-        ("summed up", counted(totals.summed, "time") if totals.summed else ""),
+        ("failed attempts", str(totals.retried) if totals.retried else ""),
+        ("summarized", times(totals.summed) if totals.summed else ""),
     ]
-    shown = [
+
+
+def _rows(rows: list[tuple[str, str]]) -> list[Html]:
+    return [
         joined(tag("span", "", name, tag("span", "unseen", ": ")), tag("span", "value", value)) for name, value in rows if value
     ]
-    return joined(tag("div", "title", "Run"), tag("div", "totals", _divided(shown, " · "))) if shown else NOTHING
 
 
 def _calls(run: Run, totals: Totals) -> str:

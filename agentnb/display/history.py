@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agentnb.display.head import MARKS, TONES
-from agentnb.display.labels import CHIPS, SHORT_ID, clean, counted, first_line, short_id, thousands
+from agentnb.display.labels import SHORT_ID, clean, counted, first_line, short_id, thousands
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.states import state_words
 from agentnb.display.style import kept
-from agentnb.policies.limits import LIMITS, SESSION_BUDGET
 from agentnb.traces.summaries import RunSummary
 
 MAX_OPENING = 20
 """Runs of a list that can be opened: they are saved in the notebook, so their size is bounded. The rest are lines of text."""
 MAX_NOTEBOOK = 60
 """Characters of a notebook's name in a list."""
-LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
-"""What a run stopped at a limit ran out of, in a word."""
 
 
 def history_text(found: Sequence[RunSummary], told: str) -> str:
@@ -49,7 +47,7 @@ def matches(one: RunSummary, wanted: Sequence[str]) -> bool:
     recovered = "recovered" if one.recovered else ""
     words_of = (
         one.status,
-        CHIPS.get(one.status, ""),
+        state_told(one),
         one.stop_reason,
         recovered,
         one.model,
@@ -68,9 +66,7 @@ def _remarks(one: RunSummary) -> list[str]:
 
 
 def _line(one: RunSummary) -> str:
-    limit = LIMIT_WORDS.get(one.stop_reason) if one.status == "limited" else None
-    status = f"limit: {limit}" if limit else first_line(one.status, 20)
-    took = f"{status:<14} {counted(one.rounds, 'round'):>10}  {cost_told(one):>8}"
+    took = f"{first_line(state_told(one), 26):<26} {counted(one.rounds, 'round'):>10}  {cost_told(one):>8}"
     remarks = "".join(f"  ({remark})" for remark in _remarks(one))
     tags = f"  {tags_told(one)}" if one.tags else ""
     asked = f"{_indent(one)}{first_line(one.prompt, 34)}{remarks}{tags}"
@@ -105,11 +101,8 @@ def status_html(one: RunSummary) -> Html:
 
 
 def state_told(one: RunSummary) -> str:
-    """Return the status in words: ``Done``, ``Limit: budget``."""
-    limit = LIMIT_WORDS.get(one.stop_reason) if one.status == "limited" else None
-    if one.status == "waiting_on_user":  # its log is closed, or it would be running
-        return "Waiting for you"
-    return f"Limit: {limit}" if limit else CHIPS.get(one.status, one.status)
+    """Return the state in words: ``Done``, ``Limit reached: budget``."""
+    return state_words(one.status, one.stop_reason)
 
 
 def when(one: RunSummary, form: str) -> str:
@@ -152,7 +145,7 @@ def _rest(found: Sequence[RunSummary]) -> Html:
 def run_list_html(found: Sequence[RunSummary]) -> Html:
     """Return a button for each run, with its id in ``data-run``; the order stays (newest first)."""
     if not found:
-        return tag("p", "runs-none", "No run yet. Those of cells and of this panel will stand here.")
+        return tag("p", "runs-none", "No runs yet. Runs of cells and of this panel appear here.")
     return tag("ol", "runs", *map(_button_row, found))
 
 

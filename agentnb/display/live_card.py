@@ -36,27 +36,21 @@ from agentnb.core.redaction import redact
 from agentnb.core.rounds import WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.detect.run import Run
+from agentnb.display.bookkeeping import compactions_html, retries_html
 from agentnb.display.elapsed import Elapsed
 from agentnb.display.event_lines import AlsoHappened
+from agentnb.display.form import Form, effects_of
 from agentnb.display.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.html import notes_html
-from agentnb.display.labels import chip, clean, is_going_on
+from agentnb.display.labels import clean
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.nested import NestedRuns
-from agentnb.display.rounds import (
-    Form,
-    Pieces,
-    call_html,
-    compactions_html,
-    effects_of,
-    retries_html,
-    round_pieces,
-    text_html,
-    thinking_html,
-)
+from agentnb.display.rounds import LAST, Pieces, call_html, round_pieces, text_html, thinking_html
+from agentnb.display.states import chip, is_going_on
 from agentnb.display.streamed_markdown import Blocks
 from agentnb.display.todos import todos_html
 from agentnb.display.totals import Totals
+from agentnb.display.trouble import trouble_links
 from agentnb.display.user_messages import UserMessages
 
 Frame = dict[str, Any]
@@ -204,6 +198,7 @@ class LiveCard:
             "controls": self._controls_html(),
             "todos": todos_html(run.todos if todos is None else todos, live=self._controls),
             "totals": totals_html(run, totals),
+            "trouble": joined(*trouble_links(totals.wrong, run.id)),
             "notes": notes_html(run, () if run.rounds else self._also.during(0)),
             "asked": self._asked_html(),
         }
@@ -251,8 +246,8 @@ class LiveCard:
         others = [each for each in questions if each.question.call_id not in calls]
         bare = replace(one, reply=None, records=(), compactions=(), retries=())
         rest = round_pieces(bare, self._form, user_messages=user_messages, also=also, questions=others)
-        first = {key: rest.pop(key) for key in ("saw", "recovered") if key in rest}
-        return first | self._kept_pieces(one, by_call(questions)) | rest
+        last = {key: rest.pop(key) for key in LAST if key in rest}
+        return rest | self._kept_pieces(one, by_call(questions)) | last
 
     def _kept_pieces(self, one: WorkflowRound, asked: dict[str, list[AskedQuestion]]) -> Pieces:
         """Return the pieces of an open round that are many or long; each is redrawn only when a source object is replaced."""

@@ -6,21 +6,14 @@ from collections import Counter
 from time import perf_counter
 
 from agentnb.detect.run import Run
+from agentnb.display.figures import meta
 from agentnb.display.head import MARKS, chip_html, tone
-from agentnb.display.labels import chip, clean, counted, duration, first_line, meta
+from agentnb.display.labels import clean, counted, duration, first_line
 from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.states import STATES, chip
 from agentnb.display.style import kept
 
-STATES = {
-    "completed": "done",
-    "running": "running",
-    "waiting_on_user": "waiting",
-    "limited": "at a limit",
-    "stopped": "stopped",
-    "cancelled": "cancelled",
-    "interrupted": "interrupted",
-    "failed": "failed",
-}
+ORDER = ("completed", "running", "waiting_on_user", "limited", "stopped", "cancelled", "interrupted", "failed")
 """The states of runs in a line about many, in order."""
 MAX_LISTED = 100
 """Ended runs that are listed, the failed ones among them for certain."""
@@ -73,7 +66,7 @@ class ManyRuns:
     def states(self) -> str:
         """``5 done, 1 running, 1 failed``."""
         found = self._ended + Counter(run.status for run in list(self._live.values()))
-        return ", ".join(f"{found[state]:,} {word}" for state, word in STATES.items() if found[state])
+        return ", ".join(f"{found[status]:,} {STATES[status].lower()}" for status in ORDER if found[status])
 
     @property
     def _seconds(self) -> float:

@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from agentnb.display.code import CLASSES, with_code
 from agentnb.display.labels import clean
 from agentnb.display.markdown_parser import parser
 from agentnb.display.markup import NOTHING, PREFIX, Html, joined, tag
@@ -52,7 +53,7 @@ def fragment(text: str) -> Html:
         if len(rendered) > GROWTH * len(text) + 2_000:
             return _as_written(text)
         # Clean again: entities such as &#x202e; have become characters only now.
-        return Html(_CELL.sub(_aligned, clean(_cleaner().clean(rendered))))
+        return with_code(_CELL.sub(_aligned, clean(_cleaner().clean(rendered))))
     except Exception:  # text that the library cannot parse must stay readable
         return _as_written(text)
 
@@ -74,6 +75,7 @@ def _cleaner() -> nh3.Cleaner:
     return nh3.Cleaner(
         tags=ELEMENTS | TABLE,
         attributes=ATTRIBUTES,
+        allowed_classes={"code": set(CLASSES)},
         set_tag_attribute_values={"a": {"target": "_blank"}},
         link_rel="noopener noreferrer nofollow",
         url_schemes={"http", "https", "mailto"},

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 from agentnb.core.events import AnyEvent, Delta, Event, RunFinished
 from agentnb.display.compact import compact_pieces
+from agentnb.display.figures import meta
 from agentnb.display.head import chip_html
-from agentnb.display.labels import first_line, meta
+from agentnb.display.labels import first_line
 from agentnb.display.many_runs import ManyRuns
 from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.style import inlined

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from agentnb.core.messages import Text, Thinking
 from agentnb.detect.run import Run
+from agentnb.display.form import Form
 from agentnb.display.html import plain_html
 from agentnb.display.labels import counted, first_line
 from agentnb.display.long_text import MAX_OF_ALL
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question import MAX_OF_A_QUESTION
 from agentnb.display.results import as_json, given
-from agentnb.display.rounds import MAX_OF_A_TEXT, MAX_OF_THINKING, Form
+from agentnb.display.rounds import MAX_OF_A_TEXT, MAX_OF_THINKING
 from agentnb.display.style import style_sheet
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

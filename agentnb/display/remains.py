@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
+from agentnb.display.finished import with_commands
 from agentnb.display.head import MARKS, TONES
-from agentnb.display.html import with_commands
-from agentnb.display.labels import CHIPS
 from agentnb.display.markup import Html, tag
+from agentnb.display.states import STATES
 from agentnb.display.style import inline_style, inlined, rules
 
 RECOVER = "The kernel died. Restart it, define your tools, then run %agent recover"
@@ -22,7 +22,7 @@ def remains_html(*, stored: bool) -> Html:
     """
     kind = TONES["interrupted"]
     mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
-    chip = tag("span", f"chip {kind}", mark, f" {CHIPS['interrupted']}")
+    chip = tag("span", f"chip {kind}", mark, f" {STATES['interrupted']}")
     head = tag("div", "head", chip, " ", tag("span", "", data_slot="meta"))
     note = tag("div", f"note {kind}", with_commands(RECOVER if stored else NOT_STORED))
     rounds = tag("div", "rounds", tag("div", "", data_rounds=True), tag("div", "list", data_slot="totals"))

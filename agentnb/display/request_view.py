@@ -27,14 +27,14 @@ SHORT = 100
 MAX_NAMES = 200
 """Characters of the line that names the tools."""
 
-STORED = "stored; not all that stood before in round {} is sent"
+STORED = "stored; some earlier messages of round {} are not sent"
 NEWEST = 2
 """Messages that a round adds at the end: a reply, and the message that follows it."""
 
 WHY_LEFT_OUT = {
-    "workflow_mode": "words that workflow mode went on from are not sent again",
+    "workflow_mode": "text that workflow mode continued from is not sent again",
     "failed_round": "every call of that round failed",
-    "empty": "there is nothing in it to send",
+    "empty": "it is empty",
 }
 
 
@@ -91,7 +91,7 @@ def _unsummed(seen: SentRequest) -> int:
 
 def _cached(tokens: int | None) -> str:
     if tokens is None:
-        return "cached: not known"
+        return "cached: unknown"
     return f"cached {thousands(tokens)} tokens" if tokens else "nothing cached"
 
 
@@ -166,7 +166,7 @@ def _is_made_anew(seen: SentRequest) -> bool:
 def _known(seen: SentRequest) -> tuple[int, str]:
     """Return how many messages at the beginning need not be shown again, and where they come from."""
     if not seen.sent_before:
-        return seen.inherited, "stored, of the run that this one goes on with"
+        return seen.inherited, "stored, from the run that this one continues"
     but = "" if seen.unchanged == seen.kept else f"{'' if seen.kept == 1 else ', the last'} but for the reminder"
     return seen.kept, f"stored, as in round {seen.index}{but}"
 
@@ -201,7 +201,7 @@ def _gap(seen: SentRequest) -> Html:
     """Return lines about what is missing after the first message."""
     lines = []
     if count := _unsummed(seen):
-        lines.append(f"{counted(count, 'stored message')} left out: no summary of them could be had")
+        lines.append(f"{counted(count, 'stored message')} left out: they could not be summarized")
     if seen.truncated:
         lines.append(f"{counted(seen.truncated, 'message')} left out: there were more than may be sent")
     return joined(*[tag("div", "sight-message sight-bar-left-out", tag("div", "sight-head", f"⊘ {line}")) for line in lines])
@@ -271,7 +271,7 @@ def _origin(seen: SentRequest, place: int) -> _Origin:
     if _is_made_anew(seen):
         return _Origin("stored", "=", STORED.format(seen.index))
     if place < seen.sent_before:
-        return _Origin("new", "+", f"stored, and longer: new words joined it since round {seen.index}")
+        return _Origin("new", "+", f"stored, and longer: text was added since round {seen.index}")
     return _Origin("new", "+", f"new since round {seen.index}, stored")
 
 
@@ -297,7 +297,7 @@ def _blank(text: str) -> str:
 
 
 def _thinking(part: Thinking, form: _Form) -> Html:
-    return joined(_line("part", "thinking"), _pre(part.text, form.text)) if part.text else _line("part", "thinking, no words")
+    return joined(_line("part", "thinking"), _pre(part.text, form.text)) if part.text else _line("part", "thinking, no text")
 
 
 def _image(part: Image, form: _Form) -> Html:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from agentnb.core.messages import Image, Text, ToolResult
 from agentnb.core.rounds import CallRecord
+from agentnb.display.call_labels import state
 from agentnb.display.data_table import pretty, table_html, table_of_objects
-from agentnb.display.labels import clean, cut, state
+from agentnb.display.labels import clean, cut
 from agentnb.display.long_text import MAX_AT_ONCE, MAX_OF_ALL, Way, long_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.tools.pictures import media_type
@@ -88,6 +89,13 @@ def is_pictured(record: CallRecord) -> bool:
     return record.result is not None and any(
         isinstance(part, Image) and media_type(part.data) is not None for part in record.result.parts
     )
+
+
+def pictures_html(record: CallRecord) -> list[Html]:
+    """Return the pictures of a result, without captions."""
+    if record.result is None or record.result.is_error:
+        return []
+    return [_picture(piece._replace(caption="")) for piece in _pieces(record.result, pictures=True) if isinstance(piece, Shown)]
 
 
 def is_tabular(record: CallRecord) -> bool:

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import Followed, Guidance
-from agentnb.core.rounds import Retry, WorkflowRound, is_blocked
+from agentnb.core.rounds import Retry, WorkflowRound
 from agentnb.detect.judgements import UNTRACKED_WORK
 from agentnb.detect.rules import CELLS, INTERVENTION, TODO_LIST
 from agentnb.display.labels import amount, clean, counted, duration, first_line
 
-RECOVERED = "interrupted here: its process died, and another went on"
+RECOVERED = "the kernel died here; resumed in a new kernel"
 SHORTEST = 0.05
 """Shortest compaction time that is shown, in seconds; without a model it takes almost none."""
 
@@ -23,8 +23,14 @@ def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
     what = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
     if followed is None or guidance.cell == TODO_LIST:
         return f"{what}{level}"
-    state = {True: "followed", False: "not followed", None: "not known whether followed"}[followed.followed]
+    state = {True: "followed", False: "not followed", None: "could not be judged"}[followed.followed]
     return f"{what}{level}: {state} ({followed.why})"
+
+
+def ignored_guidance(one: WorkflowRound) -> list[tuple[Guidance, Followed]]:
+    """Return the guidance of this round that was not followed, each with its verdict."""
+    judged = zip(one.guidance, one.followed, strict=False)
+    return [(guidance, verdict) for guidance, verdict in judged if verdict.followed is False and guidance.cell != TODO_LIST]
 
 
 class RoundNote(NamedTuple):
@@ -55,17 +61,17 @@ def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -
 
 
 def compaction_line(one: Compaction, settings: Mapping[str, Any] | None = None) -> str:
-    """Return ``24 messages summed up, because the conversation filled 80 % of the context window · $0.0031 · 4.2 s``."""
+    """Return ``24 messages summarized, because the conversation filled 80 % of the context window · $0.0031 · 4.2 s``."""
     why = _why_compacted(one, settings or {})
     if one.compacted is None:
-        return f"summing up, because {why}"
+        return f"summarizing, because {why}"
     messages = counted(one.compacted.count, "message")
     if one.problem or not one.compacted.text:
-        problem = first_line(clean(one.problem or "there is none"), 300)
-        return f"{messages} left out without a summary, because {why}: {problem}"
+        problem = first_line(clean(one.problem or "no text"), 300)
+        return f"{messages} dropped without a summary, because {why}: {problem}"
     cost = [f"${one.usage.cost:.4f}"] if one.usage.cost else []
     took = [duration(one.seconds)] if one.seconds is not None and one.seconds >= SHORTEST else []
-    return " · ".join([f"{messages} summed up, because {why}", *cost, *took])
+    return " · ".join([f"{messages} summarized, because {why}", *cost, *took])
 
 
 def _why_compacted(one: Compaction, settings: Mapping[str, Any]) -> str:
@@ -81,20 +87,20 @@ def _why_compacted(one: Compaction, settings: Mapping[str, Any]) -> str:
 
 
 def retry_line(retry: Retry) -> str:
-    """Return a failed attempt to call the model: ``attempt 1 failed, the next after 4.2 s: anthropic: too many requests``."""
+    """Return a failed attempt to call the model: ``attempt 1 failed, retried after 4.2 s: anthropic: too many requests``."""
     reason = first_line(clean(retry.reason), 300)
     if retry.attempt == 0:
         return f"waited {duration(retry.seconds)}: {reason}"
-    return f"attempt {retry.attempt} failed, the next after {duration(retry.seconds)}: {reason}"
+    return f"attempt {retry.attempt} failed, retried after {duration(retry.seconds)}: {reason}"
 
 
 _STATUS = {
-    "unexpected_empty_tools": "the reply announced tool calls and had none",
+    "unexpected_empty_tools": "the reply announced tool calls but made none",
     "narration_without_tool_call": "a tool call was only written as text",
     "premature_stop_nudge": "the reply was empty",
-    "invalid_output": "the answer did not fit the output",
-    "todo_nudge": "words only, while todos are open",
-    "auto_continue_todos": "words only, while todos are open",
+    "invalid_output": "the answer did not match the output type",
+    "todo_nudge": "text-only reply while todos were open",
+    "auto_continue_todos": "text-only reply while todos were open",
 }
 """Warnings that follow from the status of a round alone."""
 
@@ -103,13 +109,11 @@ def round_warnings(one: WorkflowRound) -> list[str]:
     """Return one sentence per warning, without markup; empty for an ordinary round."""
     found = []
     if one.said_before is not None:
-        found.append(f"the answer of round {one.said_before + 1} again")
+        found.append(f"repeated the answer of round {one.said_before + 1}")
     if one.is_text_only and one.status in _STATUS:
         found.append(_STATUS[one.status])
     if one.stop_reason == "broken_off":
-        found.append("the reply broke off")
-    blocked = [record.call.name for record in one.records if is_blocked(record)]
-    found += [f"{clean(name)} was asked for again, with nothing new" for name in dict.fromkeys(blocked)]
+        found.append("the reply was cut off")
     if any(violation.rule == UNTRACKED_WORK for violation in one.todo_violations):
         found.append("worked while no todo was in progress")
     done = [str(violation.todo_id) for violation in one.todo_violations if violation.rule != UNTRACKED_WORK]

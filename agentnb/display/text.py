@@ -10,11 +10,13 @@ from agentnb.core.inner_calls import with_inner
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
-from agentnb.display import labels
+from agentnb.display import call_labels, figures, labels, states, todo_labels
 from agentnb.display.event_lines import AlsoHappened
 from agentnb.display.question_labels import closed_question_lines, question_lines
 from agentnb.display.round_notes import round_notes
 
+SHORTEST = 0.1
+"""Shortest time of a call that is shown, in seconds."""
 ROUNDS_WHILE_RUNNING = 12
 """Rounds shown of a run in progress; a finished run shows all."""
 MARGIN = "     "
@@ -22,35 +24,41 @@ LINE = 110
 """Characters of a line that shows a result."""
 MAX_INNER = 20
 """Lines for the calls that one tool made itself."""
+MAX_OF_AN_ANSWER = 100_000
 MAX_READ = 10_000
 """Characters of a text that are searched for its first words."""
 
 
-def run_text(run: Run, *, streaming: str = "", last_text: bool = True) -> str:
-    """Return the whole run, a few lines per round. ``last_text=False`` leaves out the answer, which is then shown elsewhere."""
-    lines = [f"{labels.chip(run)}: {', '.join(labels.meta(run))}"]
-    first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if labels.is_going_on(run) else 0
+def run_text(run: Run, *, streaming: str = "") -> str:
+    """Return the whole run: its state, its answer, then a few lines per round."""
+    lines = [head_line(run)]
+    answer = labels.clean(labels.cut(states.shown_answer(run).strip(), MAX_OF_AN_ANSWER))
+    lines += [answer, ""] if answer else []
+    first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if states.is_going_on(run) else 0
     if first:
         lines.append(labels.counted(first, "earlier round"))
-    rounds, also = labels.as_left(run), AlsoHappened(run.events)
-    for one in rounds[first : len(rounds) if last_text else -1]:
-        lines += round_lines(one, run.settings, run.questions_of(one.index), also=also.during(one.index))
-    if not last_text and rounds:
-        last = rounds[-1]
-        asked, more = run.questions_of(last.index), also.during(last.index)
-        lines += round_lines(last, run.settings, asked, with_text=bool(last.records), also=more)
+    rounds, also = states.as_left(run), AlsoHappened(run.events)
+    for one in rounds[first:]:
+        with_text = not (answer and one is rounds[-1])
+        lines += round_lines(one, run.settings, run.questions_of(one.index), with_text=with_text, also=also.during(one.index))
     if not rounds:
         lines += [f"{MARGIN}[{line}]" for line in also.during(0)]
     if streaming:
         lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), LINE)}")
-    lines += [f"  {line}" for line in labels.todo_lines(run)]
+    lines += [f"  {line}" for line in todo_labels.todo_lines(run)]
     lines += question_lines(run)
-    if run.waiting and labels.is_going_on(run):
+    if run.waiting and states.is_going_on(run):
         lines.append("Answer it: %agent answer TEXT")
-    lines += [f"Note: {note}" for note in labels.notes(run)]
-    if ending := labels.ending(run):
+    lines += [f"Note: {note}" for note in states.notes(run)]
+    if ending := states.ending(run):
         lines.append(ending)
-    return "\n".join(lines)
+    return "\n".join(lines).rstrip()
+
+
+def head_line(run: Run) -> str:
+    """Return the state and the figures: ``Done: 3 rounds, 2 tool calls``."""
+    chip = states.chip(run)
+    return f"{chip}{' · ' if ':' in chip else ': '}{', '.join(figures.meta(run))}"
 
 
 def round_lines(
@@ -102,9 +110,9 @@ def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:
 
 def call_line(record: CallRecord) -> str:
     """Return a call and its outcome, on one line."""
-    shown = f"{labels.clean(record.call.name)}({labels.arguments(record, 60)})"
+    shown = f"{labels.clean(record.call.name)}({call_labels.arguments(record, 60)})"
     result = labels.first_line(labels.clean(record.result.text[:MAX_READ]), LINE - 40) if record.result else ""
-    took = f", {labels.duration(record.seconds)}" if record.seconds else ""
+    took = f", {labels.duration(record.seconds)}" if record.seconds and record.seconds >= SHORTEST else ""
     if record.progress is not None and not record.success:
-        took += f", {labels.progress(record.progress)}"
-    return f"{shown}  {labels.outcome(record)}{took}" + (f"  → {result}" if result else "")
+        took += f", {call_labels.progress(record.progress)}"
+    return f"{shown}  {call_labels.outcome(record)}{took}" + (f"  → {result}" if result else "")

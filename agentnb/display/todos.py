@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from agentnb.core.todos import Todo, open_todos
-from agentnb.display.labels import TODO_MARKS, first_line, shown_todos
+from agentnb.core.todos import Todo
+from agentnb.display.labels import first_line
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.todo_labels import TODO_MARKS, shown_todos, todos_done
 
 SAID = {"not-started": "open: ", "completed": "done: "}
 """Text of the marks for screen readers; the other states are in visible words beside the todo."""
@@ -13,13 +14,15 @@ MOVES = (("↑", "up", "Move up"), ("↓", "down", "Move down"), ("✕", "remove
 
 
 def todos_html(todos: tuple[Todo, ...], *, live: bool) -> Html:
-    """Return the list; in a live card, each todo can be ticked, moved and removed."""
-    if not todos:
-        return NOTHING
-    done = len(todos) - len(open_todos(todos))
+    """Return the list below its title; in a live card, each todo can be ticked, moved and removed."""
+    title = tag("div", "title", f"Todos {todos_done(todos)}")
+    return joined(title, todo_list_html(todos, live=live)) if todos else NOTHING
+
+
+def todo_list_html(todos: tuple[Todo, ...], *, live: bool) -> Html:
+    """Return the list without its title."""
     before, shown, after = shown_todos(todos)
-    items = (_rest(before), *[_todo(todo, live=live) for todo in shown], _rest(after))
-    return joined(tag("div", "title", f"Todos, {done} of {len(todos)}"), tag("ul", "todos", *items))
+    return tag("ul", "todos", _rest(before), *[_todo(todo, live=live) for todo in shown], _rest(after))
 
 
 def _rest(told: str) -> Html:
@@ -30,7 +33,8 @@ def _todo(todo: Todo, *, live: bool) -> Html:
     status = todo.status if todo.status in TODO_MARKS else "not-started"
     why = f": {first_line(todo.blocked_reason, 100)}" if status == "blocked" and todo.blocked_reason else ""
     told = "" if status in ("not-started", "completed") else f" ({status.replace('-', ' ')}{why})"
-    text = tag("span", "todo-text", words(first_line(todo.title, 200)), tag("span", "todo-state", told))
+    state = tag("span", "unseen" if status == "in-progress" else "todo-state", told)  # which its mark and weight show
+    text = tag("span", "todo-text", words(first_line(todo.title, 200)), state)
     mark = TODO_MARKS[status]
     if not live:
         return tag(

@@ -9,7 +9,8 @@ from agentnb.core.display_data import Table
 from agentnb.core.events import Progress
 from agentnb.core.rounds import CallRecord
 from agentnb.core.todos import TODO_TOOL
-from agentnb.display import labels
+from agentnb.display import call_labels, labels
+from agentnb.display.data_table import table_size
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.results import arguments_html, as_json, given, is_pictured, is_tabular, result_html
 
@@ -31,6 +32,14 @@ TONES = {
     "interrupted": "warn",
     "blocked": "warn",
 }
+
+
+ODD = ("blocked", "stopped", "interrupted")
+"""States of calls that stand out, besides failed."""
+SHORTEST = 0.1
+"""Shortest time of a call that is shown, in seconds."""
+MAX_OF_A_RESULT = 160
+"""Characters of a result in the head of a card; what does not fit is cut by its width."""
 
 
 class ToolCard(NamedTuple):
@@ -62,7 +71,7 @@ def tool_card(record: CallRecord, effects: Collection[str] | None = None, parent
         metadata["error_code"] = record.result.error_code
     return ToolCard(
         name=record.call.name,
-        status=labels.state(record),
+        status=call_labels.state(record),
         call_id=record.call.id,
         details=_details(record),
         display=record.display,
@@ -93,10 +102,9 @@ def tool_card_html(
     card = tool_card(record, effects)
     shown = opens_by_itself(record, live=live, pictures=pictures) if is_open is None else is_open
     body = tool_body_html(record, key=key, live=live, pictures=pictures, whole=whole, where=where)
-    kind = "tool tool-aside" if card.status in ("blocked", "stopped", "interrupted") else "tool"
     return tag(
         "details",
-        kind,
+        f"tool {_loudness(card)}".rstrip(),
         _head(card, record),
         tag("div", "tool-body", body, data_fill=f"all:{card.call_id}" if live and record.result is not None else None),
         data_fold=key or None,
@@ -140,29 +148,53 @@ def _inner_cards(record: CallRecord, *, key: str, live: bool, pictures: bool, wh
 
 
 def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:
-    """Return whether the result is to be seen without opening the card: failures and pictures; in a live card also tables."""
-    if labels.state(record) == "failed" or (pictures and is_pictured(record)):
-        return True
-    return live and is_tabular(record)
+    """Return whether the result is to be seen without opening the card: pictures; in a live card also tables."""
+    return (live and is_tabular(record)) or (pictures and is_pictured(record))
+
+
+def _loudness(card: ToolCard) -> str:
+    """Return the class by which a call stands out, or by which a planning call that went well does not."""
+    if card.status == "failed":
+        return "bad-call"
+    return "odd" if card.status in ODD else "routine" if card.category == "planning" and card.status == "ok" else ""
 
 
 def _head(card: ToolCard, record: CallRecord) -> Html:
-    line = [
-        tag("span", "tool-icon", card.icon, title=card.category, aria_hidden="true") if card.category != "work" else NOTHING,
-        tag("b", "tool-name", words(card.name, LONGEST_TITLE)),
-        tag("code", "tool-line", words(labels.arguments(record, MAX_IN_LINE))),
-        tag("span", "tool-time", labels.duration(card.seconds)) if card.seconds else NOTHING,
-        tag("span", f"tool-state {TONES[card.status]}", words(labels.outcome(record), MAX_IN_LINE)),
+    failed, name = card.status == "failed", words(card.name, LONGEST_TITLE)
+    quiet = _loudness(card) == "routine"
+    icon = tag("span", "tool-icon", card.icon, title=card.category, aria_hidden="true")
+    shown = [
+        NOTHING if card.category in ("work", "planning") else icon,
+        tag("span", "quiet", name) if quiet else tag("b", "tool-name bad" if failed else "tool-name", name),
+        tag("code", "tool-line", words(call_labels.arguments(record, MAX_IN_LINE))),
+        tag("span", f"tool-state {TONES[card.status]}", words(call_labels.outcome(record), MAX_IN_LINE))
+        if card.status != "ok"
+        else NOTHING,
+        tag("span", "tool-error bad" if failed else "tool-result", _result_line(record)) if record.result else NOTHING,
+        tag("span", "tool-time", labels.duration(card.seconds)) if card.seconds and card.seconds >= SHORTEST else NOTHING,
     ]
-    head = tag("span", "tool-head", Html(" ".join(piece for piece in line if piece)))
+    head = tag("span", "tool-head", Html(" ".join(piece for piece in shown if piece)))
     return tag("summary", "tool-summary", head, _progress(record.progress) if record.success is not True else NOTHING)
+
+
+def _result_line(record: CallRecord) -> Html:
+    """Return a result in a few words: the size of a table, the first words of a text; of a figure, that it is one."""
+    if call_labels.state(record) not in ("ok", "failed") or record.result is None or not record.is_work:
+        return NOTHING
+    if record.display is not None:
+        return words(table_size(record.display))
+    if is_pictured(record):
+        return NOTHING
+    text = record.result.text[: 4 * MAX_OF_A_RESULT].strip()
+    text = text.partition("\n")[0] if record.result.is_error else text
+    return words(labels.first_line(labels.clean(text), MAX_OF_A_RESULT))
 
 
 def _progress(progress: Progress | None) -> Html:
     """Return a bar with how far the call has come, or had come when it failed or was stopped."""
     if progress is None:
         return NOTHING
-    text = labels.progress(progress)
+    text = call_labels.progress(progress)
     known = progress.total is not None and progress.total > 0
     value = {"value": f"{max(progress.done, 0):g}", "max": f"{progress.total:g}"} if known else {}
     return tag("span", "tool-progress", tag("progress", "bar", aria_label="Progress", **value), " ", words(text, MAX_IN_LINE))
@@ -187,4 +219,4 @@ def _fits(record: CallRecord) -> bool:
     """Return whether the head already shows the arguments in full."""
     if record.call.name == TODO_TOOL:
         return False
-    return len(labels.arguments(record, 2 * FITS)) <= FITS
+    return len(call_labels.arguments(record, 2 * FITS)) <= FITS

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.rules import TODO_LIST
-from agentnb.display.labels import counted, state, times
-from agentnb.display.round_notes import round_warnings
+from agentnb.display.call_labels import state
+from agentnb.display.labels import counted, times
+from agentnb.display.trouble import Trouble, trouble_of
 
 
 class Totals:
@@ -18,21 +19,20 @@ class Totals:
         "calls",
         "cut",
         "failed",
-        "first_found",
         "followed",
-        "found",
         "guided",
         "judged",
         "retried",
         "rounds",
         "summed",
+        "wrong",
     )
 
     def __init__(self, rounds: Iterable[WorkflowRound] = ()) -> None:
         self.rounds = self.calls = self.blocked = self.failed = self.guided = self.judged = self.followed = self.retried = 0
-        self.found = self.cut = self.summed = 0
-        self.first_found: tuple[int, str] | None = None
-        """The first finding, with the index of its round."""
+        self.cut = self.summed = 0
+        self.wrong: dict[str, Trouble] = {}
+        """What went wrong, by kind. Replaced when it grows, never changed."""
         for one in rounds:
             self.add(one)
 
@@ -49,10 +49,10 @@ class Totals:
         self.judged += sum(verdict.followed is not None for verdict in one.followed)
         self.followed += sum(verdict.followed is True for verdict in one.followed)
         self.retried += one.failed_attempts
-        found = round_warnings(one)
-        self.found += len(found)
-        if found and self.first_found is None:
-            self.first_found = (one.index, found[0])
+        more = {kind: count for kind, count in trouble_of(one).items() if count}
+        if more:
+            grown = {kind: self.wrong.get(kind, Trouble()).and_in(one.index, count) for kind, count in more.items()}
+            self.wrong = self.wrong | grown
 
     def and_of(self, one: WorkflowRound | None) -> Totals:
         """Return these totals plus those of the open round; these stay unchanged."""
@@ -65,12 +65,12 @@ class Totals:
 
     @property
     def calls_told(self) -> str:
-        """``9 tool calls, 1 not run``; empty if there are none."""
+        """``9 tool calls, 1 skipped``; empty if there are none."""
         return self.with_ends(counted(self.calls, "tool call")) if self.calls else ""
 
     def with_ends(self, calls: str) -> str:
-        """Append to the number of calls how many were not run, were interrupted, and failed."""
-        counts = ((self.blocked, "not run"), (self.cut, "interrupted"), (self.failed, "failed"))
+        """Append to the number of calls how many were skipped, were interrupted, and failed."""
+        counts = ((self.blocked, "skipped"), (self.cut, "interrupted"), (self.failed, "failed"))
         extra = [f"{count:,} {what}" for count, what in counts if count]
         return ", ".join([calls, *extra])
 
@@ -83,15 +83,6 @@ class Totals:
         return f"guidance given {times}" + (f", followed {self.followed:,} of {self.judged:,}" if self.judged else "")
 
     @property
-    def summed_told(self) -> str:
-        """``conversation summed up twice``; empty if it never was."""
-        return f"conversation summed up {times(self.summed)}" if self.summed else ""
-
-    @property
-    def found_told(self) -> str:
-        """``1 finding: the answer of round 2 again (round 4)``; empty if there are none."""
-        if self.first_found is None:
-            return ""
-        first, sentence = self.first_found
-        more = f", and {self.found - 1:,} more" if self.found > 1 else ""
-        return f"{counted(self.found, 'finding')}: {sentence} (round {first + 1}){more}"
+    def summarized_told(self) -> str:
+        """``conversation summarized twice``; empty if it never was."""
+        return f"conversation summarized {times(self.summed)}" if self.summed else ""

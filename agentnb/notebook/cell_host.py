@@ -70,7 +70,7 @@ class CellHost:
 
     def view(self, beginning: Beginning) -> CardView | DisplayView:
         """Return a view for a run."""
-        view = view_for(self._shell, self._left_open, blocks=beginning.blocks, shows_answer=True, stored=beginning.stored)
+        view = view_for(self._shell, self._left_open, blocks=beginning.blocks, stored=beginning.stored)
         assert not isinstance(view, TerminalView), "there is a kernel"
         return view
 

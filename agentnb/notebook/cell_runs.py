@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from agentnb.detect.run import Run
-from agentnb.display.html import answer_html
+from agentnb.display.finished import answer_html
 from agentnb.display.labels import clean
 from agentnb.display.style import kept
 from agentnb.errors import RunFailed, RunLimited
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.cell_host import CellHost
 from agentnb.notebook.frontend import can_ask, view_for
+from agentnb.notebook.views import TerminalView
 from agentnb.runtime.foreground import RunInterrupted
 from agentnb.runtime.host import Host, current_host
 from agentnb.runtime.live import LiveRun
@@ -24,9 +25,27 @@ _CELL_RUNS = "_agentnb_cell_runs"
 
 
 class Answer(str):
-    """A string (equal to ``run.text``) that is displayed as text, not as a Python literal."""
+    """A string (equal to ``run.text``) that is displayed as text, not as a Python literal.
 
-    __slots__ = ()
+    In the cell of its run it is not displayed: the card above shows it.
+    """
+
+    __slots__ = ("_is_shown",)
+    _is_shown: Callable[[], bool]
+
+    @classmethod
+    def shown_by(cls, text: str, is_shown: Callable[[], bool]) -> Answer:
+        """Return an answer that is not displayed while ``is_shown``."""
+        answer = cls(text)
+        answer._is_shown = is_shown
+        return answer
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return Answer, (str(self),)
+
+    def _ipython_display_(self) -> None:
+        if not getattr(self, "_is_shown", bool)():
+            raise NotImplementedError  # the forms below are displayed
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(clean(str(self)))
@@ -69,7 +88,8 @@ class CellRuns:
         self._shell.user_ns[out] = live.run
         view.show(live)
         if not blocks:
-            print(f"Run {live.run_id} continues in the background. See %agent status")
+            if isinstance(view, TerminalView):  # a card shows that it runs, and then that it is done
+                print(f"Run {live.run_id} started in the background. See %agent status")
             return None
         run = self._waited_for(live, out)
         if run.status == "failed":
@@ -77,7 +97,8 @@ class CellRuns:
             raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out), run=run)
         if run.status == "cancelled" and (on_stop or self.session.defaults["on-stop"]) == "raise":
             raise RunInterrupted(closed=True)
-        return Answer(run.text) if run.is_answered else None
+        cell = self.cell
+        return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
 
     def _waited_for(self, live: LiveRun, out: str) -> Run:
         try:

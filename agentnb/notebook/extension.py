@@ -10,8 +10,8 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
-from agentnb.display.labels import is_going_on
 from agentnb.display.many_runs import run_line_html
+from agentnb.display.states import is_going_on
 from agentnb.display.text import run_text
 from agentnb.errors import NotAvailable
 from agentnb.notebook.cell_runs import CellRuns, cell_runs

@@ -16,22 +16,20 @@ def view_for(
     *,
     blocks: bool,
     variable: str = "run",
-    shows_answer: bool | None = None,
     stored: bool = True,
 ) -> CardView | DisplayView | TerminalView:
     """Return a live card if a person may click, a display if only the outputs are kept, or lines for a terminal.
 
-    ``left_open`` takes the widgets of cards whose run has ended; ``blocks``: the cell waits for the run, and shows its answer
-    as its result, unless ``shows_answer``; ``variable`` holds the run; ``stored``: its log is kept.
+    ``left_open`` takes the widgets of cards whose run has ended; ``blocks``: the cell waits for the run; ``variable`` holds the
+    run; ``stored``: its log is kept.
     """
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return TerminalView()
-    beside = blocks if shows_answer is None else not shows_answer
     return (
-        CardView(left_open, answer_beside=beside, blocks=blocks, variable=variable, stored=stored)
+        CardView(left_open, blocks=blocks, variable=variable, stored=stored)
         if is_attended(kernel)
-        else DisplayView(answer_beside=beside, variable=variable)
+        else DisplayView(variable=variable)
     )
 
 

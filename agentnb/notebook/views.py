@@ -29,12 +29,13 @@ from agentnb.core.events import (
 from agentnb.core.log import Watcher
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
-from agentnb.display.labels import chip, clean, ending, is_going_on, meta
+from agentnb.display.labels import clean
 from agentnb.display.markup import Html
 from agentnb.display.nested import NestedRuns
 from agentnb.display.question_labels import question_lines
 from agentnb.display.round_notes import RECOVERED, compaction_line, retry_line
-from agentnb.display.text import round_lines, run_text
+from agentnb.display.states import ending, is_going_on
+from agentnb.display.text import head_line, round_lines, run_text
 from agentnb.notebook.widgets import view_bundle
 from agentnb.runtime.host import Beginning
 from agentnb.runtime.live import LiveRun
@@ -75,11 +76,8 @@ class Cell:
 class DisplayView:
     """One display of the cell, updated in place: HTML, and the same as text."""
 
-    def __init__(
-        self, *, answer_beside: bool = True, keep: Callable[[dict[str, str]], Any] | None = None, variable: str = "run"
-    ) -> None:
+    def __init__(self, *, keep: Callable[[dict[str, str]], Any] | None = None, variable: str = "run") -> None:
         """``keep`` shows HTML and text, by default in a display of the cell that starts the run; ``variable`` holds the run."""
-        self._answer_beside = answer_beside
         self._run = Run()
         self._heard: list[str] = []
         self._finished_rounds: dict[int, Html] = {}
@@ -118,13 +116,12 @@ class DisplayView:
         started = perf_counter()
         self._timer = None
         streaming = "".join(self._heard)
-        answered_beside = self._answer_beside and self._run.is_answered
         if is_going_on(self._run):
             html = running_html(self._run, streaming=streaming, drawn=self._finished_rounds, nested=self.nested_runs.html)
         else:
-            html = run_html(self._run, last_text=not answered_beside, variable=self._variable, nested=self.nested_runs.html)
+            html = run_html(self._run, variable=self._variable, nested=self.nested_runs.html)
         data = {
-            "text/plain": run_text(self._run, streaming=streaming, last_text=not answered_beside),
+            "text/plain": run_text(self._run, streaming=streaming),
             "text/html": html,
         }
         self._keep(data)
@@ -161,7 +158,7 @@ class TerminalView:
                 self._write(line + "\n")
         elif isinstance(item, RunFinished | RunSuspended):
             self._end_line("\n".join(question_lines(self._run)))
-            self._write(f"{chip(self._run)}: {', '.join(meta(self._run))}\n")
+            self._write(f"{head_line(self._run)}\n")
             self._end_line(ending(self._run))
 
     def _told_at_once(self, item: RetryScheduled | CompactionStarted | ContextCompacted | RunRecovered) -> str:

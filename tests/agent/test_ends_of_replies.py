@@ -11,7 +11,7 @@ from scripted_runs import add, reply
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.detect.run import Run
-from agentnb.display import labels
+from agentnb.display import states
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Matrix, Minimal
 
@@ -107,7 +107,7 @@ def test_a_refusal_stops_the_run_with_that_reason(subtests: pytest.Subtests) -> 
         with subtests.test(stop_reason=stop_reason, policy=policy):
             run = Agent(ScriptedModel([cut("I will not.", stop_reason)]), policy=policy).run_sync("go")
             assert (run.status, run.stop_reason, run.text) == ("stopped", "refusal", "I will not.")
-            assert labels.ending(run) == "Stopped: the model declined to answer. Go on with %%agent --continue"
+            assert states.ending(run) == "Stopped: the model declined to answer. Go on with %%agent --continue"
 
 
 @pytest.mark.req("K2.1")
@@ -124,7 +124,7 @@ def test_what_the_provider_says_of_a_refusal_is_told(subtests: pytest.Subtests) 
     ]:
         with subtests.test(details=details, told=told):
             model = ScriptedModel([reply(stop_reason="refusal", metadata={"stop_details": details})])
-            ending = labels.ending(Agent(model).run_sync("go"))
+            ending = states.ending(Agent(model).run_sync("go"))
             assert told in ending
             assert "\x1b" not in ending
 

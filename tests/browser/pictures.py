@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from browsing import FLAGS, chromium  # noqa: E402
 from pages import Lab  # noqa: E402
+from pictures_made_from import STORED, made_from  # noqa: E402
 from servers import serving  # noqa: E402
 
 WIDTH = 1_000
@@ -143,6 +144,7 @@ def main(folder: Path) -> None:
         _picture(lab, folder / "card-running.png", "running", "Light", _until_it_streams)
         _picture(lab, folder / "card-waiting.png", "waiting", "Dark", _until_it_asks)
         _picture(lab, folder / "card-done.png", "done", "Light", _until_it_is_done)
+    (folder / STORED.name).write_text(made_from() + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -76,7 +76,7 @@ def test_a_nested_run_is_shown_at_the_call_that_began_it_live_and_saved(lab: Any
     )
     lab.start(index)
     nested = lab.cell(index).locator(".agentnb-nested")
-    nested.get_by_text("Executing wait").wait_for()
+    nested.get_by_text("Running wait").wait_for()
     shots(lab, "nested-live")
     nested.locator("summary").first.click()
     nested.get_by_text("load_penguins").wait_for()

@@ -54,9 +54,9 @@ def nothing_is_left(lab: Any) -> None:
 def test_stop_ends_a_sync_tool_of_a_blocked_cell_at_once(lab: Any, kernels: Any, version: str) -> None:
     index = opened(lab, f"stop-{version}", NAP, GO, kernel=kernels(version))
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     card(lab, index).get_by_role("button", name="Stop").click()
-    ended(lab, index, "Cancelled")
+    ended(lab, index, "Stopped by you")
     lab.wait_done(index)
     assert lab.value("run.rounds[0].results[0].error_code, HELD") == "('cancelled', ['nap'])"
     assert "Stopped by you" in lab.output(index).inner_text()
@@ -69,7 +69,7 @@ def test_stop_ends_a_model_that_is_still_thinking(lab: Any) -> None:
     lab.start(index)
     card(lab, index).get_by_text("Hm.").wait_for()
     card(lab, index).get_by_role("button", name="Stop").click()
-    ended(lab, index, "Cancelled")
+    ended(lab, index, "Stopped by you")
     lab.wait_done(index)
     assert lab.value("run.status, run.text") == "('cancelled', 'Hm. ')"
     nothing_is_left(lab)
@@ -79,7 +79,7 @@ def test_one_can_pause_say_something_and_let_it_go_on(lab: Any) -> None:
     model = "model = Slow([ToolCall('wait', {'what': 'pause-asked'}), [Until('pause-seen'), 'I heard you.']])"
     index = opened(lab, "pause", model, GO)
     lab.start(index)
-    chip(lab, index, "Executing wait")
+    chip(lab, index, "Running wait")
     shown = card(lab, index)
     shown.get_by_role("button", name="Pause").click()
     shown.locator("[data-slot=controls]", has_text="Pausing").wait_for()
@@ -108,10 +108,10 @@ def test_one_can_pause_say_something_and_let_it_go_on(lab: Any) -> None:
 def test_one_can_tick_add_move_and_remove_todos_while_the_cell_runs(lab: Any) -> None:
     index = opened(lab, "todos", DOZE, GO)
     lab.start(index)
-    chip(lab, index, "Executing doze")
+    chip(lab, index, "Running doze")
     shown = card(lab, index)
     shown.locator("[data-todo='1'] [data-do=tick]").click()
-    shown.get_by_text("Todos, 1 of 2").wait_for()
+    shown.get_by_text("Todos 1 of 2").wait_for()
     shown.get_by_label("Add a todo").fill("Yawn")
     shown.get_by_label("Add a todo").press("Enter")
     shown.locator("[data-todo='3']").wait_for()
@@ -127,7 +127,7 @@ def test_one_can_tick_add_move_and_remove_todos_while_the_cell_runs(lab: Any) ->
     shown.locator("[data-todo='2'] [data-do=remove]").click()
     shown.locator("[data-todo='2']").wait_for(state="detached")
     shown.get_by_role("button", name="Stop").click()
-    ended(lab, index, "Cancelled")
+    ended(lab, index, "Stopped by you")
     lab.wait_done(index)
     assert (
         lab.value("[(t.id, t.title, t.status) for t in run.todos]") == "[(3, 'Yawn', 'not-started'), (1, 'Sleep', 'completed')]"
@@ -140,14 +140,16 @@ def test_a_round_opens_to_what_the_model_saw_while_the_cell_runs(lab: Any) -> No
         lab, "saw", "model = Slow([ToolCall('load_penguins', {'path': 'x'}), ToolCall('nap', {'seconds': 600})])", GO
     )
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     rounds = card(lab, index).locator(".agentnb-round")
+    assert rounds.nth(1).locator(".agentnb-saw > summary").is_hidden()
+    card(lab, index).get_by_role("button", name="Show guidance").click()
     rounds.nth(1).locator(".agentnb-saw > summary").click()
     rounds.nth(1).get_by_text("ephemeral").first.wait_for()
     seen = rounds.nth(1).locator(".agentnb-saw").text_content()
     assert "<system-reminder>" in seen and "Go." in seen and "Gentoo" in seen
     card(lab, index).get_by_role("button", name="Stop").click()
-    ended(lab, index, "Cancelled")
+    ended(lab, index, "Stopped by you")
     # What the reader had opened is open in what is kept.
     assert lab.output(index).locator(".agentnb-round").nth(1).locator(".agentnb-saw[open]").count() == 1
     assert lab.output(index).locator(".agentnb-round").nth(0).locator(".agentnb-saw[open]").count() == 0
@@ -158,7 +160,7 @@ def test_tables_pictures_and_long_results_are_shown_as_such(lab: Any) -> None:
     calls = "[ToolCall('load_penguins', {'path': 'x'}), ToolCall('plot', {'kind': 'bar'}), ToolCall('essay', {'length': 3000})]"
     index = opened(lab, "results", f"model = Slow([{calls}, ToolCall('nap', {{'seconds': 600}})])", GO)
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     shown = card(lab, index)
     assert shown.locator("table td", has_text="5076").count() == 1
     assert shown.locator("img[src^='data:image/png']").evaluate("image => image.naturalWidth") == 500
@@ -168,61 +170,61 @@ def test_tables_pictures_and_long_results_are_shown_as_such(lab: Any) -> None:
     tool.get_by_role("button", name="Show all").click()
     tool.get_by_text("line 1500").wait_for()
     shown.get_by_role("button", name="Stop").click()
-    ended(lab, index, "Cancelled")
+    ended(lab, index, "Stopped by you")
     nothing_is_left(lab)
 
 
 def test_an_interrupt_of_the_kernel_ends_the_card_too(lab: Any) -> None:
     index = opened(lab, "interrupt", NAP, GO)
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     lab.interrupt()
-    ended(lab, index, "Cancelled")
+    ended(lab, index, "Stopped by you")
     lab.cell(index).get_by_text("the run was stopped and its log closed").wait_for()
     nothing_is_left(lab)
 
 
-def test_a_failed_run_says_so_and_stays_open(lab: Any) -> None:
+def test_a_failed_run_says_so_and_is_folded(lab: Any) -> None:
     index = opened(
         lab, "failed", "model = Slow([ToolCall('load_penguins', {'path': 'x'}), RuntimeError('no <i>luck</i>')])", GO
     )
     lab.run(index)
     ended(lab, index, "Failed")
     assert lab.output(index).get_by_text("no <i>luck</i>").count() >= 1
-    assert lab.output(index).locator("details[open] .agentnb-rounds").count() == 1
+    assert lab.output(index).locator("details[open]").count() == 0
     nothing_is_left(lab)
 
 
 def test_a_second_view_shows_the_whole_run_and_both_end_as_the_saved_form(lab: Any) -> None:
     index = opened(lab, "second", "model = Slow([['First.', ToolCall('nap', {'seconds': 600})]])", GO)
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     view = lab.second_view(index)
     view.get_by_text("First.").wait_for()
     view.get_by_role("button", name="Stop").click()
-    view.locator(".agentnb-run .agentnb-chip", has_text="Cancelled").wait_for()
-    ended(lab, index, "Cancelled")
+    view.locator(".agentnb-run .agentnb-chip", has_text="Stopped by you").wait_for()
+    ended(lab, index, "Stopped by you")
     nothing_is_left(lab)
 
 
 def test_on_ipykernel_6_the_card_shows_the_run_and_says_how_to_interrupt(lab: Any, kernels: Any) -> None:
     index = opened(lab, "six", NAP, GO, kernel=kernels("6.31.0"))
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     shown = card(lab, index)
     assert "Kernel → Interrupt" in shown.inner_text()
     assert shown.get_by_role("button", name="Stop").count() == 0
     assert shown.get_by_label("Say something").is_hidden()
     lab.interrupt()
-    ended(lab, index, "Cancelled")
+    ended(lab, index, "Stopped by you")
 
 
 def test_in_the_classic_notebook_the_card_works_as_well(classic: Any) -> None:
     index = opened(classic, "classic-card", NAP, GO)
     classic.start(index)
-    chip(classic, index, "Executing nap")
+    chip(classic, index, "Running nap")
     card(classic, index).get_by_role("button", name="Stop").click()
-    ended(classic, index, "Cancelled")
+    ended(classic, index, "Stopped by you")
     classic.wait_done(index)
     assert classic.value("run.status") == "'cancelled'"
     assert classic.complaints() == []
@@ -240,14 +242,14 @@ def test_five_thousand_tokens_arrive_whole_in_few_messages_and_nothing_stutters(
         lab.run(index - 1)
         with working(lab.page) as work:
             lab.start(index)
-            chip(lab, index, "Executing nap")
+            chip(lab, index, "Running nap")
         models = model_ids(lab.outputs(index))
         assert card(lab, index).locator(".agentnb-text").inner_text().split() == text.split()
         customs = [message for message in traffic.comm(models) if message.content["data"]["method"] == "custom"]
         assert len(customs) > 10
         assert most_in_a_second(customs) <= 40
         card(lab, index).get_by_role("button", name="Stop").click()
-        ended(lab, index, "Cancelled")
+        ended(lab, index, "Stopped by you")
         lab.wait_done(index)
         return work
 
@@ -359,7 +361,7 @@ def test_a_question_of_a_gate_is_put_aside_and_the_saved_form_says_how_to_answer
     ended(lab, index, "Waiting for you")
     lab.wait_done(index)
     saved = lab.cell(index).locator(".agentnb-run")
-    assert "May wait run?" in saved.inner_text() and saved.get_by_role("button").count() == 0
+    assert "May wait run?" in saved.inner_text() and saved.locator("[data-do]").count() == 0
     assert f"%agent answer {lab.value('run.id')[1:-1][-8:]} TEXT" in saved.inner_text()
     nothing_is_left(lab)
 
@@ -401,10 +403,10 @@ def test_a_thought_that_was_opened_while_it_streamed_stays_open_when_it_is_whole
     assert streaming.get_attribute("open") is not None
     streaming.locator("summary").focus()
     lab.allow("thought-opened")
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     fold = card(lab, index).locator("[data-piece=thinking] [data-fold='thinking:0']")
     assert fold.get_attribute("open") is not None
     assert lab.page.evaluate("() => document.activeElement.parentElement.dataset.fold") == "thinking:0"
     card(lab, index).get_by_role("button", name="Stop").click()
-    ended(lab, index, "Cancelled")
+    ended(lab, index, "Stopped by you")
     nothing_is_left(lab)

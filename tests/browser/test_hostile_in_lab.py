@@ -61,6 +61,7 @@ def _open_all(lab: Any, card: Any) -> None:
     """What the model saw in some rounds, and all of what was cut."""
     lab.page.evaluate("""() => {
         const card = document.querySelector('.agentnb-card');
+        card.querySelector('[data-details]')?.click();
         const saw = [...card.querySelectorAll('.agentnb-saw > summary')];
         for (const one of [...saw.slice(0, 12), saw.at(-1)]) one.click();
         for (const one of [...card.querySelectorAll('.agentnb-tool > summary')].slice(0, 60)) {

@@ -43,18 +43,18 @@ def test_cost_tokens_and_time_grow_beside_their_limits_and_do_not_jump(lab: Any)
     shown.locator(META, has_text="$0.0000 of $0.50").wait_for()
     shown.evaluate(KEEP_WIDTHS)
     lab.allow("budget-seen")
-    chip(lab, index, "Executing doze")
+    chip(lab, index, "Running doze")
     shown.locator(META, has_text="$0.0861 of $0.50").wait_for()
     meta = shown.locator(META).inner_text()
     assert "15.5k of 90k tokens" in meta and "of 01:30" in meta and "round 7 of 50" in meta
-    assert "7 of 8" in shown.locator("[data-slot=totals]").inner_text()
+    assert "7 of 8 calls" in meta
     widths: dict[str, set[str]] = {}
     for one in lab.page.evaluate("() => [...window.__widths]"):
         told, width = one.rsplit(" ", 1)
         widths.setdefault(told.replace("00.0k", "0.0k").strip("\u2007"), set()).add(width)
     assert all(len(found) == 1 for found in widths.values()), widths
     shown.get_by_role("button", name="Stop").click()
-    ended(lab, index, "Cancelled")
+    ended(lab, index, "Stopped by you")
     lab.wait_done(index)
 
 
@@ -65,16 +65,17 @@ def test_a_summary_is_told_while_it_is_written_and_stays_in_what_is_saved(lab: A
     )
     index = opened(lab, "compaction", PRICED, model, GO.format(options="--history short -g off"))
     lab.start(index)
-    chip(lab, index, "Summing up 4 messages")
+    chip(lab, index, "Summarizing 4 messages")
     shown = card(lab, index)
-    shown.get_by_text("summing up, because the conversation had more than 8 messages …").wait_for()
+    shown.get_by_text("summarizing, because the conversation had more than 8 messages …").wait_for()
     lab.allow("summing")
     line = shown.locator("[data-fold='summary:4:0'] > summary")
     line.click()
+    shown.get_by_role("button", name="Show guidance").click()
     seen = shown.locator("[data-ask]").first
     seen.locator("summary").first.click()
     seen.locator("[data-fill] *").first.wait_for()  # answered in order: the kernel has heard of the other fold too
-    assert "4 messages summed up, because the conversation had more than 8 messages · $0.0123" in line.inner_text()
+    assert "4 messages summarized, because the conversation had more than 8 messages · $0.0123" in line.inner_text()
     lab.allow("opened")
     ended(lab, index, "Done")
     lab.wait_done(index)
@@ -89,10 +90,10 @@ def test_a_run_at_its_limit_answers_with_what_it_has_and_says_how_to_go_on(lab: 
     model = "model = Priced([*looks(3), 'As **far** as I have seen.', 'And on.'])"
     index = opened(lab, "limit", PRICED, model, GO.format(options="--budget 0.036 --on-limit final_answer"))
     lab.run(index)
-    ended(lab, index, "Stopped at its budget of $0.036")
+    ended(lab, index, "Limit reached: $0.036")
     shown = lab.output(index)
     assert shown.locator(".agentnb-answer strong", has_text="far").is_visible()
-    command = shown.locator(".agentnb-note code")
+    command = shown.locator(".agentnb-next-step code")
     assert command.inner_text() == "%%agent --continue --budget 0.072"
     later = lab.write_last(f"{command.inner_text()} -m model -t essay\nGo on.")
     lab.run(later)
@@ -120,11 +121,11 @@ def test_a_run_whose_process_died_is_gone_on_with_in_a_live_card_that_shows_wher
     lab.start(index)
     chip(lab, index, "Thinking")
     shown = card(lab, index)
-    shown.locator("[data-round='1'] [data-piece=recovered]", has_text="its process died").wait_for()
-    assert "interrupted: the process died" in str(shown.locator("[data-call]").last.text_content())
+    shown.locator("[data-round='1'] [data-piece=recovered]", has_text="the kernel died here").wait_for()
+    assert "interrupted: the kernel died" in str(shown.locator("[data-call]").last.text_content())
     assert shown.locator(META).inner_text().startswith("round 3 of 50")
     shown.get_by_role("button", name="Stop").click()
-    ended(lab, index, "Cancelled")
+    ended(lab, index, "Stopped by you")
     lab.wait_done(index)
-    assert "recovered once" in lab.output(index).inner_text()
+    assert "recovered: once" in lab.output(index).text_content()
     assert lab.value("run.status, run.times_recovered") == "('cancelled', 1)"

@@ -65,20 +65,22 @@ def test_somebody_without_a_kernel_reads_all_of_it(fresh_lab: Any, saved: Path) 
     lab.page.wait_for_function(shown, arg=run.locator(".agentnb-chip").element_handle())
     assert run.locator(".agentnb-chip").inner_text() == "✓ Done"
     told = run.locator(".agentnb-head").inner_text()
-    assert "6 rounds" in told and "tokens" in told and "simulated:disciplined" in told
-    assert "Todos, 3 of 3" in run.text_content()
+    assert "6 rounds" in told and "tokens" in told
+    fold, details = run.locator(".agentnb-part").first, run.locator(".agentnb-part").last
+    assert "simulated:disciplined" in details.text_content()
+    assert "Todos 3 of 3" in run.text_content()
     assert "Gentoo" in lab.output(FIRST_RUN).locator(".agentnb-answer").inner_text()
-    fold = run.locator("details", has=lab.page.locator(".agentnb-rounds")).first
     assert not fold.evaluate("fold => fold.open")
     fold.locator("summary").first.click()
-    assert fold.locator(".agentnb-round").count() == 6
+    assert fold.locator(".agentnb-round").count() == 5  # the sixth is the answer
     tool = fold.locator(".agentnb-tool", has=lab.page.locator(".agentnb-tool-name", has_text="compare")).first
     tool.locator("summary").first.click()
     assert tool.locator("table").first.is_visible() and "Adelie" in tool.inner_text()
     tool.locator("summary").first.click()
     assert not tool.locator("table").first.is_visible()
-    fold.locator(".agentnb-saw > summary").first.click()
-    assert "Which species of penguin is the heaviest" in fold.locator(".agentnb-sight").first.inner_text()
+    details.locator("summary").first.click()
+    details.locator(".agentnb-saw > summary").first.click()
+    assert "Which species of penguin is the heaviest" in details.locator(".agentnb-sight").first.inner_text()
     fold.locator("summary").first.click()
     assert not fold.locator(".agentnb-round").first.is_visible()
     assert lab.complaints() == []
@@ -117,7 +119,7 @@ def test_nbconvert_writes_a_readable_run(saved: Path, kind: str) -> None:
     import nbconvert
 
     text, _ = nbconvert.get_exporter(kind)(template_name="lab" if kind == "html" else "markdown").from_filename(str(saved))
-    wanted = ["What it did", "Round ", "Which species", "Gentoo", "todo_operations", "compare", "✓ ok", "what the model saw"]
+    wanted = ["Transcript, ", "Round ", "Which species", "Gentoo", "todo_operations", "compare", "what the model saw"]
     for words in wanted:
         assert words in text, words
     assert "widget-view" not in text
@@ -149,8 +151,8 @@ def test_without_any_style_it_reads_well_in_order(browser: Any, saved: Path, tmp
     first = page.locator("body > div").first
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
     words = " ".join(first.inner_text().split())
-    wanted = ["✓ Done 6 rounds · ", "Todos, 3 of 3", "What it did", "Round 1", "todo_operations", "✓ ok", "Round 2", "Round 6"]
-    places = [words.find(one) for one in [*wanted, "input: "]]
+    wanted = ["✓ Done 6 rounds · ", "Gentoo", "Transcript, 6 rounds", "Round 1", "todo_operations", "Round 2", "Todos 3 of 3"]
+    places = [words.find(one) for one in [*wanted, "Details", "input: "]]
     assert -1 not in places and places == sorted(places), places
     failing = " ".join(page.locator("body > div").nth(2).inner_text().split())
     assert "✗ failed" in failing and "failed: invalid arguments" in failing

@@ -27,7 +27,7 @@ def test_the_saved_form_is_harmless(subtests: pytest.Subtests) -> None:
             with subtests.test(end=end, part=part):
                 run = hostile_run(part, end, rounds)
                 check_is_harmless(run_html(run, prompt=True))
-                check_is_harmless(run_html(run, last_text=False, folds={"saw:0": True, "call:0:0": True}))
+                check_is_harmless(run_html(run, details=True, folds={"saw:0": True, "call:0:0": True}))
 
 
 def test_a_run_that_goes_on_is_harmless_as_plain_html(subtests: pytest.Subtests) -> None:

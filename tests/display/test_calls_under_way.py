@@ -9,7 +9,7 @@ from agentnb.core import events as e
 from agentnb.core.events import Progress, ToolProgress
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.rounds import CallRecord
-from agentnb.display import labels
+from agentnb.display import call_labels
 from agentnb.display.live_card import LiveCard
 from agentnb.display.text import call_line
 from agentnb.display.tool_card import tool_card_html
@@ -22,7 +22,7 @@ def test_a_bar_stands_in_the_card_until_the_call_went_well(subtests: pytest.Subt
     failed, stopped = ToolResult("c1", "read", (), True, "tool_error"), ToolResult("c1", "read", (), True, "cancelled")
     for result, shown in [(None, True), (failed, True), (stopped, True), (ToolResult("c1", "read"), False)]:
         record = CallRecord(CALL, result, progress=HALF)
-        with subtests.test(labels.state(record)):
+        with subtests.test(call_labels.state(record)):
             html = tool_card_html(record)
             assert ('value="5" max="10"' in html and "5 of 10: page &lt;5&gt;" in html) == shown
             assert ("5 of 10: page <5>" in call_line(record)) == shown
@@ -32,7 +32,7 @@ def test_a_bar_stands_in_the_card_until_the_call_went_well(subtests: pytest.Subt
 def test_without_a_known_total_the_bar_has_no_value() -> None:
     html = tool_card_html(CallRecord(CALL, progress=Progress(1234.5)))
     assert "<progress" in html and "max=" not in html and "1,234" in html
-    assert labels.progress(Progress(3, 12_000)) == "3 of 12,000"
+    assert call_labels.progress(Progress(3, 12_000)) == "3 of 12,000"
 
 
 def test_the_live_card_redraws_the_one_call_that_has_come_further() -> None:
@@ -54,7 +54,7 @@ def test_a_call_that_waits_for_approval_is_not_shown_as_running() -> None:
     story = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (CALL,)))
     story.add(e.ToolAdmitted, call=CALL, reason="approval")
     (record,) = story.run.rounds[0].records
-    assert (labels.state(record), labels.outcome(record)) == ("waiting", "… waiting for your approval")
+    assert (call_labels.state(record), call_labels.outcome(record)) == ("waiting", "… waiting for your approval")
     assert 'data-status="waiting"' in tool_card_html(record)
     story.add(e.ToolStarted, call=CALL)
-    assert labels.state(story.run.rounds[0].records[0]) == "running"
+    assert call_labels.state(story.run.rounds[0].records[0]) == "running"

@@ -15,7 +15,7 @@ from agentnb.core import events as e
 from agentnb.core.compaction import Compacted, Compaction
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
-from agentnb.display import labels
+from agentnb.display import call_labels, figures, states
 from agentnb.display.compact import compact_html
 from agentnb.display.html import run_html
 from agentnb.display.live_card import LiveCard
@@ -27,7 +27,7 @@ from agentnb.models import Reply, ScriptedModel
 from agentnb.models.capabilities import Capabilities
 
 SUMMARY = "## Original task\n- Count **them** <script>alert(1)</script>"
-LINE = "4 messages summed up, because the conversation had more than 8 messages"
+LINE = "4 messages summarized, because the conversation had more than 8 messages"
 SHORT = History(compact_above=8, keep_recent=3)
 
 
@@ -76,7 +76,7 @@ def test_the_round_says_how_many_messages_were_summed_up_why_and_what_that_took(
     assert [len(one.compactions) for one in run.rounds] == [0, 0, 0, 0, 1, 0]
     for shown in (words(run_html(run)), words(page_html(run)), run_text(run)):
         assert shown.count(f"{LINE} · $0.0031") == 1
-    assert "conversation summed up once" in words(run_html(run))
+    assert "summarized: once" in words(run_html(run))
 
 
 def test_the_line_opens_to_the_summary_as_harmless_markdown() -> None:
@@ -98,8 +98,8 @@ def test_each_reason_is_told_in_words(subtests: pytest.Subtests) -> None:
     for why, settings, told in cases:
         with subtests.test(why=why, settings=settings):
             done = Compaction(why, Compacted(1, 25, 24, "Sum."), Usage(cost=0.0031), 4.2)
-            assert compaction_line(done, settings) == f"24 messages summed up, because {told} · $0.0031 · 4.2 s"
-            assert compaction_line(Compaction(why), settings) == f"summing up, because {told}"
+            assert compaction_line(done, settings) == f"24 messages summarized, because {told} · $0.0031 · 4.2 s"
+            assert compaction_line(Compaction(why), settings) == f"summarizing, because {told}"
 
 
 def test_while_the_summary_is_written_the_chip_says_so_and_the_line_then_takes_its_place() -> None:
@@ -114,26 +114,26 @@ def test_while_the_summary_is_written_the_chip_says_so_and_the_line_then_takes_i
             assert pieces["keys"].index("compactions") <= 1
         if isinstance(event, e.ContextCompacted):
             drawn = pieces["html"]["compactions"]
-    assert told[0] == ("Summing up 4 messages", "summing up, because the conversation had more than 8 messages …")
+    assert told[0] == ("Summarizing 4 messages", "summarizing, because the conversation had more than 8 messages …")
     assert told[1][0] == "Thinking" and told[1][1].startswith(LINE)
     assert card.whole()["rounds"][4]["html"]["compactions"] == drawn
-    assert "summed up: 1 time" in words(card.whole()["slots"]["totals"])
+    assert "summarized: once" in words(card.whole()["slots"]["totals"])
 
 
 def test_the_chip_says_that_a_summary_is_tried_again() -> None:
     run = summed_up()
     (started,) = [event for event in run.events if isinstance(event, e.CompactionStarted)]
     going_on = Run.from_events(run.events[: started.seq + 1])
-    assert labels.chip(going_on) == "Summing up 4 messages"
+    assert states.chip(going_on) == "Summarizing 4 messages"
     common: dict[str, Any] = {"seq": started.seq + 1, "at": started.at, "run_id": run.id}
     going_on.apply(e.RetryScheduled(attempt=1, seconds=2.0, reason="busy", **common))
-    assert labels.chip(going_on) == "Retrying"
+    assert states.chip(going_on) == "Retrying"
 
 
 def test_a_compaction_without_a_summary_says_that_messages_are_missing_and_why() -> None:
     run = without_summary()
-    line = "4 messages left out without a summary, because the conversation had more than 8 messages: the model gave no summary"
-    assert line in words(run_html(run)) and line in run_text(run) and "agentnb-aside agentnb-warn" in run_html(run)
+    line = "4 messages dropped without a summary, because the conversation had more than 8 messages: the model gave no summary"
+    assert line in words(run_html(run)) and line in run_text(run) and "agentnb-odd" in run_html(run)
     assert "conversation summed up" not in words(run_html(run))
     assert round_notes(run.rounds[4], run.settings)[0].wrong
 
@@ -157,7 +157,7 @@ def test_what_the_model_saw_tells_the_summary_from_what_is_stored(whole: bool) -
     assert "with a summary of 4 stored messages" in summary(seen)
     shown = words(request_view_html(seen, whole=whole))
     assert "Σ a summary, in the place of 4 stored messages" in shown and "Count **them**" in shown
-    assert "stored; not all that stood before in round 4 is sent" in shown and "new words joined it" not in shown
+    assert "stored; some earlier messages of round 4 are not sent" in shown and "text was added" not in shown
 
 
 def test_messages_that_only_moved_are_one_line_where_not_all_is_shown() -> None:
@@ -165,7 +165,7 @@ def test_messages_that_only_moved_are_one_line_where_not_all_is_shown() -> None:
     seen = [seen for _, seen in sent_requests(run)]
     assert all(one.truncated for one in seen[6:])
     cut, whole = (words(request_view_html(seen[25], whole=whole)) for whole in (False, True))
-    assert "= Messages 2 to 9: stored; not all that stood before in round 25 is sent" in cut
+    assert "= Messages 2 to 9: stored; some earlier messages of round 25 are not sent" in cut
     assert "Part 24." in cut and "Part 23." not in cut and "Part 23." in whole
     assert len(cut) < len(whole) / 2
 
@@ -177,7 +177,7 @@ def test_in_later_rounds_the_line_about_the_rest_says_that_a_summary_is_among_it
 
 def test_what_the_model_saw_says_that_messages_are_missing_for_which_no_summary_stands() -> None:
     shown = words(seen_in_last(without_summary()))
-    assert "⊘ 4 stored messages left out: no summary of them could be had" in shown and "4 left out" in shown
+    assert "⊘ 4 stored messages left out: they could not be summarized" in shown and "4 left out" in shown
 
 
 def test_what_the_model_saw_says_how_many_messages_were_too_many() -> None:
@@ -223,19 +223,19 @@ def died(tmp_path: Path) -> Run:
 @pytest.mark.req("KX.11")
 def test_a_run_whose_process_died_says_so_and_how_to_go_on_with_it(died: Run) -> None:
     for shown in (words(run_html(died)), words(page_html(died)), words(compact_html(died)), run_text(died)):
-        assert "Interrupted" in shown and f"go on: %agent recover {died.id[-8:]}" in shown
+        assert "Interrupted" in shown and f"Recover: %agent recover {died.id[-8:]}" in shown
         assert "running" not in shown
-    assert run_text(died).count("■ interrupted: the process died") == 2
-    assert "2 tool calls, 2 interrupted" in words(run_html(died)) and "failed" not in words(run_html(died))
+    assert run_text(died).count("■ interrupted: the kernel died") == 2
+    assert "2 interrupted calls: round 1" in words(run_html(died)) and "failed" not in words(run_html(died))
 
 
 def test_a_summary_over_which_the_process_died_is_not_told_as_going_on() -> None:
     run = summed_up()
     started = next(event.seq for event in run.events if isinstance(event, e.CompactionStarted))
     cut = Run.from_events(run.events[: started + 1])
-    assert "summing up" in run_text(cut)
+    assert "summarizing" in run_text(cut)
     cut.mark_interrupted()
-    assert "summing up" not in run_text(cut) + words(run_html(cut))
+    assert "summarizing" not in run_text(cut) + words(run_html(cut))
 
 
 @pytest.mark.req("KX.11")
@@ -244,16 +244,16 @@ def test_a_recovered_run_shows_in_which_round_another_process_went_on(died: Run)
     run = Agent(model, tools=[look]).resume(Run.from_events(died.events)).result(30)
     assert run.status == "completed" and [one.recovered for one in run.rounds] == [True, False]
     for shown in (words(run_html(run)), words(page_html(run)), run_text(run)):
-        assert shown.count(RECOVERED) == 1 and "interrupted: the process died" in shown
-    assert "recovered once" in words(run_html(run))
+        assert shown.count(RECOVERED) == 1 and "interrupted: the kernel died" in shown
+    assert "recovered: once" in words(run_html(run))
     card = LiveCard()
     for event in run.events:
         card.take(event)
     pieces = card.whole()["rounds"][0]["html"]
-    assert RECOVERED in words(pieces["recovered"]) and "interrupted: the process died" in words(pieces["call:0"])
+    assert RECOVERED in words(pieces["recovered"]) and "interrupted: the kernel died" in words(pieces["call:0"])
 
 
 def test_an_interrupted_call_is_not_one_that_failed(died: Run) -> None:
-    record = labels.as_left(died)[0].records[0]
-    assert labels.state(record) == "interrupted" and labels.failed_calls(died) == 0
+    record = states.as_left(died)[0].records[0]
+    assert call_labels.state(record) == "interrupted" and figures.failed_calls(died) == 0
     assert died.rounds[0].records[0].result is None

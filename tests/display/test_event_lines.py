@@ -34,7 +34,7 @@ LINES: dict[str, Fact] = {
     "step load skipped: n > 2": (w.StepSkipped, {"step": "load", "reason": "n > 2"}),
     "step load completed in 1.5 s": (w.StepFinished, {"step": "load", "seconds": 1.5}),
     "step load failed: no file": (w.StepFinished, {"step": "load", "status": "failed", "error": "no file", "seconds": None}),
-    "step a goes on to b: n > 2": (w.BranchTaken, {"step": "a", "to": "b", "reason": "n > 2"}),
+    "step a continues with b: n > 2": (w.BranchTaken, {"step": "a", "to": "b", "reason": "n > 2"}),
     "plan p proposed, 2 steps": (w.PlanProposed, {"plan_id": "p", "plan": {"steps": [1, 2]}}),
     "plan p edited by person": (w.PlanEdited, {"plan_id": "p", "plan": {}}),
     "plan p approved by person": (w.PlanApproved, {"plan_id": "p"}),
@@ -62,8 +62,8 @@ LINES: dict[str, Fact] = {
     "context review, on p-1: asked": (w.ContextShifted, {"context_type": "review", "entity": "p-1", "reason": "asked"}),
     'weather turned: {"sky":"clear"}': (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "clear"}}),
     "weather turned": (w.OtherEvent, {"name": "weather_turned"}),
-    "suspended until you answer: nobody here": (e.RunSuspended, {"why": "nobody_here"}),
-    "suspended until you answer: you put it aside": (e.RunSuspended, {"why": "asked"}),
+    "suspended until you answer: nobody could answer here": (e.RunSuspended, {"why": "nobody_here"}),
+    "suspended until you answer: you chose Later": (e.RunSuspended, {"why": "asked"}),
 }
 
 

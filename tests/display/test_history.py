@@ -169,8 +169,8 @@ def test_as_text_each_run_is_a_line() -> None:
     lines = [line(), line(status="failed", prompt="Break\nit \x1b[31m", rounds=1)]
     told, first, second = history_text(lines, "2 runs in runs").split("\n")
     assert told == "2 runs in runs"
-    assert first.split() == [lines[0].id, "completed", "3", "rounds", "$0.0123", "anthropic:big", "Sum", "the", "table"]
-    assert second.startswith(f"{lines[1].id}  failed") and "Break it" in second and "\x1b" not in second
+    assert first.split() == [lines[0].id, "Done", "3", "rounds", "$0.0123", "anthropic:big", "Sum", "the", "table"]
+    assert second.startswith(f"{lines[1].id}  Failed") and "Break it" in second and "\x1b" not in second
 
 
 def test_all_words_must_occur_in_status_model_or_prompt(subtests: pytest.Subtests) -> None:

@@ -9,7 +9,7 @@ from agentnb.core.events import ToolStarted
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
-from agentnb.display import labels
+from agentnb.display import labels, states
 from agentnb.display.round_notes import guidance_line
 from agentnb.models import ScriptedModel
 
@@ -49,4 +49,4 @@ def test_the_chip_names_each_tool_that_is_running_once() -> None:
     calls = [ToolCall("add"), ToolCall("look"), ToolCall("add", {"a": 2})]
     run = Agent(ScriptedModel([calls, "Done."]), tools=[add, look], todos=False).run_sync("Go.")
     last = min(event.seq for event in run.events if isinstance(event, ToolStarted))
-    assert labels.chip(Run.from_events(run.events[: last + 1])) == "Executing add, look"
+    assert states.chip(Run.from_events(run.events[: last + 1])) == "Running add, look"

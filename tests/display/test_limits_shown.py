@@ -14,7 +14,7 @@ from agentnb.core import events as e
 from agentnb.core.messages import Message, Text, user
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.usage import Usage
-from agentnb.display import labels
+from agentnb.display import labels, states
 from agentnb.display.compact import compact_html
 from agentnb.display.elapsed import Elapsed
 from agentnb.display.html import run_html, running_html
@@ -22,25 +22,20 @@ from agentnb.display.live_card import LiveCard
 from agentnb.display.text import run_text
 from agentnb.models import Reply, ScriptedModel
 
-KEPT = "All that it did is kept. Go on: %%agent --continue"
+GO_ON = "Continue: %%agent --continue"
 ENDINGS = [
-    ("max_rounds", 50, f"Stopped after 50 rounds. {KEPT} --max-rounds 100"),
-    ("max_rounds", 1, f"Stopped after 1 round. {KEPT} --max-rounds 2"),
-    ("max_rounds", 1_000, f"Stopped after 1,000 rounds. {KEPT}"),
-    ("max_tool_calls", 8, f"Stopped after 8 tool calls. {KEPT} --max-tool-calls 16"),
-    ("max_tool_calls_per_turn", 8, f"Stopped after 8 tool calls since you last spoke. {KEPT}"),
-    ("max_seconds", 90, f"Stopped after 90 s. {KEPT} --max-seconds 180"),
-    ("max_seconds", 1_800, f"Stopped after 30 minutes. {KEPT} --max-seconds 3600"),
-    ("max_tokens", 20_000, f"Stopped after 20,000 tokens. {KEPT} --max-tokens 40000"),
-    ("budget", 0.5, f"Stopped at its budget of $0.50. {KEPT} --budget 1"),
-    ("budget", 0.0025, f"Stopped at its budget of $0.0025. {KEPT} --budget 0.005"),
-    (
-        "session_budget",
-        5,
-        "Stopped at the session's budget of $5.00. All that it did is kept. "
-        "Go on: %agent defaults session-budget=10, then %%agent --continue",
-    ),
-    ("own_limit\x1b", 3, f"Stopped at own_limit\ufffd = 3. {KEPT}"),
+    ("max_rounds", 50, "50 rounds", f"{GO_ON} --max-rounds 100"),
+    ("max_rounds", 1, "1 round", f"{GO_ON} --max-rounds 2"),
+    ("max_rounds", 1_000, "1,000 rounds", GO_ON),
+    ("max_tool_calls", 8, "8 tool calls", f"{GO_ON} --max-tool-calls 16"),
+    ("max_tool_calls_per_turn", 8, "8 tool calls in this turn", GO_ON),
+    ("max_seconds", 90, "90 s", f"{GO_ON} --max-seconds 180"),
+    ("max_seconds", 1_800, "30 minutes", f"{GO_ON} --max-seconds 3600"),
+    ("max_tokens", 20_000, "20,000 tokens", f"{GO_ON} --max-tokens 40000"),
+    ("budget", 0.5, "$0.50", f"{GO_ON} --budget 1"),
+    ("budget", 0.0025, "$0.0025", f"{GO_ON} --budget 0.005"),
+    ("session_budget", 5, "$5.00 in this session", "Continue: %agent defaults session-budget=10, then %%agent --continue"),
+    ("own_limit\x1b", 3, "own_limit\ufffd = 3", GO_ON),
 ]
 
 
@@ -81,13 +76,13 @@ def at_limit(name: str, value: float) -> Run:
 
 @pytest.mark.req("KX.2")
 def test_a_run_at_a_limit_says_which_what_it_has_and_what_to_type(subtests: pytest.Subtests) -> None:
-    for name, value, told in ENDINGS:
+    for name, value, limit, to_type in ENDINGS:
         with subtests.test(name=name):
             run = at_limit(name, value)
-            assert labels.ending(run) == told
-            assert labels.chip(run) == told.partition(". All")[0]
+            assert states.ending(run) == to_type
+            assert states.chip(run) == f"Limit reached: {limit}"
             for shown in (words(run_html(run)), words(compact_html(run)), " ".join(run_text(run).split())):
-                assert shown.count(" ".join(told.split())) == 1
+                assert shown.count(f"Limit reached: {limit}") == 1 and shown.count(to_type) == 1
 
 
 def test_what_is_to_be_typed_stands_on_one_line_and_nothing_else_is_taken_for_it() -> None:
@@ -99,23 +94,22 @@ def test_what_is_to_be_typed_stands_on_one_line_and_nothing_else_is_taken_for_it
 
 
 def test_a_budget_that_others_spent_too_says_so() -> None:
-    assert "(runs that its tools began were paid of it too)" in labels.ending(at_limit("budget", 20.0))
+    assert "Nested runs spent part of it." in states.ending(at_limit("budget", 20.0))
 
 
 @pytest.mark.req("KX.2")
 def test_the_last_answer_at_a_limit_is_shown_as_the_answer_and_the_limit_beside_it() -> None:
     run = made(*calls(2), said(Text("As far as I **know**.")), max_rounds=2, on_limit="final_answer")
-    assert run.status == "limited" and labels.shown_answer(run) == "As far as I **know**."
+    assert run.status == "limited" and states.shown_answer(run) == "As far as I **know**."
     html = run_html(run)
-    assert html.index("As far as I") < html.index("What it did") and html.count("As far as I") == 1
-    assert "Stopped after 2 rounds, and answered with what it had." in words(html)
+    assert html.index("As far as I") < html.index("Transcript") and html.count("As far as I") == 1
+    assert "The agent then answered with its results so far." in words(html)
     assert "As far as I know." in words(compact_html(run)) and "As far as I **know**." in run_text(run)
-    assert "<details open" not in html.partition("What it did")[0]
 
 
 def test_words_before_a_limit_are_no_answer() -> None:
     run = made(*calls(3), max_rounds=2)
-    assert labels.shown_answer(run) == "" and "agentnb-answer" not in run_html(run)
+    assert states.shown_answer(run) == "" and "agentnb-answer" not in run_html(run)
 
 
 @pytest.mark.req("KX.2")
@@ -123,11 +117,11 @@ def test_calls_that_a_limit_did_not_let_run_are_told_as_such_and_not_as_failed()
     many = said(Text("Three."), *[ToolCall("add", {"a": n}) for n in range(3)])
     run = made(many, "x", max_tool_calls=2)
     shown = words(run_html(run))
-    assert "⊘ not run: the limit of tool calls was reached" in shown and "failed" not in shown
-    assert "3 tool calls, 1 not run" in shown
-    assert "⊘ not run: the limit of tool calls was reached" in run_text(run) and "failed" not in run_text(run)
+    assert "⊘ skipped: limit of tool calls reached" in shown and "failed" not in shown
+    assert "1 skipped call: round 1" in shown
+    assert "⊘ skipped: limit of tool calls reached" in run_text(run) and "failed" not in run_text(run)
     a_turn = made(many, "x", max_tool_calls_per_turn=1)
-    assert run_text(a_turn).count("⊘ not run: the limit of tool calls since you last spoke was reached") == 2
+    assert run_text(a_turn).count("⊘ skipped: limit of tool calls in this turn reached") == 2
 
 
 # While it goes on
@@ -148,8 +142,8 @@ LIMITS: dict[str, Any] = {"budget": 0.5, "max_tokens": 20_000, "max_seconds": 90
 def test_what_is_used_stands_beside_its_limit_from_the_first_moment() -> None:
     run = made(*calls(3), "Done.", unpriced=True, **LIMITS)
     first, later = (live(run, stop)["slots"] for stop in (2, 6))
-    assert words(first["meta"]).startswith("round 1 of 50 · of 01:30 · 0.0k of 20k tokens · $0.0000 of $0.50")
-    assert words(later["meta"]).startswith("round 1 of 50 · of 01:30 · 2.2k of 20k tokens · $0.0123 of $0.50")
+    assert words(first["meta"]).startswith("round 1 of 50 · 0 of 8 calls · of 01:30 · 0.0k of 20k tokens · $0.0000 of $0.50")
+    assert words(later["meta"]).startswith("round 1 of 50 · 1 of 8 calls · of 01:30 · 2.2k of 20k tokens · $0.0123 of $0.50")
     assert "tool calls: 1 of 8" in words(later["totals"])
     assert "$0.0123 of $0.50" in words(running_html(Run.from_events(run.events[:6])))
     assert "$0.0123 of $0.50" in run_text(Run.from_events(run.events[:6]))

@@ -66,7 +66,7 @@ def test_the_totals_count_calls_and_failures_while_they_happen() -> None:
     )
     counts = [one.partition("tool calls: ")[2] for one in told]
     failed = "2, 1 failed"
-    assert counts == ["", "", "2", "2", "2", "2", failed, failed, failed, "3, 1 failed", "3, 1 not run, 1 failed"]
+    assert counts == ["", "", "2", "2", "2", "2", failed, failed, failed, "3, 1 failed", "3, 1 skipped, 1 failed"]
 
 
 def test_the_totals_count_the_guidance_that_was_followed_once_a_round_is_over() -> None:

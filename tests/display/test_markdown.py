@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
 import pytest
 from hostile import CORPUS, check_is_harmless, visible_text
 from hypothesis import given
@@ -108,11 +111,22 @@ def test_a_heading_is_a_bold_paragraph_and_stays_out_of_the_notebooks_contents(s
             assert inside(text) == "<p><strong>A <em>b</em></strong></p>"
 
 
-def test_code_keeps_its_text_exactly_and_has_no_class() -> None:
-    assert (
-        fragment("```py\n\n\tif a < b:\n    x  = '&lt;'\n\n```")
-        == "<pre><code>\n\tif a &lt; b:\n    x  = '&amp;lt;'\n\n</code></pre>\n"
-    )
+def test_code_keeps_its_text_exactly(subtests: pytest.Subtests) -> None:
+    code = "\n\tif a < b:\n    x  = '&lt;'\n\n"
+    for language in ("py", "", "nonsense", 'py" onclick="x', "sql"):
+        with subtests.test(language):
+            html = fragment(f"```{language}\n{code}```")
+            check_is_harmless(html)
+            assert unescape(re.sub(r"<[^>]+>", "", html)) == f"{code}\n"
+            assert html.startswith('<pre class="agentnb-code-block"><code class="agentnb-code-text">')
+
+
+def test_code_has_the_colours_of_its_language() -> None:
+    html = fragment("```python\nif x: return 'text'  # why\n```")
+    for name, text in {"keyword": "if", "string": "&#x27;text&#x27;", "comment": "# why"}.items():
+        assert f'<span class="agentnb-code-{name}">{unescape(text)}</span>' in html
+    assert "<span" not in fragment("```nonsense\nif x: return 'text'\n```")
+    assert "<span" not in fragment("```python\n" + "x = 1\n" * 4_000 + "```")
 
 
 def test_links_open_beside_the_notebook_and_tell_nothing() -> None:
@@ -155,7 +169,7 @@ def test_a_picture_becomes_its_words_and_its_address(subtests: pytest.Subtests) 
 
 def test_a_long_text_is_cut_and_says_so_outside_of_its_fences() -> None:
     html = markdown_html("```\n" + "x" * 200, most=104)
-    assert f"<pre><code>{'x' * 100}</code></pre>" in html
+    assert f">{'x' * 100}</code></pre>" in html
     assert html.endswith('<p class="agentnb-md-left-out">… (100 more characters)</p></div>')
     assert "more characters" not in markdown_html("x" * 104, most=104)
 

@@ -15,7 +15,7 @@ from hostile import check_is_harmless
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Image, Text, ToolCall
 from agentnb.detect.run import Run
-from agentnb.display import html
+from agentnb.display import finished, transcript
 from agentnb.display.html import run_html, running_html
 from agentnb.display.markup import Html
 from agentnb.display.text import run_text
@@ -124,7 +124,8 @@ def test_pictures_are_shown_when_the_run_has_ended_and_not_each_time_it_is_drawn
 
 def test_of_more_pictures_than_a_notebook_should_hold_the_last_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     datas = [picture(width=width) for width in (10, 20, 30)]
-    monkeypatch.setattr(html, "MAX_OF_PICTURES", len(datas[1]) + len(datas[2]))
+    for module in (finished, transcript):
+        monkeypatch.setattr(module, "MAX_OF_PICTURES", len(datas[1]) + len(datas[2]))
     run = run_with(*datas)
     assert [shown_bytes(image) for image in images_of(run)] == datas[1:]
     assert "a picture of 10 x 30 pixels" in run_html(run)

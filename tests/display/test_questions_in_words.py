@@ -6,8 +6,8 @@ import pytest
 from some_questions import asked, run_of
 
 from agentnb.core import events as e
-from agentnb.display.labels import chip
 from agentnb.display.question_labels import question_lines
+from agentnb.display.states import chip
 from agentnb.display.text import run_text
 
 PAUSE = (e.CommandReceived, {"command": "pause"})

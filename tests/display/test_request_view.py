@@ -96,9 +96,9 @@ def test_the_first_line_says_how_much_it_is_and_how_much_is_as_before() -> None:
     assert [summary(seen).replace(f"about {seen.tokens}", "about N") for seen in bare] == [
         "1 message, 1.2k tokens (nothing cached)",
         "3 messages, 2.1k tokens, 1 as in the round before (cached 1.8k tokens)",
-        "5 messages, about N tokens, 3 as in the round before (cached: not known)",
+        "5 messages, about N tokens, 3 as in the round before (cached: unknown)",
         "7 messages, about N tokens, 5 as in the round before (cached 9 tokens)",
-        "9 messages, about N tokens, 7 as in the round before (cached: not known)",
+        "9 messages, about N tokens, 7 as in the round before (cached: unknown)",
     ]
 
 
@@ -117,9 +117,9 @@ def test_every_origin_is_told_in_a_word_and_not_by_colour_alone(whole: bool) -> 
     run = run_of_script(ToolCall("look"), "At it.", "[WORKFLOW_COMPLETE]", todos=False, policy=policy)
     text = shown(sent_request(run, 2), whole=whole).text
     assert "= stored, as in round 2" in text or "= Messages 1 to 2: stored, as in round 2" in text
-    assert "3 · tool · + stored, and longer: new words joined it since round 2" in text
+    assert "3 · tool · + stored, and longer: text was added since round 2" in text
     assert "3 · tool, its end · ◌ ephemeral, in this request only" in text
-    assert "assistant · ⊘ left out: words that workflow mode went on from are not sent again\nAt it.\n" in text
+    assert "assistant · ⊘ left out: text that workflow mode continued from is not sent again\nAt it.\n" in text
     new = shown(sent_request(run, 1), whole=whole).text
     assert "2 · assistant · + new since round 1, stored" in new and "3 · tool · + new since round 1, stored" in new
 
@@ -155,7 +155,7 @@ def test_what_is_said_in_passing_stands_at_the_very_end_as_it_does_in_the_reques
 
 def test_an_empty_message_that_is_left_out_says_so() -> None:
     text = shown(sent_request(run_of_script("", "Done.", todos=False), 1), whole=False).text
-    assert "assistant · ⊘ left out: there is nothing in it to send\n" in text
+    assert "assistant · ⊘ left out: it is empty\n" in text
 
 
 def test_messages_of_the_run_before_are_told_as_its_own() -> None:
@@ -163,7 +163,7 @@ def test_messages_of_the_run_before_are_told_as_its_own() -> None:
     second = Agent(ScriptedModel(["Fine."]), tools=[look]).run_sync("And now?", continue_from=first)
     (seen,) = sights(second)
     cut = shown(seen, whole=False).text
-    assert "= Messages 1 to 8: stored, of the run that this one goes on with" in cut
+    assert "= Messages 1 to 8: stored, from the run that this one continues" in cut
     assert "I look." not in cut and "9 · user · + new, stored\nAnd now?" in cut
     assert "1 · user · = stored, of the run before\ngo" in shown(seen, whole=True).text
 
@@ -250,7 +250,7 @@ def test_pictures_are_words() -> None:
 
 def test_what_is_opaque_and_what_is_blank_is_named() -> None:
     assert "with data of the provider, 19 B: signature\n" in told(Thinking("", {"signature": "abc"}))
-    assert "thinking, no words\n" in told(Thinking("", {"signature": "abc"}))
+    assert "thinking, no text\n" in told(Thinking("", {"signature": "abc"}))
     assert "text, 2 blank characters\n" in told(Text(" \n", {"a": 1}))
 
 

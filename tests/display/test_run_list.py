@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from agentnb.display.history import run_list_html
-from agentnb.display.labels import CHIPS
+from agentnb.display.states import STATES
 from agentnb.traces.summaries import RunSummary
 
 DONE = RunSummary(
@@ -30,9 +30,9 @@ def test_a_row_has_status_time_rounds_cost_model_and_prompt() -> None:
 
 
 def test_each_status_has_its_word_and_not_only_a_colour(subtests: pytest.Subtests) -> None:
-    for status in sorted(CHIPS):
+    for status in sorted(STATES):
         with subtests.test(status=status):
-            word = "Waiting for you" if status == "waiting_on_user" else CHIPS[status]  # its log is closed: it is suspended
+            word = "Waiting for you" if status == "waiting_on_user" else STATES[status]  # its log is closed: it is suspended
             assert f" {word}</b>" in run_list_html([DONE._replace(status=status)])
 
 
@@ -47,4 +47,4 @@ def test_prompts_and_models_are_words_and_no_markup() -> None:
 
 
 def test_an_empty_list_says_so() -> None:
-    assert "No run yet" in run_list_html([])
+    assert "No runs yet" in run_list_html([])

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
+from hostile import visible_text
 from run_builder import RunBuilder, answered, begun, called, todos_of
 
 from agentnb.core import events as e
 from agentnb.core.messages import Message
 from agentnb.detect.run import Run
+from agentnb.display.compact import compact_html
 from agentnb.display.head import MARKS, chip_html, tone
 from agentnb.display.html import run_html
-from agentnb.display.labels import chip
+from agentnb.display.states import chip
+from agentnb.display.text import run_text
 
 
 def ended(built: RunBuilder, status: e.Status = "completed", stop_reason: str = "natural") -> Run:
@@ -39,26 +42,44 @@ def test_a_run_that_ended_with_todos_open_says_so_and_warns() -> None:
 
 
 def test_the_chip_names_all_tools_that_run_each_once() -> None:
-    assert chip(open_calls("look", "listen", "look").run) == "Executing look, listen"
-    assert chip(open_calls("look").run) == "Executing look"
+    assert chip(open_calls("look", "listen", "look").run) == "Running look, listen"
+    assert chip(open_calls("look").run) == "Running look"
 
 
 def test_while_the_call_for_a_summary_is_made_again_the_chip_says_that_and_not_that_it_sums_up() -> None:
     built = RunBuilder().extend(*begun(0)).add(e.CompactionStarted, why="messages", messages=4)
-    assert chip(built.run) == "Summing up 4 messages"
+    assert chip(built.run) == "Summarizing 4 messages"
     built.add(e.RetryScheduled, attempt=1, seconds=2.0, reason="overloaded")
     assert chip(built.run) == "Retrying"
 
 
-def test_what_a_run_did_is_open_by_itself_unless_all_went_well(subtests: pytest.Subtests) -> None:
-    cases = {
-        "all went well": (ended(with_todos("completed")), False),
-        "no todos": (ended(RunBuilder().round(called("look")).round("Done.")), False),
-        "a call failed": (ended(RunBuilder().round(called("look"), error_code="tool_error").round("Done.")), True),
-        "todos are open": (ended(with_todos("completed", "not-started")), True),
-        "it was stopped": (ended(RunBuilder().round(called("look")), "cancelled", "cancelled"), True),
-    }
-    for name, (run, is_open) in cases.items():
+ENDS: dict[str, tuple[e.Status, str, str]] = {
+    "done": ("completed", "natural", "Done"),
+    "stopped by the person": ("cancelled", "cancelled", "Stopped by you"),
+    "blocked": ("stopped", "blocked", "Ended: todos blocked"),
+    "a policy of one's own": ("stopped", "bored", "Ended: bored"),
+    "failed": ("failed", "error", "Failed"),
+}
+
+
+def test_a_state_has_one_word_and_it_is_said_once(subtests: pytest.Subtests) -> None:
+    for name, (status, stop_reason, word) in ENDS.items():
         with subtests.test(name):
-            found = re.search(r"<details([^>]*)><summary[^>]*>What it did", run_html(run))
-            assert found is not None and (" open" in found.group(1)) is is_open
+            run = ended(RunBuilder().round(called("look")).round("So far."), status, stop_reason)
+            assert chip(run) == word
+            for shown in (visible_text(run_html(run)), visible_text(compact_html(run)), run_text(run)):
+                assert shown.count(word) == 1
+
+
+def test_a_finished_run_is_folded_whatever_its_end(subtests: pytest.Subtests) -> None:
+    for status, stop_reason, _ in ENDS.values():
+        with subtests.test(stop_reason):
+            failing = RunBuilder(todos=todos_of("not-started")).round(called("look"), error_code="tool_error").round("Done.")
+            html = run_html(ended(failing, status, stop_reason))
+            assert re.findall(r"<details[^>]* open", html) == []
+            assert "1 failed call: round 1" in visible_text(html)
+
+
+def test_what_the_person_opened_in_the_live_card_stays_in_sight() -> None:
+    run = ended(RunBuilder().round(called("look")).round("Done."))
+    assert len(re.findall(r"<details[^>]* open", run_html(run, folds={"call:0:0": True}))) == 2

@@ -18,10 +18,11 @@ from agentnb.core.messages import Image, Text, ToolCall, ToolResult
 from agentnb.core.request import role_of
 from agentnb.core.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, CallRecord
 from agentnb.detect.run import Run
+from agentnb.display.call_labels import WHY_SKIPPED, outcome
 from agentnb.display.html import run_html, running_html
-from agentnb.display.labels import WHY_NOT_RUN, outcome
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
+from agentnb.display.text import call_line
 from agentnb.display.tool_card import ICONS, ToolCard, tool_body_html, tool_card, tool_card_html
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import gates
@@ -119,7 +120,7 @@ def test_its_title_is_the_name_of_the_tool_whatever_came_of_the_call(subtests: p
             with subtests.test(live=live, status=status):
                 html = tool_card_html(record, live=live)
                 assert summary(html).startswith('load path="penguins.csv" ')
-                assert "344 rows" not in summary(html) and f'data-status="{status}"' in html
+                assert re.findall(r"agentnb-tool-name[^>]*>([^<]*)<", html) == ["load"] and f'data-status="{status}"' in html
 
 
 @pytest.mark.req("R0.73")
@@ -127,17 +128,25 @@ def test_its_state_stands_there_as_a_mark_and_in_words_with_the_time() -> None:
     told = {status: summary(tool_card_html(record)).partition('csv" ')[2] for status, record in ALL.items()}
     assert told == {
         "running": "… running",
-        "ok": "38 ms ✓ ok",
-        "failed": "✗ failed",
-        "stopped": "■ stopped",
-        "blocked": "⊘ not run: the same call again and again",
+        "ok": "344 rows",
+        "failed": "✗ failed boom",
+        "stopped": "■ stopped by you ",
+        "blocked": "⊘ skipped: repeated call ",
     }
+
+
+def test_a_time_is_shown_from_a_tenth_of_a_second_on() -> None:
+    assert "ms" not in summary(tool_card_html(answered(Text("x"), seconds=0.099)))
+    assert summary(tool_card_html(answered(Text("x"), seconds=0.1))).endswith("x 100 ms")
+    assert "99 ms" not in call_line(answered(Text("x"), seconds=0.099)) and "100 ms" in call_line(
+        answered(Text("x"), seconds=0.1)
+    )
 
 
 def test_the_kind_of_a_failure_is_said_where_it_is_none_of_the_tools_own() -> None:
     assert outcome(answered(is_error=True, error_code="invalid_arguments")) == "✗ failed: invalid arguments"
     assert outcome(answered(is_error=True)) == "✗ failed"
-    assert outcome(answered(Text("no"), is_error=True, error_code=DUPLICATE)) == "⊘ not run: it repeats itself"
+    assert outcome(answered(Text("no"), is_error=True, error_code=DUPLICATE)) == "⊘ skipped: repeated call"
 
 
 def test_a_call_that_a_real_gate_blocked_says_why() -> None:
@@ -146,13 +155,13 @@ def test_a_call_that_a_real_gate_blocked_says_why() -> None:
 
     run = Agent(ScriptedModel([*[ToolCall("look")] * 3, "Done."]), tools=[look]).run_sync("go")
     assert run.rounds[2].records[0].rule == "consecutive"
-    assert outcome(run.rounds[2].records[0]) == "⊘ not run: the same call again and again"
+    assert outcome(run.rounds[2].records[0]) == "⊘ skipped: repeated call"
 
 
 def test_every_rule_of_the_gates_is_told_in_words() -> None:
     source = "".join(path.read_text("utf-8") for path in Path(gates.__file__).parent.glob("*.py"))
     rules = set(re.findall(r'return "(\w+)", f?"', source)) | set(re.findall(r'blocked_as_duplicate\(call, "(\w+)"', source))
-    assert rules | {MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN} == set(WHY_NOT_RUN)
+    assert rules | {MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN} == set(WHY_SKIPPED)
 
 
 @pytest.mark.req("R0.74")
@@ -175,7 +184,7 @@ def test_what_is_to_be_seen_at_once_is_open(subtests: pytest.Subtests) -> None:
     cases = {
         "running": (RUNNING, False, False),
         "ok": (OK, False, False),
-        "failed": (FAILED, True, True),
+        "failed": (FAILED, False, False),
         "stopped": (STOPPED, False, False),
         "blocked": (BLOCKED, False, False),
         "picture": (answered(Text("a picture"), picture()), True, True),
@@ -215,7 +224,7 @@ def test_folds_and_the_place_of_the_result_have_names_that_a_browser_finds() -> 
     record = CallRecord(CALL, FAILED.result, traceback="Traceback")
     html = tool_card_html(record, key="call:3:0", live=True)
     assert re.findall(r'data-fold="([^"]+)"', html) == ["call:3:0", "call:3:0:traceback"]
-    assert 'data-fold="call:3:0" open' in html and 'data-fill="all:call-1"' in html
+    assert 'data-fold="call:3:0"' in html and 'data-fill="all:call-1"' in html
     assert "data-fill" not in tool_card_html(record, key="call:3:0") and "data-fold" not in tool_card_html(record)
 
 

@@ -13,7 +13,8 @@ PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
 def test_the_cell_blocks_until_the_run_ends_and_gives_run_and_answer(kernel: Any) -> None:
     cell = kernel.run(f"%%agent -t add\n{PLAN}")
     assert cell.status == "ok"
-    assert "2 steps, 2 tool calls" in cell.result["text/plain"]
+    assert cell.result == {} and "2 steps, 2 tool calls" in cell.shown  # the card has the answer, and nothing stands below it
+    assert "2 steps, 2 tool calls" in kernel.run("_").result["text/plain"]
     assert kernel.value("run.status, run.stop_reason, len(run.rounds)") == "('completed', 'natural', 5)"
     assert kernel.value("Out[max(Out)] == run.text, type(run).__name__") == "(True, 'Run')"
 
@@ -76,7 +77,7 @@ def test_continue_goes_on_with_the_conversation(kernel: Any) -> None:
 def test_a_limit_is_no_error_and_says_how_to_go_on(kernel: Any) -> None:
     cell = kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
     assert cell.status == "ok"
-    assert "Stopped after 1 round" in cell.shown and "--continue" in cell.shown
+    assert "Limit reached: 1 round" in cell.shown and "--continue" in cell.shown
 
 
 def test_dry_shows_the_request_and_sends_nothing(kernel: Any) -> None:
@@ -171,8 +172,8 @@ def test_an_interrupt_ends_the_run_cleanly(kernel: Any, what: str) -> None:
         "    'Wait.'\n    await asyncio.sleep(seconds)\n    return 'waited'"
     )
     cells = {
-        "a sync tool": ("%%agent -t nap add\n- sleep `nap(50)`\n- add `add(1)`", "Executing nap"),
-        "an async tool": ("%%agent -t wait add\n- wait `wait(50)`\n- add `add(1)`", "Executing wait"),
+        "a sync tool": ("%%agent -t nap add\n- sleep `nap(50)`\n- add `add(1)`", "Running nap"),
+        "an async tool": ("%%agent -t wait add\n- wait `wait(50)`\n- add `add(1)`", "Running wait"),
         "a streaming reply": ("%%agent -m simulated:disciplined?delay=5\nhello", "Thinking"),
     }
     code, waiting_for = cells[what]
@@ -187,7 +188,7 @@ def test_an_interrupt_ends_the_run_cleanly(kernel: Any, what: str) -> None:
     tasks = f"__import__('asyncio').all_tasks({session}._threads['foreground']._loop)"
     assert kernel.value(f"len({tasks})") == "0"
     following = kernel.run("%%agent -t add\n- add `add(1)`")
-    assert following.status == "ok" and "add: 3" in following.result["text/plain"]
+    assert following.status == "ok" and "add: 3" in following.shown
 
 
 def test_sync_tools_run_on_the_main_thread_with_the_notebooks_variables(kernel: Any) -> None:
@@ -238,7 +239,7 @@ def test_braces_that_insert_nothing_are_pointed_out_before_the_run_unless_the_te
 
 def test_a_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> None:
     cell = kernel.run(f"%%agent --background -t add -m simulated:disciplined?delay=0.05\n{PLAN}")
-    assert cell.status == "ok" and "continues in the background" in cell.printed
+    assert cell.status == "ok" and cell.printed == ""
     assert kernel.run("%agent status").printed.strip() != ""
     assert kernel.run("%agent pause").status == "ok"
     assert kernel.run("%agent resume").status == "ok"
@@ -262,7 +263,7 @@ def test_hostile_text_never_becomes_markup(kernel: Any) -> None:
         "speaker = ScriptedModel([[bad, ToolCall('evil')], bad])"
     )
     cell = kernel.run("%%agent -m speaker -t evil\nGo.")
-    for bundle in [*cell.displays, cell.result]:
+    for bundle in cell.displays:
         assert "<script" not in bundle["text/html"] and "<img" not in bundle["text/html"]
         for text in bundle.values():
             assert "\x1b" not in text and "\u202e" not in text
@@ -271,7 +272,7 @@ def test_hostile_text_never_becomes_markup(kernel: Any) -> None:
 def test_history_lists_the_runs_and_load_brings_one_back(kernel: Any) -> None:
     kernel.run("%%agent -o known\nhello there")
     listing = kernel.run("%agent history").listing["text/plain"]
-    assert kernel.value("known.id") in listing and "hello there" in listing and "completed" in listing
+    assert kernel.value("known.id") in listing and "hello there" in listing and "Done" in listing
     cell = kernel.run(f"%agent load {kernel.value('known.id')}")
     assert cell.status == "ok" and kernel.value("run == known") == "True"
     assert "agentnb-run" in cell.result["text/html"]

@@ -55,7 +55,7 @@ def test_an_awaited_run_is_shown_once_and_keeps_no_log_without_a_store(kernel: K
     again = kernel.run("run = await made('Four.').run('Two and two?')\nNone")
     assert len(again.displays) >= 1 and not again.result
     assert (
-        "What it did"
+        "Transcript, "
         in kernel.run("await made(ToolCall('x', {}), 'Four.').run('go', watch=lambda item: None)").result["text/html"]
     )
 

@@ -57,8 +57,8 @@ def test_a_view_shows_the_same_run_that_the_log_holds(monkeypatch: pytest.Monkey
     run = asyncio.run(
         Agent(ScriptedModel([["Adding.", ToolCall("add", {"a": 1})], "It is 3."]), tools=[add]).run("Go.", watch=DisplayView())
     )
-    assert shown[-1]["text/html"] == run_html(run, last_text=False)
-    assert shown[-1]["text/plain"] == run_text(run, last_text=False)
+    assert shown[-1]["text/html"] == run_html(run)
+    assert shown[-1]["text/plain"] == run_text(run)
 
 
 def test_a_terminal_gets_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

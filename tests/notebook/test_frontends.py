@@ -40,11 +40,11 @@ def test_plain_ipython_gets_lines(tmp_path: Path) -> None:
 
 def test_an_executed_notebook_holds_the_run_as_text_and_html(tmp_path: Path) -> None:
     notebook = executed(tmp_path, "%load_ext agentnb", TOOL, CELL)
-    shown, answer = notebook.cells[2].outputs[0], notebook.cells[2].outputs[-1]
-    assert shown.output_type == "display_data" and answer.output_type == "execute_result"
+    (shown,) = notebook.cells[2].outputs  # the answer is in it, and not displayed a second time
+    assert shown.output_type == "display_data"
     assert shown.data["text/plain"].startswith("Done: 4 rounds, 4 tool calls, 1 of 1 todo")
     assert "agentnb-run" in shown.data["text/html"]
-    assert "add: 3" in answer.data["text/plain"]
+    assert "add: 3" in shown.data["text/plain"]
     assert not any("widget" in mime for output in notebook.cells[2].outputs for mime in output.get("data", {}))
 
 

@@ -60,7 +60,7 @@ def test_stop_with_an_id_stops_that_run(kernel: Any) -> None:
 def test_a_run_that_goes_on_is_not_called_interrupted(kernel: Any) -> None:
     kernel.run(BACKGROUND)
     listing = kernel.run("%agent history").listing
-    assert f"{kernel.value('run.id')}  running" in listing["text/plain"]
+    assert f"{kernel.value('run.id')}  Running" in listing["text/plain"]
     assert "</span> Running</b>" in listing["text/html"]
     loaded = kernel.run("from agentnb import load_trace\nprint(load_trace(f'.agentnb/runs/{run.id}.jsonl').status)")
     assert loaded.printed.strip() == "running"

@@ -76,7 +76,7 @@ def test_a_stop_during_a_plain_tool_ends_the_cell_like_an_interrupt_and_the_next
         assert told == "('cancelled', 'cancelled', ['cancelled'])"
     assert kernel.value("__import__('agentnb').load_trace(f'.agentnb/runs/{run.id}.jsonl') == run") == "True"
     following = kernel.run("%%agent -t add\n- add `add(1)`")
-    assert following.status == "ok" and "add: 3" in following.result["text/plain"]
+    assert following.status == "ok" and "add: 3" in following.shown
 
 
 @pytest.mark.req("R0.13")

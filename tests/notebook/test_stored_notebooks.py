@@ -94,7 +94,7 @@ def test_each_agent_cell_has_its_card_and_its_answer(quickstart: Any) -> None:
         shown = [output.data for output in cell.outputs if 'class="agentnb-run"' in output.data.get("text/html", "")]
         assert len(shown) == 1, cell.id
         assert set(shown[0]) == {"text/html", "text/plain"}
-        assert "What it did" in shown[0]["text/html"]
+        assert "Transcript" in shown[0]["text/html"]
         if "--max-rounds" not in cell.source:
             assert any(output.output_type == "execute_result" for output in cell.outputs), cell.id
     assert all(cell.outputs for cell in quickstart.cells if cell.source.startswith(("%agent", "%%agent")))

@@ -47,15 +47,15 @@ def test_a_terminal_is_told_once_of_a_summary_and_when_it_happens(capsys: pytest
         view(event)
     out = capsys.readouterr().out
     why = "because the conversation had more than 8 messages"
-    assert out.count(f"summing up, {why}\n") == 1 and out.count(f" messages summed up, {why}") == 1
-    assert out.index("summing up") < out.index("summed up")
+    assert out.count(f"summarizing, {why}\n") == 1 and out.count(f" messages summarized, {why}") == 1
+    assert out.index("summarizing") < out.index("messages summarized")
 
 
 @pytest.mark.req("KX.11")
 def test_a_terminal_is_told_where_another_process_went_on(capsys: pytest.CaptureFixture[str]) -> None:
     gone_on_with(TerminalView()).result(30)
     out = capsys.readouterr().out
-    assert out.count(RECOVERED) == 1 and "■ interrupted: the process died" in out and "Done: 2 rounds" in out
+    assert out.count(RECOVERED) == 1 and "■ interrupted: the kernel died" in out and "Done: 2 rounds" in out
 
 
 @pytest.mark.parametrize("in_a_loop", [True, False])
@@ -63,7 +63,7 @@ def test_a_display_that_is_told_the_past_of_a_run_on_another_thread_shows_its_en
     shown: list[dict[str, str]] = []
 
     def recovered() -> None:
-        live = gone_on_with(DisplayView(answer_beside=False, keep=shown.append))
+        live = gone_on_with(DisplayView(keep=shown.append))
         assert live.result(30).status == "completed"
 
     async def in_a_cell() -> None:
@@ -74,7 +74,7 @@ def test_a_display_that_is_told_the_past_of_a_run_on_another_thread_shows_its_en
 
 
 def test_a_card_that_is_told_the_past_of_a_run_on_another_thread_speaks_on_the_loop_of_the_run() -> None:
-    view = CardView(LeftOpen(), answer_beside=False, blocks=False)
+    view = CardView(LeftOpen(), blocks=False)
     loops: list[Any] = []
 
     def watch(item: Any) -> None:

@@ -77,9 +77,9 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
 }
 """Actions that only set an event."""
 NOTES = {
-    "pause": "Pauses before its next round",
-    "suspend": "Suspended as soon as the running calls have ended",
-    "say": "The model receives it in its next round",
+    "pause": "Pausing before the next round",
+    "suspend": "Suspending when the running calls have ended",
+    "say": "Sent: the model reads it in the next round",
 }
 """Notes to the person on actions whose effect is not visible at once."""
 DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {"saw": _saw, "all": _all, KEY: save_page}

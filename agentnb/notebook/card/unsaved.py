@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.display.html import with_commands
+from agentnb.display.finished import with_commands
 from agentnb.display.labels import short_id
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.save import save_trace

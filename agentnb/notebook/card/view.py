@@ -15,13 +15,14 @@ from agentnb.core.log import Watcher
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
-from agentnb.display.labels import is_going_on
 from agentnb.display.live_card import ASKED, Frame, LiveCard
 from agentnb.display.markup import Html, tag
 from agentnb.display.nested import NestedRuns
+from agentnb.display.states import is_going_on
 from agentnb.display.text import run_text
 from agentnb.errors import AgentnbError
 from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
+from agentnb.notebook.card.settings import card_settings
 from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import LeftOpen, make_widget
 from agentnb.notebook.views import Cell, DisplayView, running_loop
@@ -58,22 +59,19 @@ class CardView:
         self,
         left_open: LeftOpen,
         *,
-        answer_beside: bool,
         blocks: bool,
         place: Place | None = None,
         variable: str = "run",
         stored: bool = True,
     ) -> None:
-        """``left_open`` takes the widget once the run is over; ``answer_beside``: the answer will be shown as the cell's
-        result; ``blocks``: the cell waits for the run; ``place``: by default the cell that calls `show`;
-        ``variable`` holds the run; ``stored``: its log is kept, and `%agent load` finds it.
+        """``left_open`` takes the widget once the run is over; ``blocks``: the cell waits for the run; ``place``: by default
+        the cell that calls `show`; ``variable`` holds the run; ``stored``: its log is kept, and `%agent load` finds it.
         """
         self._stored = stored
         self._nested_changed = False
         self._place = place or Cell()
         self._left_open = left_open
         self._variable = variable
-        self._answer_beside = answer_beside
         self._blocks = blocks
         self._hears = HEARS_WHILE_BUSY or not blocks
         self._card = LiveCard(controls=self._hears)
@@ -196,7 +194,7 @@ class CardView:
     def _send_whole(self) -> None:
         with self._lock:
             if self._widget is not None and not self._is_over:
-                self._tell(self._card.whole(self._todos()))
+                self._tell(self._card.whole(self._todos()) | {"details": card_settings().details})
 
     def _tell(self, message: Frame) -> None:
         widget = self._widget  # read once: it may be given up at any moment
@@ -232,6 +230,8 @@ class CardView:
                 self._left_open.let_go(widget)
         elif do == "fold":
             self._folds[str(message.get("key"))] = bool(message.get("open"))
+        elif do == "details":
+            card_settings().details = bool(message.get("open"))
         elif do in AT_ONCE:
             self._do(message)
         elif do in DRAWN:
@@ -252,10 +252,9 @@ class CardView:
             self._on_loop(self._send_whole)
 
     def _tell_end(self) -> None:
-        """Send the final form, with the answer, to pages that were reloaded: they write it into the notebook themselves."""
+        """Send the final form to pages that were reloaded: they write it into the notebook themselves."""
         unsaved = unsaved_html(self._run.id, stored=self._stored)
-        text = run_text(self._run, last_text=True)
-        self._tell({"kind": "ended", "html": self._html(last_text=True), "text": text, "unsaved": unsaved})
+        self._tell({"kind": "ended", "html": self._html(), "text": run_text(self._run), "unsaved": unsaved})
 
     def _do(self, message: Frame) -> None:
         error = ""
@@ -290,17 +289,17 @@ class CardView:
 
     def _kept(self) -> dict[str, str]:
         """Return the run in the form that stays in the notebook."""
-        last_text = not (self._answer_beside and self._run.is_answered)
-        return {"text/html": self._html(last_text), "text/plain": run_text(self._run, last_text=last_text)}
+        return {"text/html": self._html(), "text/plain": run_text(self._run)}
 
-    def _html(self, last_text: bool) -> Html:
+    def _html(self) -> Html:
         """Return the run as HTML, or as text if drawing fails: a live card must not outlive its run."""
         try:
             nested, folds = self._card.nested.html, dict(self._folds)
-            return run_html(self._run, last_text=last_text, folds=folds, variable=self._variable, nested=nested)
+            details = card_settings().details
+            return run_html(self._run, folds=folds, details=details, variable=self._variable, nested=nested)
         except Exception:
             logging.getLogger("agentnb").exception("Run %s cannot be drawn", self._run.id)
-            return tag("pre", "", run_text(self._run, last_text=last_text))
+            return tag("pre", "", run_text(self._run))
 
     def _end(self) -> None:
         self._wait_no_longer()
@@ -329,7 +328,7 @@ class CardView:
             if self._was_seen or self._is_over or self._widget is None:
                 return
             widget, self._widget = self._widget, None
-            self._instead = DisplayView(answer_beside=self._answer_beside, keep=self._place.keep, variable=self._variable)
+            self._instead = DisplayView(keep=self._place.keep, variable=self._variable)
             self._instead.nested_runs = self._card.nested
             for event in self._run.events:
                 self._instead(event)

@@ -18,8 +18,9 @@ from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.history import run_list_html
 from agentnb.display.html import run_html, running_html
-from agentnb.display.labels import counted, is_going_on, short_id
+from agentnb.display.labels import counted, short_id
 from agentnb.display.markup import tag
+from agentnb.display.states import is_going_on
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.card.view import CardView
@@ -166,7 +167,7 @@ class Panel:
         prompt = interpolate(typed, variables).strip("\n")
         agent, note = self._agent(message)
         place = RunPlace(self._area)
-        view = CardView(self._left_open, answer_beside=False, blocks=False, place=place)
+        view = CardView(self._left_open, blocks=False, place=place)
         options = RunOptions(watch=_Watcher(view, self._listed), can_ask=can_ask(self._shell, blocks=False))
         live = self._session.start(agent, prompt, options)
         self._places[live.run_id] = place

@@ -16,7 +16,9 @@ class View {
     this.root.setAttribute("aria-label", "Agent run");
     this.root.dataset.lmSuppressShortcuts = "true"; // the notebook has keys of its own: x would cut the cell
     this.root.innerHTML = SKELETON;
+    this.find("[data-tools]").append(toolsOf(this.root), this.detailsButton());
     el.append(this.root);
+    helpReaders();
     this.following = true;
     this.list = this.find("[data-rounds]");
     this.listen();
@@ -49,6 +51,24 @@ class View {
     this.list.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.root.addEventListener("invalid", (event) => this.invalid(event), true);
     this.root.addEventListener("load", () => this.follow(), true); // pictures
+    this.root.addEventListener("agentnb-reveal", (event) => this.revealed(event.target));
+  }
+
+  /** The switch of what is seldom looked for. The kernel remembers it for the next cards. */
+  detailsButton() {
+    const button = quietButton("Details", "Show guidance, requests and the model", () => {
+      this.story.detailed = !this.story.detailed;
+      this.story.say({ do: "details", open: this.story.detailed });
+      this.story.views.forEach((view) => view.detail());
+    });
+    button.dataset.details = "";
+    return button;
+  }
+
+  detail() {
+    this.root.classList.toggle("agentnb-detailed", this.story.detailed);
+    this.find("[data-details]")?.setAttribute("aria-pressed", String(this.story.detailed));
+    this.follow();
   }
 
   // What is shown
@@ -62,6 +82,7 @@ class View {
       this.find("[data-stream]")?.remove();
       this.streamed();
     });
+    this.detail();
     this.told(this.story.state);
   }
 
@@ -76,6 +97,7 @@ class View {
   told(say) {
     this.root.classList.toggle("agentnb-has-todos", Boolean(this.story.slots.todos));
     this.root.classList.toggle("agentnb-going", this.story.going);
+    this.root.classList.toggle("agentnb-has-trouble", Boolean(this.story.slots.trouble));
     this.tick();
     this.follow();
     this.newest();
@@ -242,6 +264,15 @@ class View {
   }
 
   // Following
+
+  /** What the reader went to stays in sight, and what was opened for it stays open here. */
+  revealed(element) {
+    this.touched = Date.now();
+    this.following = false;
+    for (let fold = element.closest("[data-fold]"); fold; fold = fold.parentElement.closest("[data-fold]")) {
+      if (fold.open) this.story.folds.set(fold.dataset.fold, true);
+    }
+  }
 
   follow() {
     if (this.following) this.list.scrollTop = this.list.scrollHeight;
@@ -428,7 +459,7 @@ function set(element, text) {
 const FOCUSABLE = "button, input, textarea, summary, a[href], [tabindex]";
 
 const SKELETON = `
-  <div class="agentnb-head"><span data-slot="chip"></span><span data-slot="meta" class="agentnb-metas"></span><span data-slot="controls" class="agentnb-controls"></span></div>
+  <div class="agentnb-head"><span data-slot="chip"></span><span data-slot="meta" class="agentnb-metas"></span><span data-tools></span><span data-slot="controls" class="agentnb-controls"></span></div>
   <div class="agentnb-hint-line" data-hint role="alert"></div>
   <div class="agentnb-body">
     <div class="agentnb-main">
@@ -441,12 +472,13 @@ const SKELETON = `
       <div data-slot="totals"></div>
     </div>
   </div>
+  <div data-slot="trouble" class="agentnb-foot agentnb-trouble"></div>
   <div data-slot="notes"></div>
   <form class="agentnb-say agentnb-say-live" data-do="say"><input class="agentnb-field" name="text" aria-label="Say something to the agent" placeholder="Say something to the agent while it works" autocomplete="off"><button type="submit" class="agentnb-button">Say</button></form>
   <div class="agentnb-unseen" role="status" aria-live="polite"></div>`;
 
 const STREAM = `
-  <details class="agentnb-thinking" hidden><summary class="agentnb-aside">thinking …</summary><div class="agentnb-thought"></div></details>
+  <details class="agentnb-quiet-fold" hidden><summary class="agentnb-quiet">thinking …</summary><div class="agentnb-thought"></div></details>
   <div class="agentnb-text"></div><div class="agentnb-streaming"></div>`;
 
 const stories = new Map(); // by the key of their widget: each hook is handed another object for the same model

@@ -35,7 +35,7 @@ class Part {
   /** Tell the kernel a wish; the button waits until it is heard, so that no impatient click starts a second run. */
   ask(message, button) {
     const id = `${PAGE}:${++this.count}`;
-    const late = setTimeout(() => this.tell("The kernel is busy. It will do this as soon as it hears it."), PATIENCE);
+    const late = setTimeout(() => this.tell("The kernel is busy and will do this as soon as it responds."), PATIENCE);
     if (button) button.disabled = true;
     const listen = (answer) => {
       if (answer.kind !== "heard" || answer.id !== id) return;

@@ -136,6 +136,7 @@ class Story {
 
   frame(frame) {
     this.clock = frame.now - Date.now();
+    if (frame.details !== undefined) this.detailed = frame.details;
     if (frame.whole) this.reset();
     else if (frame.seq !== this.seq + 1) {
       if (frame.seq > this.seq) this.resync();

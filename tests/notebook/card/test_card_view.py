@@ -45,7 +45,7 @@ def dozing(browser: Browser, first: str = "write('Sleep', 'Wake')", seconds: flo
     browser.run(f"model = ScriptedModel([{first}, ToolCall('doze', {{'seconds': {seconds}}}), 'Up again.'])")
     request = browser.start_card(GO)
     browser.greet()
-    browser.until(lambda: any(one.get("say") == "Executing doze" for one in browser.said))
+    browser.until(lambda: any(one.get("say") == "Running doze" for one in browser.said))
     return request
 
 
@@ -62,7 +62,7 @@ def test_a_page_that_greets_gets_all_and_then_what_changes(browser: Browser) -> 
     request = dozing(browser)
     whole = browser.greet()
     assert [one["index"] for one in whole["rounds"]] == [0, 1]
-    assert "Todos, 0 of 2" in whole["slots"]["todos"] and "Executing doze" in whole["slots"]["chip"]
+    assert "Todos 0 of 2" in whole["slots"]["todos"] and "Running doze" in whole["slots"]["chip"]
     known = len(browser.said)
     assert browser.ask(do="tick", key="1") == ""
     browser.until(lambda: any("todos" in one.get("slots", {}) for one in browser.said[known:]))
@@ -73,7 +73,7 @@ def test_a_page_that_greets_gets_all_and_then_what_changes(browser: Browser) -> 
         last = one["seq"]
     browser.send({"do": "resync"})
     browser.until(lambda: browser.said[-1].get("whole", False))
-    assert "Todos, 1 of 2" in browser.said[-1]["slots"]["todos"]
+    assert "Todos 1 of 2" in browser.said[-1]["slots"]["todos"]
     stopped(browser, request)
 
 
@@ -196,7 +196,7 @@ left_open, board = LeftOpen(), Moody()
 model = ScriptedModel([write("Sleep"), ToolCall("doze", {"seconds": 600}), "Up again."])
 """
 GO_MOODY = """
-view = CardView(left_open, answer_beside=False, blocks=False)
+view = CardView(left_open, blocks=False)
 live = Agent(model, tools=[doze], todos=board, policy="minimal").start("Go", watch=view)
 view.show(live)
 """
@@ -206,13 +206,13 @@ def test_a_board_of_ones_own_that_raises_does_not_stop_the_card(browser: Browser
     browser.run(MOODY)
     browser.start_card(GO_MOODY)
     browser.greet()
-    browser.until(lambda: any(one.get("say") == "Executing doze" for one in browser.said))
+    browser.until(lambda: any(one.get("say") == "Running doze" for one in browser.said))
     browser.run("board.fails = True")
     assert "Sleep" in browser.greet()["slots"]["todos"]
     assert "board of its own" in browser.ask(do="tick", key="1")
     assert browser.ask(do="pause") == ""
     assert browser.ask(do="stop") == ""
-    browser.until(lambda: any("Cancelled" in one.get("text/plain", "") for one in browser.shown))
+    browser.until(lambda: any("Stopped by you" in one.get("text/plain", "") for one in browser.shown))
     browser.send({"do": "gone", "page": "page"})
     browser.until(lambda: browser.cards[-1] in browser.closed)
     assert browser.printed == ""
@@ -285,7 +285,7 @@ class Late:
 
 def shown(model, before=True, **named):
     "A run and its card, which is shown before its first event came."
-    view = CardView(left_open, answer_beside=False, blocks=False, **named)
+    view = CardView(left_open, blocks=False, **named)
     late = Late(view)
     live = Agent(model, tools=[doze], policy="minimal").start("Go", watch=late)
     view.show(live)
@@ -303,10 +303,10 @@ def test_a_card_that_is_shown_before_the_first_event_begins_all_the_same(browser
     browser.run(LATE)
     browser.run("card_view.UNSEEN = 0.3")
     browser.start_card("live, view = shown(ScriptedModel([ToolCall('doze', {'seconds': 600}), 'Up.']))")
-    browser.until(lambda: any(one.get("say") == "Executing doze" for one in browser.said))
+    browser.until(lambda: any(one.get("say") == "Running doze" for one in browser.said))
     browser.until(lambda: browser.cards[-1] in browser.closed)  # nobody greeted: it was given up
     browser.run("card_view.UNSEEN = 10.0; live.stop()")
-    browser.until(lambda: any("Cancelled" in one.get("text/plain", "") for one in browser.shown))
+    browser.until(lambda: any("Stopped by you" in one.get("text/plain", "") for one in browser.shown))
 
 
 def test_what_a_card_draws_when_it_is_asked_holds_up_neither_the_run_nor_the_card(browser: Browser, told: Any) -> None:
@@ -315,16 +315,16 @@ def test_what_a_card_draws_when_it_is_asked_holds_up_neither_the_run_nor_the_car
     browser.run("card_actions.sent_request = lambda run, index: may.wait() and sent_request(run, index)")
     browser.start_card("live, view = shown(ScriptedModel([write('Sleep'), ToolCall('doze', {'seconds': 600}), 'Up.']))")
     browser.greet()
-    browser.until(lambda: any(one.get("say") == "Executing doze" for one in browser.said))
+    browser.until(lambda: any(one.get("say") == "Running doze" for one in browser.said))
     browser.send({"do": "saw", "round": 1, "key": "saw:1", "id": "later"})
     assert browser.ask(do="tick", key="1") == ""  # done on the event loop of the run
-    browser.until(lambda: any("Todos, 1 of 1" in one.get("slots", {}).get("todos", "") for one in browser.said))
+    browser.until(lambda: any("Todos 1 of 1" in one.get("slots", {}).get("todos", "") for one in browser.said))
     assert not any(one["kind"] == "fill" for one in browser.said)
     browser.run("may.set(); card_actions.sent_request = sent_request")
     browser.until(lambda: any(one.get("id") == "later" for one in browser.said))
     assert [one["key"] for one in browser.said if one["kind"] == "fill"] == ["saw:1"]
     assert browser.ask(do="stop") == ""
-    browser.until(lambda: any("Cancelled" in one.get("text/plain", "") for one in browser.shown))
+    browser.until(lambda: any("Stopped by you" in one.get("text/plain", "") for one in browser.shown))
     let_go(browser)
     assert browser.printed == ""
 
@@ -347,7 +347,7 @@ def test_to_tell_a_card_whose_widget_is_closed_is_not_an_error(browser: Browser)
     browser.greet()
     browser.run("view._widget.send = lambda message: 1 / 0")
     browser.run("view._hear(view._widget, {'do': 'dance', 'id': 1}, []); live.stop()")
-    browser.until(lambda: any("Cancelled" in one.get("text/plain", "") for one in browser.shown))
+    browser.until(lambda: any("Stopped by you" in one.get("text/plain", "") for one in browser.shown))
     let_go(browser)
     assert browser.printed == ""
 

@@ -90,7 +90,7 @@ def test_a_card_that_no_browser_ever_shows_becomes_plain_html(told: Any) -> None
     cell = told.run("go(1, 1.5)", attended=True)
     widgets = [place for place, bundle in enumerate(cell.displays) if VIEW in bundle]
     assert widgets == [0]
-    assert any("Executing doze" in bundle["text/html"] for bundle in cell.displays[1:])
+    assert any("Running doze" in bundle["text/html"] for bundle in cell.displays[1:])
     assert cell.shown.startswith("Done")
     nothing_is_left(told)
 
@@ -153,7 +153,7 @@ def test_a_question_of_a_gate_that_nobody_sees_suspends_the_run(told: Any) -> No
     cell = told.run("%%agent -m model -t doze --gate careful\nGo.", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
     assert told.value("run.is_suspended") == "True"
-    assert "Suspended until you answer: %agent answer" in cell.shown
+    assert "Answer: %agent answer" in cell.shown
     nothing_is_left(told)
 
 

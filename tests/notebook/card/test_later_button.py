@@ -47,7 +47,7 @@ def test_later_suspends_the_run_and_an_answer_goes_on_in_another_card(browser: B
     browser.until(lambda: request in browser.ended)
     run_id = told.value("run.id")
     saved = browser.shown[-1]
-    line = f"Suspended until you answer: %agent answer {run_id[-8:]} TEXT"
+    line = f"Answer: %agent answer {run_id[-8:]} TEXT"
     assert line in saved["text/plain"] and "May write run?" in saved["text/plain"]
     assert "data-do=" not in saved["text/html"] and "May write run?" in saved["text/html"] and "You: " not in saved["text/html"]
     assert told.value("run.is_suspended, run.waiting[0].id") == "(True, 'q1')"
@@ -56,7 +56,7 @@ def test_later_suspends_the_run_and_an_answer_goes_on_in_another_card(browser: B
     assert browser.ask(do="choose", key="q2", value='"approve"') == ""
     browser.until(lambda: request in browser.ended)
     assert told.value("run.id, run.status") == f"('{run_id}', 'completed')"
-    assert "Suspended until you answer: %agent" not in browser.shown[-1]["text/plain"]
+    assert "Answer: %agent" not in browser.shown[-1]["text/plain"]
     assert "process died" not in browser.shown[-1]["text/plain"]
 
 
@@ -82,7 +82,7 @@ def test_a_suspension_ends_the_card_only_of_the_run_that_was_suspended_here(tmp_
     assert run.is_suspended
     for events_before, shown in {0: "saved", len(run.events): "live"}.items():  # a run that is resumed tells all of it first
         place = Place()
-        view = CardView(LeftOpen(), answer_beside=False, blocks=True, place=place)
+        view = CardView(LeftOpen(), blocks=True, place=place)
         for event in run.events:
             view(event)
         view.show(SimpleNamespace(run_id=run.id, events_before=events_before, board=None))  # type: ignore[arg-type]

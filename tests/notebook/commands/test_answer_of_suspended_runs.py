@@ -39,7 +39,7 @@ def suspended(kernel: Any) -> str:
     assert cell.status == "ok", cell.error
     assert kernel.value("run.is_suspended, run.settings['gates'], wrote") == "(True, ['careful', 'lax'], [])"
     run_id = kernel.value("run.id")
-    assert f"Suspended until you answer: %agent answer {run_id[-8:]} TEXT" in cell.shown
+    assert f"Answer: %agent answer {run_id[-8:]} TEXT" in cell.shown
     return str(run_id)
 
 

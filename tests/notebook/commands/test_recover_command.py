@@ -83,7 +83,7 @@ def test_it_is_a_cell_like_another(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     cell = kernel.run(f"%agent recover {run_id[-8:]} -o mine")
     assert cell.status == "ok", cell.error
-    assert cell.printed == "" and "2 steps, 2 tool calls" in cell.result["text/plain"]
+    assert cell.printed == "" and "2 steps, 2 tool calls" in cell.shown
     assert kernel.value("mine.id, mine.status, mine.times_recovered") == f"('{run_id}', 'completed', 1)"
     assert run_id in kernel.run("%agent status").printed
     kinds = [one["type"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]

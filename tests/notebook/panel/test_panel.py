@@ -148,7 +148,7 @@ def test_without_a_notebook_it_says_what_to_type() -> None:
 def test_a_run_is_started_watched_and_kept(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)
-    assert "No run yet" in page.state("list")["html"]
+    assert "No runs yet" in page.state("list")["html"]
     page.start("- Add with `add(1)`", "add")
     page.until_ended(1)
     assert page.state("form")["error"] == ""
@@ -280,15 +280,15 @@ def test_two_runs_go_on_and_each_has_its_card(fresh: tuple[Kernel, Page]) -> Non
     second = page.state("list")["selected"]
     assert page.state("list")["html"].count("Running") == 2
     kernel.run(f"%agent stop {first}")
-    page.until(lambda: "Cancelled" in page.state("list")["html"])
+    page.until(lambda: "Stopped by you" in page.state("list")["html"])
     assert page.shown == "card" and page.state("list")["selected"] == second
     page.ask("list", do="open", run=first)
-    page.until(lambda: "Cancelled" in page.shown)
+    page.until(lambda: "Stopped by you" in page.shown)
     page.ask("list", do="open", run=second)
     page.until(lambda: page.shown == "card" and page.state("list")["selected"] == second)
     kernel.run("%agent stop")
     page.until_ended(2)
-    assert "Cancelled" in page.shown and "second" in kernel.value("run.prompt")
+    assert "Stopped by you" in page.shown and "second" in kernel.value("run.prompt")
 
 
 def test_a_run_of_a_cell_that_goes_on_is_shown_as_far_as_it_is(fresh: tuple[Kernel, Page]) -> None:

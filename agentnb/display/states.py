@@ -1,0 +1,221 @@
+"""The words for the state of a run: one for each, wherever it is shown. Also why it ended, and what to type next."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from agentnb.core.events import CompactionStarted, LimitReached, RetryScheduled
+from agentnb.core.messages import ToolResult
+from agentnb.core.rounds import INTERRUPTED, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
+from agentnb.core.todos import has_open
+from agentnb.detect.run import Run
+from agentnb.display.labels import clean, counted, dollars, first_line, short_id
+from agentnb.policies.limits import LIMITS, SESSION_BUDGET
+
+STATES = {
+    "running": "Running",
+    "waiting_on_user": "Waiting for you",
+    "completed": "Done",
+    "limited": "Limit reached",
+    "stopped": "Ended",
+    "cancelled": "Stopped by you",
+    "interrupted": "Interrupted",
+    "failed": "Failed",
+}
+"""The word for each status."""
+TODOS_OPEN = "Done, todos open"
+ENDED = {
+    "todo_intervention_exhausted": "todos ignored",
+    "workflow_mode_exhausted": "never completed",
+    "blocked": "todos blocked",
+    "refusal": "model declined",
+    "loop_detected": "loop detected",
+}
+"""Why a policy ended a run, in two words, by stop reason."""
+WHY_ENDED = {
+    "todo_intervention_exhausted": "The agent was reminded of its open todos several times and did not continue with them.",
+    "workflow_mode_exhausted": "The agent was reminded to continue several times and replied only with text.",
+    "blocked": "All open todos are blocked.",
+    "refusal": "The model declined to answer.",
+}
+"""The same in a sentence."""
+LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
+"""What a run at a limit ran out of, in a word."""
+COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "token"}
+"""What some limits count."""
+MAX_EXPLAINED = 300
+"""Characters of a provider's explanation of a refusal."""
+
+
+def state_words(status: str, stop_reason: str | None = None) -> str:
+    """Return the state of a run of which only the summary is known: ``Done``, ``Limit reached: budget``."""
+    word = STATES.get(status, status)
+    more = {"limited": LIMIT_WORDS, "stopped": ENDED}.get(status, {}).get(stop_reason or "")
+    return f"{word}: {more}" if more else word
+
+
+def chip(run: Run, *, hears: bool = False) -> str:
+    """Return the state in a few words; while a tool runs, its name. ``hears``: a reply is streaming."""
+    if run.status == "running":
+        return _doing(run, run.open_round, hears) if run.open_round else "Running" if run.rounds else "Starting"
+    if run.status == "waiting_on_user":
+        return STATES[run.status] if run.waiting else "Paused"
+    if leaves_todos(run):
+        return TODOS_OPEN
+    if run.status == "limited" and run.limit is not None:
+        return f"{STATES[run.status]}: {limit_words(run.limit)}"
+    if run.status == "stopped":
+        return f"{STATES[run.status]}: {ENDED.get(run.stop_reason or '') or clean(first_line(str(run.stop_reason), 60))}"
+    return STATES[run.status]
+
+
+def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
+    open_calls = [record.call.name for record in current.records if record.result is None]
+    if open_calls:
+        return f"Running {', '.join(dict.fromkeys(open_calls))}"
+    if is_compacting(current) and not isinstance(run.events[-1], RetryScheduled):
+        return f"Summarizing {counted(_being_replaced(run), 'message')}"
+    return "Retrying" if current.retries and current.reply is None and not hears else "Thinking"
+
+
+def is_compacting(one: WorkflowRound) -> bool:
+    """Return whether this round is writing a summary of the conversation."""
+    return bool(one.compactions) and one.compactions[-1].compacted is None
+
+
+def _being_replaced(run: Run) -> int:
+    """Return how many messages the summary in progress will replace."""
+    return next((event.messages for event in reversed(run.events) if isinstance(event, CompactionStarted)), 0)
+
+
+def limit_words(limit: LimitReached) -> str:
+    """Return a limit: ``50 rounds``, ``$0.50``, ``30 minutes``."""
+    name, value = limit.limit, limit.value
+    if name in COUNTED:
+        return counted(round(value), COUNTED[name])
+    if name == MAX_TOOL_CALLS_PER_TURN:
+        return f"{counted(round(value), 'tool call')} in this turn"
+    if name == "max_seconds":
+        return f"{value:g} s" if value < 600 else f"{value / 60:g} minutes"
+    if name == "budget":
+        return dollars(value)
+    if name == "session_budget":
+        return f"{dollars(value)} in this session"
+    return clean(f"{first_line(name, 60)} = {value:g}")
+
+
+def shown_answer(run: Run) -> str:
+    """Return the answer, including a final answer at a limit; empty if there is none."""
+    return run.text if run.is_answered else ""
+
+
+def as_left(run: Run) -> list[WorkflowRound]:
+    """Return the rounds; calls left without a result because the process died are interrupted."""
+    rounds = list(run.rounds)
+    if run.status == "interrupted" and rounds:
+        whole = tuple([one for one in rounds[-1].compactions if one.compacted is not None])
+        records = tuple([_cut_off(record) for record in rounds[-1].records])
+        rounds[-1] = replace(rounds[-1], records=records, compactions=whole)
+    return rounds
+
+
+def _cut_off(record: CallRecord) -> CallRecord:
+    if record.result is not None:
+        return record
+    return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=INTERRUPTED))
+
+
+def leaves_todos(run: Run) -> bool:
+    """Return whether the run completed with todos open."""
+    return run.status == "completed" and has_open(run.todos)
+
+
+def has_ended(run: Run) -> bool:
+    """Return whether the run has its end; an interrupted one has none."""
+    return not run.should_continue and run.status != "interrupted"
+
+
+def is_going_on(run: Run) -> bool:
+    """Return whether a process works on the run: it has no end, and is not suspended."""
+    return run.should_continue and not run.is_suspended
+
+
+def why(run: Run) -> str:
+    """Return why the run ended, in a sentence, as far as its state does not say it already."""
+    if run.status == "failed":
+        return clean(str(run.error)) if run.error else "No reason was logged."
+    if run.status == "limited" and run.limit is not None:
+        answered = "The agent then answered with its results so far." if shown_answer(run) else ""
+        return " ".join(filter(None, [_who_else(run), answered]))
+    if run.status == "stopped":
+        return clean(_why_stopped(run))
+    return "The kernel died before the run ended." if run.status == "interrupted" else ""
+
+
+def _why_stopped(run: Run) -> str:
+    """Return why a policy ended the run, with the provider's explanation of a refusal."""
+    if run.stop_reason == "loop_detected" and run.loops:
+        sentence = run.loops[-1].sentence
+        return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}."
+    sentence = WHY_ENDED.get(run.stop_reason or "", "")
+    details = run.last_round.metadata.get("stop_details") if run.stop_reason == "refusal" and run.rounds else None
+    found = [details.get(key) for key in ("category", "explanation")] if isinstance(details, dict) else []
+    explained = ": ".join(first_line(one, MAX_EXPLAINED).rstrip(".") for one in found if isinstance(one, str) and one.strip())
+    return f"{sentence.rstrip('.')} ({explained})." if explained else sentence
+
+
+def _who_else(run: Run) -> str:
+    """Return a note if nested runs spent part of the run's budget; else empty."""
+    limit = run.limit
+    shared = limit is not None and limit.limit == "budget" and run.spent < limit.value
+    return "Nested runs spent part of it." if shared else ""
+
+
+class NextStep(NamedTuple):
+    """What the person can type about a run that has ended or is suspended."""
+
+    label: str
+    command: str
+
+
+def next_step(run: Run) -> NextStep | None:
+    """Return what to type to continue the run; None if it simply completed or is in progress."""
+    if run.status == "limited" and run.limit is not None:
+        return NextStep("Continue", _more_of(run.limit))
+    if run.status in ("cancelled", "stopped") or (run.status == "failed" and run.rounds):
+        return NextStep("Continue", "%%agent --continue")
+    if run.status == "interrupted":
+        return NextStep("Recover", clean(f"%agent recover {short_id(run.id)}"))
+    if run.is_suspended:
+        which = f"{run.waiting[0].id} " if len(run.waiting) > 1 else ""
+        return NextStep("Answer", clean(f"%agent answer {short_id(run.id)} {which}TEXT"))
+    return None
+
+
+def _more_of(limit: LimitReached) -> str:
+    """Return what to type, with twice the limit that was reached; the count of calls per turn restarts by itself."""
+    more = f"{limit.value * 2:g}"
+    if limit.limit == "session_budget":
+        return f"%agent defaults session-budget={more}, then %%agent --continue"
+    known = LIMITS.get(limit.limit)
+    may_be_more = known is not None and known.name != MAX_TOOL_CALLS_PER_TURN and limit.value * 2 <= known.maximum
+    raised = f" {known.option} {more}" if known is not None and may_be_more else ""
+    return f"%%agent --continue{raised}"
+
+
+def ending(run: Run) -> str:
+    """Return why the run ended and what to type next, on one line; empty if it simply completed."""
+    step = next_step(run)
+    return " ".join(filter(None, [why(run), f"{step.label}: {step.command}" if step else ""]))
+
+
+def notes(run: Run) -> list[str]:
+    """Return the warnings to the person, without those of open todos, which the list shows."""
+    return [clean(one) for one in run.warnings if not (run.todos and " still open:\n" in one)]
+
+
+def told(run: Run) -> list[str]:
+    """Return the notes, and why the run ended and what to type next."""
+    return [note for note in (*notes(run), ending(run)) if note]

@@ -1,0 +1,91 @@
+"""A finished card in a browser: how high and wide it is, that all of it can be read, and where its links lead."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contrast import COLOURS, faint
+from finished_runs import finished_runs
+
+from agentnb.display.html import run_html
+from agentnb.display.page import page_html
+
+pytestmark = pytest.mark.browser
+MOST = 700
+"""Pixels of a finished card without figures and with a short answer."""
+GROUNDS = {"light": ("#fff", "rgba(0, 0, 0, .87)"), "dark": ("#111", "rgba(255, 255, 255, .87)")}
+"""The ground of outputs and the colour of text, as JupyterLab has them."""
+OPEN = "() => document.querySelectorAll('details').forEach(one => { one.open = true; })"
+MIXED = re.compile(r"color:color-mix\([^;]*;")
+"""What JupyterLab drops from a notebook that is not trusted."""
+
+
+def shown(browser: Any, html: str, folder: Path, ground: str = "light", width: int = 1400) -> Any:
+    colour, ink = GROUNDS[ground]
+    style = f"body {{ margin: 0; background: {colour}; color: {ink}; font: 14px sans-serif }} p {{ margin: 0 0 1em }}"
+    file = folder / "card.html"
+    file.write_text(f'<!doctype html><meta charset="utf-8"><style>{style}</style><body>{html}', encoding="utf-8")
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(file.as_uri())
+    return page
+
+
+def test_no_finished_card_is_high_whatever_went_wrong(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, run in finished_runs().items():
+        for width in (1400, 700):
+            with subtests.test(name, width=width):
+                page = shown(browser, run_html(run), tmp_path, width=width)
+                box = page.locator(".agentnb-run").bounding_box()
+                assert box["height"] <= MOST and box["width"] == width
+                assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+                page.context.close()
+
+
+def test_no_word_is_broken_in_its_middle_though_jupyterlab_would(browser: Any, tmp_path: Path) -> None:
+    page = shown(
+        browser, "<style>pre { word-break: break-all }</style>" + run_html(finished_runs()["six failed calls"]), tmp_path
+    )
+    breaks = "run => [...run.querySelectorAll('pre, pre *')].map(one => getComputedStyle(one).wordBreak)"
+    found = page.locator(".agentnb-run").evaluate(breaks)
+    assert len(found) > 20 and set(found) == {"normal"}
+    page.context.close()
+
+
+def test_every_word_can_be_read_on_light_and_dark_ground(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, run in finished_runs().items():
+        html = run_html(run, details=True)
+        for ground in GROUNDS:
+            for trust, form in {"trusted": html, "not trusted": MIXED.sub("", html)}.items():
+                with subtests.test(name, ground=ground, trust=trust):
+                    page = shown(browser, form, tmp_path, ground)
+                    page.evaluate(OPEN)
+                    found = page.locator(".agentnb-run").evaluate(COLOURS)
+                    assert len(found) >= 5 and faint(found) == []
+                    page.context.close()
+
+
+def test_a_page_can_be_read_in_both_schemes(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page_html(finished_runs()["six failed calls"]), encoding="utf-8")
+    for scheme in GROUNDS:
+        with subtests.test(scheme):
+            page = browser.new_context(color_scheme=scheme).new_page()
+            page.goto(file.as_uri())
+            page.evaluate(OPEN)
+            assert faint(page.locator("body").evaluate(COLOURS)) == []
+            page.context.close()
+
+
+def test_a_link_to_what_went_wrong_opens_the_transcript_at_its_round(browser: Any, tmp_path: Path) -> None:
+    """Without a script: the browser opens the folds around what a link leads to."""
+    page = shown(browser, run_html(finished_runs()["six failed calls"]), tmp_path)
+    wrong = page.locator(".agentnb-wrong").first
+    assert wrong.inner_text() == "6 failed calls: rounds 2, 3, 4, 5, 6, 7"
+    assert not page.locator("[data-round='3']").is_visible()
+    wrong.get_by_role("link", name="4").click()
+    page.locator("[data-round='3']").wait_for()
+    assert "✗ failed" in page.locator("[data-round='3']").inner_text()
+    page.context.close()

@@ -1,0 +1,88 @@
+"""What helps to read a run in JupyterLab: failures one after the other, finding, copying, and the switch of the details."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from test_card_in_lab import card, chip, ended, opened
+
+pytestmark = pytest.mark.browser
+FAILING = """
+def compare(column: str) -> str:
+    "Compare."
+    if column.startswith("no"):
+        raise ValueError(f"no column {column}")
+    return "All is well with " + column
+calls = [ToolCall("compare", {"column": name}) for name in ("no1", "mass", "no2", "bill")]
+model = Slow([*[[f"Part {n}.", call] for n, call in enumerate(calls)], THEN])
+"""
+GO = "%%agent -m model -t compare nap\nGo."
+NAP = "ToolCall('nap', {'seconds': 600})"
+IN_SIGHT = """one => {
+    const list = one.closest('[data-rounds]')?.getBoundingClientRect() ?? {top: 0, bottom: innerHeight};
+    const {top, bottom} = one.getBoundingClientRect();
+    return top >= list.top - 1 && bottom <= list.bottom + 1;
+}"""
+
+
+def test_a_running_card_leads_to_its_failures_and_finds_words(lab: Any) -> None:
+    index = opened(lab, "reading", FAILING.replace("THEN", NAP), GO)
+    lab.start(index)
+    chip(lab, index, "Running nap")
+    shown = card(lab, index)
+    assert shown.locator("[data-slot=trouble] .agentnb-wrong").first.inner_text() == "2 failed calls: rounds 1, 3"
+    shown.get_by_role("button", name="Next failure").click()
+    here = shown.locator(".agentnb-here")
+    assert "no1" in here.inner_text()
+    shown.get_by_role("button", name="Next failure").click()
+    shown.locator(".agentnb-here", has_text="no2").wait_for()
+    shown.locator(".agentnb-to-round", has_text="1").first.click()
+    shown.locator(".agentnb-round.agentnb-here", has_text="Part 0.").wait_for()
+    assert shown.locator(".agentnb-round").first.evaluate(IN_SIGHT)
+    field = shown.get_by_label("Find in this run")
+    field.fill("is well with")
+    shown.locator(".agentnb-tools", has_text="found").wait_for()
+    field.press("Enter")
+    shown.locator(".agentnb-here").first.wait_for()
+    assert lab.page.evaluate("() => CSS.highlights.get('agentnb-found').size") >= 2
+    shown.get_by_role("button", name="Stop").click()
+    ended(lab, index, "Stopped by you")
+    assert lab.complaints() == []
+
+
+def test_a_saved_card_gets_its_buttons_when_the_pointer_comes(lab: Any) -> None:
+    lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    index = opened(lab, "copying", FAILING.replace("THEN", "'**All** is compared.'"), GO)
+    lab.run(index)
+    ended(lab, index, "Done")
+    run = lab.cell(index).locator(".agentnb-run")
+    run.hover()
+    run.get_by_role("button", name="Copy answer").click()
+    run.get_by_text("Copied").wait_for()
+    assert lab.page.evaluate("() => navigator.clipboard.readText()") == "All is compared."
+    run.get_by_role("button", name="Copy the id").click()
+    lab.page.wait_for_function(f"async () => await navigator.clipboard.readText() === {lab.value('run.id')}")
+    run.locator(".agentnb-to-round", has_text="3").click()
+    run.locator(".agentnb-round.agentnb-here", has_text="Part 2.").wait_for()
+    assert "#agentnb" not in lab.page.url
+    assert lab.complaints() == []
+
+
+def test_the_switch_of_the_details_is_remembered_for_the_next_card(lab: Any) -> None:
+    index = opened(lab, "switch", FAILING.replace("THEN", NAP), GO)
+    for pressed in (False, True):
+        lab.run(index - 1)
+        lab.start(index)
+        chip(lab, index, "Running nap")
+        shown = card(lab, index)
+        shown.locator(f"[data-details][aria-pressed={str(pressed).lower()}]").wait_for()
+        assert shown.locator(".agentnb-saw > summary").last.is_visible() is pressed
+        if not pressed:
+            shown.get_by_role("button", name="Show guidance").click()
+            shown.locator(".agentnb-saw > summary").last.wait_for()
+        shown.get_by_role("button", name="Stop").click()
+        ended(lab, index, "Stopped by you")
+        lab.wait_done(index)
+    assert lab.output(index).locator("[data-fold=rounds] .agentnb-saw").count() > 0
+    assert lab.complaints() == []
