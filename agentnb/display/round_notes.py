@@ -96,7 +96,7 @@ def retry_line(retry: Retry) -> str:
 
 _STATUS = {
     "unexpected_empty_tools": "the reply announced tool calls but made none",
-    "narration_without_tool_call": "a tool call was only written as text",
+    "narration_without_tool_call": "a tool call was announced or written as text, but not made",
     "premature_stop_nudge": "the reply was empty",
     "invalid_output": "the answer did not match the output type",
     "todo_nudge": "text-only reply while todos were open",

@@ -84,7 +84,7 @@ def test_a_handle_shows_its_run_in_a_later_cell_and_one_line_below_its_card(kern
     assert "As it was when this cell ran" in later.result["text/html"] and "rest" in later.result["text/html"]
     kernel.run("live.stop()\nrun = await live")
     ended = kernel.run("live").result["text/html"]
-    assert "What it did" in ended and "As it was" not in ended
+    assert "Transcript" in ended and "As it was" not in ended
 
 
 def test_a_run_in_the_background_counts_in_status_and_is_stopped(kernel: Kernel) -> None:

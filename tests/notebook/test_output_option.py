@@ -71,7 +71,7 @@ def test_a_cell_gives_the_answer_in_its_form(kernel: Any) -> None:
     cell = kernel.run("%%agent -m model --output Count\nHow many?")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.output") == "Count(birds=12, on=datetime.date(2026, 1, 4))"
-    assert "the answer did not fit the output" in cell.displays[-1]["text/html"]
+    assert "the answer did not match the output type" in cell.displays[-1]["text/html"]
     cell = kernel.run("%%agent -m model --output Cuont\nHow many?")
     assert cell.status == "error" and "\n" not in cell.error and "Did you mean Count?" in cell.error
     assert "Count" in kernel.client.complete("%%agent --output C", 18, reply=True, timeout=30)["content"]["matches"]

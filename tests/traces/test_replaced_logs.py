@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from agentnb import Agent, Run, RunOptions, Store, ToolCall, ToolContext
+from agentnb import Agent, Run, RunOptions, Store, ToolCall
 from agentnb.core.events import SCHEMA, Delta, Event, QuestionAsked, RunFinished, RunStarted
 from agentnb.core.messages import user
 from agentnb.core.wire import encode
 from agentnb.errors import StoreError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies.gates import Ask
+from agentnb.tools.tool import ToolContext
 from agentnb.traces import nested_file
 
 

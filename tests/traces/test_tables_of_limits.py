@@ -191,7 +191,7 @@ def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_
     run = made(*calls(9), budget=0.5, store=store)
     died(store, run, "tool_finished")
     (cut,) = store.summaries()
-    assert "interrupted" in history_text([cut], "") and "Interrupted" in run_list_html([cut])
+    assert "Interrupted" in history_text([cut], "") and "Interrupted" in run_list_html([cut])
     asyncio.run(recover(run.id, tools=[add], model=Summing(*calls(9)), store=store))
     (one,) = store.summaries()
     text = history_text([one], "")

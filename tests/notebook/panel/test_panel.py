@@ -303,7 +303,7 @@ def test_a_run_of_a_cell_that_goes_on_is_shown_as_far_as_it_is(fresh: tuple[Kern
     kernel.run("%agent stop")
     kernel.run("import time\nwhile run.should_continue: time.sleep(0.01)")
     page.ask("list", do="refresh")
-    page.until(lambda: "Cancelled" in page.shown and "Refresh shows" not in page.shown)
+    page.until(lambda: "Stopped by you" in page.shown and "Refresh shows" not in page.shown)
 
 
 def test_a_suspended_run_is_pointed_out_with_the_command_that_answers_it(fresh: tuple[Kernel, Page]) -> None:
