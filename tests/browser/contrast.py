@@ -25,7 +25,8 @@ COLOURS = """card => {
     const found = [];
     for (const one of card.querySelectorAll('*')) {
         const text = [...one.childNodes].filter(n => n.nodeType === 3).map(n => n.data.trim()).join('');
-        if (!text || !one.getClientRects().length || one.closest('.agentnb-unseen, .agentnb-mark, .agentnb-moves, [disabled]')) continue;
+        const out = !one.getClientRects().length;
+        if (!text || out || one.closest('.agentnb-unseen, .agentnb-mark, .agentnb-moves, [disabled]')) continue;
         const under = ground(one), [r, g, b, a] = rgba(getComputedStyle(one).color);
         const ink = over([r, g, b, a * opacity(one)], under);
         const [high, low] = [light(ink), light(under)].sort((a, b) => b - a);

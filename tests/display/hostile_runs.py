@@ -182,7 +182,7 @@ def play(part: str, end: str = "failed") -> threading.Event:
     from agentnb.notebook.card.view import CardView
     from agentnb.notebook.card.widget import LeftOpen
 
-    view = CardView(LeftOpen(), answer_beside=False, blocks=False)
+    view = CardView(LeftOpen(), blocks=False)
     shown, may_end = threading.Event(), threading.Event()
 
     async def feed() -> None:

@@ -66,8 +66,8 @@ class View {
   }
 
   detail() {
-    this.root.classList.toggle("agentnb-detailed", this.story.detailed);
-    this.find("[data-details]")?.setAttribute("aria-pressed", String(this.story.detailed));
+    this.root.classList.toggle("agentnb-detailed", Boolean(this.story.detailed));
+    this.find("[data-details]")?.setAttribute("aria-pressed", String(Boolean(this.story.detailed)));
     this.follow();
   }
 
