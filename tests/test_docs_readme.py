@@ -18,7 +18,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 DRIVER = """
-import getpass, json, os, sys
+import asyncio, getpass, json, os, sys, threading
 from IPython.core.interactiveshell import InteractiveShell
 from agentnb.notebook.extension import session_of
 from agentnb.testing import LoopbackServer
@@ -26,11 +26,21 @@ from agentnb.testing import LoopbackServer
 server = LoopbackServer(lambda body: "Hello.").start()  # stands in for the provider
 os.environ["ANTHROPIC_BASE_URL"] = server.url
 getpass.getpass = lambda *given, **named: "sk-test-0123456789"
+sleep, surveying = asyncio.sleep, threading.Event()
+
+async def seen(seconds, *given):
+    if seconds == 3600:
+        surveying.set()
+    return await sleep(seconds, *given)
+
+asyncio.sleep = seen
 shell = InteractiveShell.instance()
 for number, cell in json.load(sys.stdin):
     print("CELL", number, flush=True)
+    if "%agent stop" in cell:  # a reader sees in the card that the tool is at work
+        assert surveying.wait(60)
     shell.run_cell(cell).raise_error()
-    if "%agent stop" in cell:  # a reader sees the card say that it has stopped
+    if "%agent stop" in cell:  # and that it has stopped
         [live.result(60) for live in session_of(shell).running()]
 print("ENDED", flush=True)
 os._exit(0)  # tools that are still at work are none of this test's
