@@ -116,7 +116,7 @@ def test_what_is_wrong_is_told_beside_the_button_and_nothing_typed_is_lost(lab: 
     assert KEY not in alert.inner_text() and "\n" not in alert.inner_text()
     form.get_by_label("Model").fill("no_such_variable")
     form.get_by_role("button", name="Start").click()
-    alert.filter(has_text="The variable no_such_variable is not there").wait_for()
+    alert.filter(has_text="The variable no_such_variable is not defined").wait_for()
     assert form.get_by_label("Prompt").input_value() == "Say hello" and runs(lab).count() == before
     form.get_by_label("Model").fill("")
     form.get_by_role("button", name="Start").click()
