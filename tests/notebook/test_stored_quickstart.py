@@ -81,7 +81,7 @@ def test_each_agent_cell_has_its_card_and_its_answer(stored: Any) -> None:
         assert len(shown) == 1, cell.id
         assert set(shown[0]) == {"text/html", "text/plain"}
         assert "What it did" in shown[0]["text/html"]
-        if "--max-rounds" not in cell.source:
+        if "--max-rounds" not in cell.source and not shown[0]["text/plain"].startswith("Stopped"):
             assert any(output.output_type == "execute_result" for output in cell.outputs), cell.id
     assert all(cell.outputs for cell in stored.cells if cell.source.startswith(("%agent", "%%agent")))
 
