@@ -26,7 +26,7 @@ def remains_html(*, stored: bool) -> Html:
     head = tag("div", "head", chip, " ", tag("span", "", data_slot="meta"))
     note = tag("div", f"note {kind}", with_commands(RECOVER if stored else NOT_STORED))
     rounds = tag("div", "rounds", tag("div", "", data_rounds=True), tag("div", "list", data_slot="totals"))
-    did = tag("details", "", tag("summary", "summary", "What it did"), rounds, open=True)
+    did = tag("details", "", tag("summary", "summary", "Transcript"), rounds, open=True)
     return inlined(tag("div", "run", head, note, tag("div", "list", data_slot="todos"), did, tag("div", "", data_slot="notes")))
 
 

@@ -59,4 +59,4 @@ def check_within_limits(run: Run) -> None:
     """Raise `RunLimited` if the run has ended at a limit."""
     if run.status == "limited" and run.limit is not None:
         what = f"The run reached its limit: {run.limit.limit}, {run.limit.value:g}"
-        raise RunLimited(what, "What it did is in error.run; continue from there: continue_from=error.run", run=run)
+        raise RunLimited(what, "The run is in error.run; continue it with continue_from=error.run", run=run)

@@ -125,7 +125,8 @@ def test_the_longest_task_is_told_by_what_it_took_of_a_processor(browser: Any) -
         return resting
 
     with working(page) as busy:
-        page.evaluate("() => { const until = performance.now() + 1_000; while (performance.now() < until); }")
+        # Work, not time: on a crowded machine a second may hold little of it.
+        page.evaluate("() => { let sum = 0; for (let i = 0; i < 3e8; i++) sum += Math.sqrt(i); return sum }")
     assert busiest(rest, 50) < 50 < busy.longest
     page.context.close()
 

@@ -54,17 +54,17 @@ def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
 def test_a_run_during_which_the_page_is_loaded_again_or_the_notebook_closed_is_saved_whole(lab: Any) -> None:
     index = opened(lab, "reloaded", replies("wait", "reloaded-1"), BACKGROUND)
     lab.start(index)
-    chip(lab, index, "Executing wait")
+    chip(lab, index, "Running wait")
     lab.save()
     lab.reload()
-    chip(lab, index, "Executing wait")
+    chip(lab, index, "Running wait")
     lab.allow("reloaded-1")
     ended(lab, index, "Done")
     kept(lab, index)
     lab.run(lab.write_last(replies("wait", "closed")))
     closed = lab.write_last(BACKGROUND)
     lab.start(closed)
-    chip(lab, closed, "Executing wait")
+    chip(lab, closed, "Running wait")
     lab.save()
     lab.page.evaluate(CLOSE_ALL)
     lab.allow("closed")
@@ -74,7 +74,7 @@ def test_a_run_during_which_the_page_is_loaded_again_or_the_notebook_closed_is_s
     lab.run(lab.write_last(replies("hold", "reloaded-2")))
     blocked = lab.write_last(GO)
     lab.start(blocked)
-    chip(lab, blocked, "Executing hold")
+    chip(lab, blocked, "Running hold")
     lab.save()
     lab.reload(wait=False)
     lab.allow("reloaded-2")
@@ -89,7 +89,7 @@ def test_a_run_during_which_the_page_is_loaded_again_or_the_notebook_closed_is_s
 def test_in_the_classic_notebook_it_is_the_same(classic: Any) -> None:
     index = opened(classic, "classic-reloaded", replies("hold", "classic"), GO)
     classic.start(index)
-    chip(classic, index, "Executing hold")
+    chip(classic, index, "Running hold")
     classic.save()
     classic.reload(wait=False)
     classic.allow("classic")
@@ -113,11 +113,11 @@ def is_dead(lab: Any, index: int) -> None:
     run.get_by_text(DEAD).wait_for()
     assert run.locator(".agentnb-chip").all_inner_texts() == ["■ Interrupted"]
     calls = run.locator(".agentnb-tool-state").all_inner_texts()
-    assert calls == ["✓ ok", "✓ ok", "■ interrupted"], calls
+    assert calls == ["■ interrupted"], calls  # calls that went well have no mark
     assert run.locator("strong", has_text="it").count() == 1 and run.locator("td", has_text="Chinstrap").count() == 1
     assert "○ Load" in " ".join(run.inner_text().split())
     assert run.locator("button, input, form, progress").count() == 0
-    assert "running" not in run.inner_text() and "Executing" not in run.inner_text()
+    assert "running" not in run.inner_text() and "Running" not in run.inner_text()
 
 
 def halfway(lab: Any, index: int) -> None:
@@ -125,7 +125,7 @@ def halfway(lab: Any, index: int) -> None:
     for before in range(2):
         lab.run(before)
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
 
 
 def test_when_the_kernel_dies_is_restarted_or_shut_down_what_the_page_knew_is_kept(lab: Any) -> None:
@@ -133,7 +133,7 @@ def test_when_the_kernel_dies_is_restarted_or_shut_down_what_the_page_knew_is_ke
     background = lab.write_last(BACKGROUND)
     process = int(lab.value("__import__('os').getpid()"))
     lab.start(index)
-    chip(lab, index, "Executing nap")
+    chip(lab, index, "Running nap")
     os.kill(process, signal.SIGKILL)
     is_dead(lab, index)
     lab.page.locator(".jp-Dialog button", has_text="Ok").click()  # that it died, and is restarted
