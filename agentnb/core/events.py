@@ -215,7 +215,7 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=Fal
     """A tool call has its result. ``seconds`` is the time the tool itself took; ``traceback`` is of the user's code.
 
     ``display`` is the table that the tool returned, if it did, for display; the model gets the text of ``result``.
-    ``progress`` is the last that the tool reported.
+    ``progress`` is the last that the tool reported; ``printed``: the end of what it printed in a notebook.
     """
 
     result: ToolResult
@@ -224,6 +224,7 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=Fal
     display: Table | None = None
     progress: Progress | None = None
     parent_call: str = ""
+    printed: str = ""
 
 
 class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False):

@@ -52,6 +52,11 @@ class EventLog:
         self._known = known()
         secrets()  # the first search; a key found later is redacted from then on
 
+    @property
+    def shows_prints(self) -> bool:
+        """Whether a watcher shows what tools print at their calls."""
+        return any(getattr(watcher, "shows_prints", False) for watcher in self._watchers)
+
     def watch(self, watcher: Watcher) -> None:
         """Send events and deltas to this watcher too, from now on."""
         self._watchers.append(watcher)
@@ -165,4 +170,4 @@ def _could_show_a_key(event: ToolFinished) -> bool:
     for part in event.result.parts:
         if type(part) is not Text or len(part.text) >= SHORTEST_SECRET:
             return True
-    return event.display is not None or bool(event.traceback)
+    return event.display is not None or bool(event.traceback) or bool(event.printed)

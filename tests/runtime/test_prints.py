@@ -1,0 +1,55 @@
+"""What a call keeps of what its tool prints."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentnb.core.events import ToolFinished
+from agentnb.core.messages import ToolResult
+from agentnb.core.wire import encode
+from agentnb.runtime.prints import LEFT_OUT, MAX_KEPT, CallPrints, as_shown
+
+
+def kept(*texts: str) -> str:
+    prints = CallPrints()
+    for text in texts:
+        prints.write(text)
+    return prints.text()
+
+
+def test_a_line_that_is_written_again_is_kept_as_it_was_at_last(subtests: pytest.Subtests) -> None:
+    cases = {
+        "no line": ("a\nb", "a\nb"),
+        "bar": ("1%\r2%\r3%\ndone\n", "3%\ndone\n"),
+        "begins with a return": ("\r1%\r2%", "2%"),
+        "ends with a return": ("1%\r2%\r", "2%\r"),
+        "windows": ("a\r\nb\r\n", "a\nb\n"),
+        "only returns": ("\r\r", "\r\r"),
+    }
+    for name, (text, expected) in cases.items():
+        with subtests.test(name):
+            assert as_shown(text) == expected
+    assert kept("1%\r", "2%\r", "3%\n") == "3%\n"
+
+
+def test_the_last_of_much_is_kept_and_how_much_came_before(subtests: pytest.Subtests) -> None:
+    line = "0123456789\n"
+    for count in (MAX_KEPT // len(line), 5_000, 50_000):
+        for pieces in ([line] * count, [line * count]):
+            with subtests.test(count=count, pieces=len(pieces)):
+                text, whole = kept(*pieces), line * count
+                dropped = max(len(whole) - MAX_KEPT, 0)
+                assert text == (LEFT_OUT.format(dropped) if dropped else "") + whole[-MAX_KEPT:]
+
+
+def test_no_part_of_a_key_is_left_where_the_text_is_cut(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    key = "sk-ant-" + "k3Y" * 20
+    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    for behind in (MAX_KEPT - 30, 2 * MAX_KEPT - 30, 4 * MAX_KEPT - 30):
+        with subtests.test(behind=behind):
+            assert "k3Y" not in kept("x" * MAX_KEPT * 4, key, "." * behind, "bar\r" * 20_000, "end")
+
+
+def test_prints_are_in_the_log_only_where_there_are_some() -> None:
+    event = ToolFinished(seq=0, at=None, run_id="r", result=ToolResult("c", "t"))  # type: ignore[arg-type]
+    assert b"printed" not in encode(event)
