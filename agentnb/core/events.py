@@ -45,6 +45,13 @@ class ToolProgress(msgspec.Struct, frozen=True, gc=False):
     progress: Progress
 
 
+class ToolPrinted(msgspec.Struct, frozen=True, gc=False):
+    """A running tool has printed more. Live only; ``text`` is the end of all that it printed so far."""
+
+    call_id: str
+    text: str
+
+
 class ThinkingDelta(msgspec.Struct, frozen=True, gc=False):
     """The next characters of the model's thinking. Live only."""
 
@@ -391,7 +398,7 @@ AnyEvent: TypeAlias = (
 )
 ReplyDelta: TypeAlias = TextDelta | ThinkingDelta
 """The next part of a reply that streams."""
-Delta: TypeAlias = ReplyDelta | ToolProgress
+Delta: TypeAlias = ReplyDelta | ToolProgress | ToolPrinted
 """What watchers get live and no log keeps."""
 KINDS: tuple[type[Event], ...] = AnyEvent.__args__
 """All kinds of events, in the order above."""

@@ -188,7 +188,7 @@ def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False,
     if not record.printed:
         return NOTHING
     way = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
-    return joined(tag("div", "tool-label", "printed"), long_html(record.printed.rstrip("\n"), way, "tool-output tool-printed"))
+    return joined(tag("div", "tool-label", "printed"), long_html(record.printed.rstrip("\n"), way))
 
 
 def _traceback(record: CallRecord, way: Way) -> Html:

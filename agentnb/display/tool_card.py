@@ -176,7 +176,14 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
         tag("span", "tool-time", labels.duration(card.seconds)) if card.seconds and card.seconds >= SHORTEST else NOTHING,
     ]
     head = tag("span", "tool-head", Html(" ".join(piece for piece in shown if piece)))
-    return tag("summary", "tool-summary", head, _progress(record.progress) if record.success is not True else NOTHING)
+    progress = _progress(record.progress) if record.success is not True else NOTHING
+    return tag("summary", "tool-summary", head, progress, _printing(record) if record.result is None else NOTHING)
+
+
+def _printing(record: CallRecord) -> Html:
+    """Return the last line that a running tool has printed."""
+    last = record.printed.rstrip()[-4 * MAX_IN_LINE :].rpartition("\n")[2]
+    return tag("div", "tool-printing", words(labels.clean(last), MAX_IN_LINE)) if last.strip() else NOTHING
 
 
 def _result_line(record: CallRecord) -> Html:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, ToolFinished, ToolProgress
+from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, ToolFinished, ToolPrinted, ToolProgress
 from agentnb.core.log import RunStore, Watcher, Writer
 from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
@@ -114,7 +114,7 @@ class EventLog:
     def stream(self, delta: Delta) -> None:
         """Send a delta to the watchers, redacted: the beginning of a possible key is held until more characters come."""
         texts = self._known.texts
-        if isinstance(delta, ToolProgress):
+        if isinstance(delta, ToolProgress | ToolPrinted):
             delta = redact(delta, texts) if texts else delta
         elif texts:
             kind = type(delta)

@@ -68,10 +68,11 @@ class InsideCalls:
         """Take a text that this call prints, from any thread; False if the call has ended, or nobody shows it there."""
         if not self._log.shows_prints:
             return False
+        assert self.loop is not None, "a call prints while it runs"
         with self._lock:
             prints = self._prints.get(call_id)
             if prints is None:
-                prints = self._prints[call_id] = CallPrints()
+                prints = self._prints[call_id] = CallPrints(self._log, call_id, self.loop)
             if call_id not in self._running:  # looked up last, as in `report`
                 del self._prints[call_id]
                 return False
@@ -84,7 +85,7 @@ class InsideCalls:
             return ""
         with self._lock:
             prints = self._prints.pop(call_id, None)
-        return "" if prints is None else prints.text()
+        return "" if prints is None else prints.close()
 
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""

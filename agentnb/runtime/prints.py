@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
+from agentnb.core.events import ToolPrinted
 from agentnb.core.messages import encodable
-from agentnb.core.redaction import redact
+from agentnb.core.redaction import StreamRedactor, redact
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.throttle import Throttle
+from agentnb.settings import secrets
 
 MAX_KEPT = 20_000
 """Characters kept of what one call prints: the last."""
+MAX_LIVE = 2_000
+"""Characters told while the tool runs: the last."""
 LEFT_OUT = "[{:,} earlier characters were not kept]\n"
 
 
 class CallPrints:
     """What one call has printed so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: EventLog, call_id: str, loop: asyncio.AbstractEventLoop) -> None:
+        """``loop``: that of the run, on which the watchers are told."""
+        self._log = log
+        self._call_id = call_id
+        self._throttle = Throttle(self._tell, loop)
         self._lock = threading.Lock()
         self._pieces: list[str] = []
         self._size = 0
@@ -28,9 +39,11 @@ class CallPrints:
             self._size += len(text)
             if self._size > 4 * MAX_KEPT:  # seldom, so that many short texts cost little
                 self._shorten()
+        self._throttle.due()
 
-    def text(self) -> str:
-        """Return the end of what was printed, and how much came before it."""
+    def close(self) -> str:
+        """Tell nothing more, and return the end of what was printed, and how much came before it."""
+        self._throttle.close()
         with self._lock:
             found, dropped = as_shown("".join(self._pieces)), self._dropped
         found = encodable(found)
@@ -39,6 +52,12 @@ class CallPrints:
             dropped += max(len(found) - MAX_KEPT, 0)
             found = LEFT_OUT.format(dropped) + found[-MAX_KEPT:]
         return found
+
+    def _tell(self) -> None:
+        with self._lock:
+            text = encodable(as_shown("".join(self._pieces)))
+        text = StreamRedactor().feed(text, secrets())  # without an end that may begin a key
+        self._log.stream(ToolPrinted(self._call_id, text[-MAX_LIVE:]))
 
     def _shorten(self) -> None:
         text = as_shown("".join(self._pieces))

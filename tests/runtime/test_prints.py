@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from agentnb.core.events import ToolFinished
 from agentnb.core.messages import ToolResult
 from agentnb.core.wire import encode
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.prints import LEFT_OUT, MAX_KEPT, CallPrints, as_shown
 
 
 def kept(*texts: str) -> str:
-    prints = CallPrints()
+    loop = asyncio.new_event_loop()
+    prints = CallPrints(EventLog("r"), "c", loop)
     for text in texts:
         prints.write(text)
-    return prints.text()
+    loop.close()
+    return prints.close()
 
 
 def test_a_line_that_is_written_again_is_kept_as_it_was_at_last(subtests: pytest.Subtests) -> None:
