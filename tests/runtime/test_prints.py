@@ -6,11 +6,16 @@ import asyncio
 
 import pytest
 
-from agentnb.core.events import ToolFinished
+from agentnb import Agent, ToolCall
+from agentnb.core.events import ToolFinished, ToolPrinted
 from agentnb.core.messages import ToolResult
 from agentnb.core.wire import encode
+from agentnb.models import ScriptedModel
+from agentnb.runtime.elicitation import current_call
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.prints import LEFT_OUT, MAX_KEPT, CallPrints, as_shown
+
+KEY = "sk-ant-" + "k3Y" * 20
 
 
 def kept(*texts: str) -> str:
@@ -48,13 +53,42 @@ def test_the_last_of_much_is_kept_and_how_much_came_before(subtests: pytest.Subt
 
 
 def test_no_part_of_a_key_is_left_where_the_text_is_cut(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
-    key = "sk-ant-" + "k3Y" * 20
-    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     for behind in (MAX_KEPT - 30, 2 * MAX_KEPT - 30, 4 * MAX_KEPT - 30):
         with subtests.test(behind=behind):
-            assert "k3Y" not in kept("x" * MAX_KEPT * 4, key, "." * behind, "bar\r" * 20_000, "end")
+            assert "k3Y" not in kept("x" * MAX_KEPT * 4, KEY, "." * behind, "bar\r" * 20_000, "end")
 
 
 def test_prints_are_in_the_log_only_where_there_are_some() -> None:
     event = ToolFinished(seq=0, at=None, run_id="r", result=ToolResult("c", "t"))  # type: ignore[arg-type]
     assert b"printed" not in encode(event)
+
+
+def test_the_end_is_told_while_the_tool_runs_and_what_a_watcher_prints_is_no_part_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    told: list[str] = []
+    own: list[bool] = []
+
+    class Shows:
+        shows_prints = True
+
+        def __call__(self, item: object) -> None:
+            if isinstance(item, ToolPrinted):
+                told.append(item.text)
+                own.append(current_call.get() is None)
+
+    async def speak() -> None:
+        call = current_call.get()
+        assert call is not None
+        assert call.printed("<one>\n") and call.printed("2%\r") and call.printed(f"3% {KEY[:12]}")
+        while len(told) < 2:
+            await asyncio.sleep(0)
+        assert call.printed(KEY[12:])
+
+    agent = Agent(ScriptedModel([ToolCall("speak"), "Done."]), tools=[speak], todos=False)
+    run = agent.run_sync("go", watch=Shows())
+    assert told[:2] == ["<one>\n", "<one>\n3% "] and own[:2] == [True, True]
+    assert run.rounds[0].records[0].printed == "<one>\n3% [key]"
+    assert all("3% " not in str(message) for message in run.messages)
