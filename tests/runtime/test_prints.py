@@ -54,9 +54,10 @@ def test_the_last_of_much_is_kept_and_how_much_came_before(subtests: pytest.Subt
 
 def test_no_part_of_a_key_is_left_where_the_text_is_cut(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    for behind in (MAX_KEPT - 30, 2 * MAX_KEPT - 30, 4 * MAX_KEPT - 30):
-        with subtests.test(behind=behind):
-            assert "k3Y" not in kept("x" * MAX_KEPT * 4, KEY, "." * behind, "bar\r" * 20_000, "end")
+    for behind in (MAX_KEPT, 2 * MAX_KEPT, 4 * MAX_KEPT):
+        for end in ("", "\rend"):  # the end replaces the line before it: what was cut far above is shown
+            with subtests.test(behind=behind, end=end):
+                assert "k3Y" not in kept("x" * 3 * MAX_KEPT, f"{KEY}\n", "." * (behind - 30), end)
 
 
 def test_prints_are_in_the_log_only_where_there_are_some() -> None:
