@@ -38,7 +38,7 @@ class InsideCalls:
         self._start_run = start_run
         self.loop: asyncio.AbstractEventLoop | None = None
         """That of the run, since its first call."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may print meanwhile
         self._progress: dict[str, CallProgress] = {}
         """By the id of the call; of those that report."""
         self._prints: dict[str, CallPrints] = {}

@@ -27,7 +27,7 @@ class CallPrints:
         self._log = log
         self._call_id = call_id
         self._throttle = Throttle(self._tell, loop)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may print meanwhile
         self._pieces: list[str] = []
         self._size = 0
         self._dropped = 0

@@ -21,7 +21,7 @@ class Throttle:
     def __init__(self, tell: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         self._tell = tell
         self._loop = loop
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may print meanwhile
         self._is_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._next = 0.0
