@@ -45,6 +45,13 @@ class ToolProgress(msgspec.Struct, frozen=True, gc=False):
     progress: Progress
 
 
+class ToolPrinted(msgspec.Struct, frozen=True, gc=False):
+    """A running tool has printed more. Live only; ``text`` is the end of all that it printed so far."""
+
+    call_id: str
+    text: str
+
+
 class ThinkingDelta(msgspec.Struct, frozen=True, gc=False):
     """The next characters of the model's thinking. Live only."""
 
@@ -215,7 +222,7 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=Fal
     """A tool call has its result. ``seconds`` is the time the tool itself took; ``traceback`` is of the user's code.
 
     ``display`` is the table that the tool returned, if it did, for display; the model gets the text of ``result``.
-    ``progress`` is the last that the tool reported.
+    ``progress`` is the last that the tool reported; ``printed``: the end of what it printed in a notebook.
     """
 
     result: ToolResult
@@ -224,6 +231,7 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=Fal
     display: Table | None = None
     progress: Progress | None = None
     parent_call: str = ""
+    printed: str = ""
 
 
 class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False):
@@ -390,7 +398,7 @@ AnyEvent: TypeAlias = (
 )
 ReplyDelta: TypeAlias = TextDelta | ThinkingDelta
 """The next part of a reply that streams."""
-Delta: TypeAlias = ReplyDelta | ToolProgress
+Delta: TypeAlias = ReplyDelta | ToolProgress | ToolPrinted
 """What watchers get live and no log keeps."""
 KINDS: tuple[type[Event], ...] = AnyEvent.__args__
 """All kinds of events, in the order above."""

@@ -159,7 +159,7 @@ def _tool_finished(run: RunState, event: e.ToolFinished) -> None:
     for place, one in enumerate(records):
         if one.call.id == result.call_id:
             how = event.seconds, event.traceback, event.display, one.rule, event.progress, one.role
-            done = CallRecord(one.call, result, *how, one.inner)
+            done = CallRecord(one.call, result, *how, one.inner, False, event.printed)
             run._rounds[-1] = replace(current, records=(*records[:place], done, *records[place + 1 :]))
             break
     run._results[result.call_id] = result

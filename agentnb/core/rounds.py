@@ -62,6 +62,8 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     """The calls that the tool itself made, of which the model knows nothing."""
     waits: bool = False
     """Whether it has not begun because it waits for the person to approve it."""
+    printed: str = ""
+    """The end of what the tool printed, if a notebook kept it with the call; the model does not see it."""
 
     @property
     def success(self) -> bool | None:

@@ -28,6 +28,7 @@ from agentnb.core.events import (
     RunSuspended,
     TextDelta,
     ThinkingDelta,
+    ToolPrinted,
     ToolProgress,
 )
 from agentnb.core.messages import encodable
@@ -79,6 +80,8 @@ class LiveCard:
         self._drawn: dict[str, tuple[tuple[object, ...], Html]] = {}
         self._progress: dict[str, Progress] = {}
         """How far each call of the open round has come."""
+        self._printed: dict[str, str] = {}
+        """The end of what each call of the open round has printed."""
         self._stale: set[int] = set()
         self._slots: dict[str, Html] = {}
         self._blocks = Blocks()
@@ -98,6 +101,10 @@ class LiveCard:
             return
         if isinstance(item, ToolProgress):
             self._progress[item.call_id] = item.progress
+            self._stale.add(len(self.run.rounds) - 1)
+            return
+        if isinstance(item, ToolPrinted):
+            self._printed[item.call_id] = item.text
             self._stale.add(len(self.run.rounds) - 1)
             return
         self.heard.append(item)
@@ -122,6 +129,7 @@ class LiveCard:
         if isinstance(event, RoundStarted):
             self._drawn.clear()
             self._progress.clear()
+            self._printed.clear()
             self._stale.add(event.index - 1)  # its status may have changed
         elif isinstance(event, ModelReplied | RetryScheduled):
             self._end_stream()
@@ -261,10 +269,13 @@ class LiveCard:
         for place, record in enumerate(one.records):
             questions = asked.get(record.call.id, ())
             progress = self._progress.get(record.call.id) if record.result is None else None
-            shown = record if progress is None else replace(record, progress=progress)
+            printed = self._printed.get(record.call.id) if record.result is None else None
+            shown = record
+            if progress is not None or printed is not None:
+                shown = replace(record, progress=progress, printed=printed or "")
             key = f"call:{place}"
             made = partial(call_html, one, place, shown, form, questions)
-            found[key] = self._once(key, (record, progress, self.nested.changes(record.call.id), *questions), made)
+            found[key] = self._once(key, (record, progress, printed, self.nested.changes(record.call.id), *questions), made)
         return {key: html for key, html in found.items() if html}
 
     def _once(self, key: str, made_of: tuple[object, ...], draw: Callable[[], Html]) -> Html:

@@ -24,6 +24,8 @@ LINE = 110
 """Characters of a line that shows a result."""
 MAX_INNER = 20
 """Lines for the calls that one tool made itself."""
+MAX_PRINTED = 3
+"""Lines shown of what one tool printed: the last."""
 MAX_OF_AN_ANSWER = 100_000
 MAX_READ = 10_000
 """Characters of a text that are searched for its first words."""
@@ -87,6 +89,8 @@ def round_lines(
         number = MARGIN
         if record.inner:
             yield from inner_lines(record)
+        if record.printed:
+            yield from printed_lines(record)
         yield from _question_lines(asked.pop(record.call.id, ()))
     yield from _question_lines(chain.from_iterable(asked.values()))
     for happened in also:
@@ -101,6 +105,15 @@ def inner_lines(record: CallRecord) -> Iterator[str]:
         yield f"       ↳ {len(found) - MAX_INNER:,} earlier calls"
     for one in found[-MAX_INNER:]:
         yield f"       ↳ {call_line(one)}"
+
+
+def printed_lines(record: CallRecord) -> Iterator[str]:
+    """Yield the last lines that the tool printed."""
+    lines = record.printed.rstrip().split("\n")
+    if len(lines) > MAX_PRINTED:
+        yield f"       | {labels.counted(len(lines) - MAX_PRINTED, 'earlier line')} printed"
+    for line in lines[-MAX_PRINTED:]:
+        yield f"       | {labels.first_line(labels.clean(line[:MAX_READ]), LINE)}".rstrip()
 
 
 def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.display import call_labels, labels
 from agentnb.display.data_table import table_size
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.results import arguments_html, as_json, given, is_pictured, is_tabular, result_html
+from agentnb.display.results import arguments_html, as_json, given, is_pictured, is_tabular, printed_html, result_html
 
 LONGEST_TITLE = 80
 MAX_IN_LINE = 200
@@ -123,16 +123,18 @@ def tool_body_html(
     whole: bool = False,
     where: str = "",
 ) -> Html:
-    """Return the body of a card: the result, and before it the arguments if the head has no room for them.
+    """Return the body of a card: the result, and before it what it printed, and the arguments if the head has no room for them.
 
     With ``whole`` it is the answer to the button of a live card that requests everything, and replaces the body.
     """
     result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
     inner = _inner_cards(record, key=key, live=live, pictures=pictures, whole=whole)
-    if _fits(record):
+    printed = printed_html(record, whole=whole, live=live, where=where)
+    if _fits(record) and not printed:
         return joined(inner, result)
     label = tag("div", "tool-label", "result") if result else NOTHING
-    return joined(arguments_html(record, whole=whole, live=live, where=where), inner, label, result)
+    arguments = NOTHING if _fits(record) else arguments_html(record, whole=whole, live=live, where=where)
+    return joined(arguments, inner, printed, label, result)
 
 
 def _inner_cards(record: CallRecord, *, key: str, live: bool, pictures: bool, whole: bool) -> Html:
@@ -174,7 +176,14 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
         tag("span", "tool-time", labels.duration(card.seconds)) if card.seconds and card.seconds >= SHORTEST else NOTHING,
     ]
     head = tag("span", "tool-head", Html(" ".join(piece for piece in shown if piece)))
-    return tag("summary", "tool-summary", head, _progress(record.progress) if record.success is not True else NOTHING)
+    progress = _progress(record.progress) if record.success is not True else NOTHING
+    return tag("summary", "tool-summary", head, progress, _printing(record) if record.result is None else NOTHING)
+
+
+def _printing(record: CallRecord) -> Html:
+    """Return the last line that a running tool has printed."""
+    last = record.printed.rstrip()[-4 * MAX_IN_LINE :].rpartition("\n")[2]
+    return tag("div", "tool-printing", words(labels.clean(last), MAX_IN_LINE)) if last.strip() else NOTHING
 
 
 def _result_line(record: CallRecord) -> Html:

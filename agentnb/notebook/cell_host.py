@@ -112,6 +112,11 @@ class CellRun:
         self._nested = NestedRuns()
         """The runs that its calls began, also before it is shown."""
 
+    @property
+    def shows_prints(self) -> bool:
+        """Whether what its tools print is shown at their calls: not while the run is only counted in a line."""
+        return self._line is None or self._view is not None
+
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Pass the item on, or keep it until the run is shown."""
         with self._lock:

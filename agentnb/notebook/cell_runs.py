@@ -11,6 +11,7 @@ from agentnb.display.finished import answer_html
 from agentnb.display.labels import clean
 from agentnb.display.style import kept
 from agentnb.errors import RunFailed, RunLimited
+from agentnb.notebook import call_streams
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.cell_host import CellHost
 from agentnb.notebook.frontend import can_ask, view_for
@@ -68,6 +69,8 @@ class CellRuns:
         """Let the runs that Python code of the next cell begins be shown below that cell."""
         self.cell = CellHost(self._shell, self.session, self.left_open)
         current_host.set(self.cell.host())
+        if getattr(self._shell, "kernel", None) is not None:
+            call_streams.install()
 
     def end_cell(self) -> None:
         """Show what has begun and is not shown yet."""

@@ -14,6 +14,7 @@ from agentnb.display.many_runs import run_line_html
 from agentnb.display.states import is_going_on
 from agentnb.display.text import run_text
 from agentnb.errors import NotAvailable
+from agentnb.notebook import call_streams
 from agentnb.notebook.cell_runs import CellRuns, cell_runs
 from agentnb.notebook.completion import matcher
 from agentnb.notebook.magic_errors import one_line_errors
@@ -113,6 +114,7 @@ def unload(shell: InteractiveShell) -> None:
         shell.events.unregister(event, hook)
     setattr(shell, _HOOKS, {})
     current_host.set(Host())
+    call_streams.uninstall()
     if blank_body in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(blank_body)
     for kind, name in (("cell", "agent"), ("line", "agent"), ("cell", "guidance"), *LATER_MAGICS):

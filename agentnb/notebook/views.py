@@ -76,6 +76,9 @@ class Cell:
 class DisplayView:
     """One display of the cell, updated in place: HTML, and the same as text."""
 
+    shows_prints = True
+    """What its tools print is shown at their calls."""
+
     def __init__(self, *, keep: Callable[[dict[str, str]], Any] | None = None, variable: str = "run") -> None:
         """``keep`` shows HTML and text, by default in a display of the cell that starts the run; ``variable`` holds the run."""
         self._run = Run()

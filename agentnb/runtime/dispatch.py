@@ -341,6 +341,7 @@ class Dispatch:
             display=display,
             progress=self._inside.close(call.id),
             parent_call=parent,
+            printed=self._inside.close_prints(call.id),
         )
         if self._turns:
             self._turns.pop(call.id, None)

@@ -31,6 +31,7 @@ from agentnb.runtime.clock import Clock
 from agentnb.runtime.earlier_answers import EarlierAnswers
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.threads import TICK, running_loop
+from agentnb.tools.tool import Inside
 
 T = TypeVar("T")
 GRACE = 1.0
@@ -73,6 +74,8 @@ class Elicitation:
         """
         self.approve = approve or (parent.approve if parent is not None else None)
         """The function that decides whether a call may run: this run's, or that of a parent run."""
+        self.around = parent
+        """The call of another run that awaits this run: what is not shown at calls of this run is shown there."""
         self._log = log
         self._can_ask = can_ask
         self._answer = answer
@@ -273,6 +276,8 @@ class CallElicitor(CallClock):
     _inner: tuple[CallElicitor, ...] = ()
     """Those of the calls that its tool made itself."""
     _over = False
+    inside: Inside | None = None
+    """Takes what the call prints; None if it is no call of a tool."""
 
     def __init__(self, elicitation: Elicitation, call_id: str, outer: CallElicitor | None = None) -> None:
         """``outer``: the call whose tool makes this one; its time stands still too while this one asks."""
@@ -290,6 +295,13 @@ class CallElicitor(CallClock):
     async def forward(self, question: WaitingOnUser) -> Answer:
         """Ask the person this question of a run that the call awaits, on any event loop."""
         return await self._on_loop(self._forward(question))
+
+    def printed(self, text: str) -> bool:
+        """Keep what the call prints with the call, from any thread; False if it belongs elsewhere."""
+        if self.inside is not None and self.inside.printed(self._call_id, text):
+            return True
+        around = self._elicitation.around
+        return around is not None and around.printed(text)
 
     @property
     def call_id(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, ToolFinished, ToolProgress
+from agentnb.core.events import AnyEvent, Delta, Event, ReplyDelta, ToolFinished, ToolPrinted, ToolProgress
 from agentnb.core.log import RunStore, Watcher, Writer
 from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
@@ -51,6 +51,11 @@ class EventLog:
         """The kind of the deltas that are streaming, if keys are being searched for in them."""
         self._known = known()
         secrets()  # the first search; a key found later is redacted from then on
+
+    @property
+    def shows_prints(self) -> bool:
+        """Whether a watcher shows what tools print at their calls."""
+        return any(getattr(watcher, "shows_prints", False) for watcher in self._watchers)
 
     def watch(self, watcher: Watcher) -> None:
         """Send events and deltas to this watcher too, from now on."""
@@ -109,7 +114,7 @@ class EventLog:
     def stream(self, delta: Delta) -> None:
         """Send a delta to the watchers, redacted: the beginning of a possible key is held until more characters come."""
         texts = self._known.texts
-        if isinstance(delta, ToolProgress):
+        if isinstance(delta, ToolProgress | ToolPrinted):
             delta = redact(delta, texts) if texts else delta
         elif texts:
             kind = type(delta)
@@ -165,4 +170,4 @@ def _could_show_a_key(event: ToolFinished) -> bool:
     for part in event.result.parts:
         if type(part) is not Text or len(part.text) >= SHORTEST_SECRET:
             return True
-    return event.display is not None or bool(event.traceback)
+    return event.display is not None or bool(event.traceback) or bool(event.printed)

@@ -11,6 +11,7 @@ from agentnb.core.events import Progress
 from agentnb.core.json_schema import plain_data
 from agentnb.errors import SettingsError, ToolFailed
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.prints import CallPrints
 from agentnb.runtime.progress import CallProgress
 from agentnb.tools.tool import ToolOutcome
 
@@ -37,9 +38,11 @@ class InsideCalls:
         self._start_run = start_run
         self.loop: asyncio.AbstractEventLoop | None = None
         """That of the run, since its first call."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may print meanwhile
         self._progress: dict[str, CallProgress] = {}
         """By the id of the call; of those that report."""
+        self._prints: dict[str, CallPrints] = {}
+        """By the id of the call; of those that print."""
 
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
         """Take how far this call has come, from any thread."""
@@ -60,6 +63,29 @@ class InsideCalls:
         with self._lock:
             progress = self._progress.pop(call_id, None)
         return None if progress is None else progress.close()
+
+    def printed(self, call_id: str, text: str) -> bool:
+        """Take a text that this call prints, from any thread; False if the call has ended, or nobody shows it there."""
+        if not self._log.shows_prints:
+            return False
+        assert self.loop is not None, "a call prints while it runs"
+        with self._lock:
+            prints = self._prints.get(call_id)
+            if prints is None:
+                prints = self._prints[call_id] = CallPrints(self._log, call_id, self.loop)
+            if call_id not in self._running:  # looked up last, as in `report`
+                del self._prints[call_id]
+                return False
+        prints.write(text)
+        return True
+
+    def close_prints(self, call_id: str) -> str:
+        """Take no more prints of this call, which has ended, and return what is kept of them."""
+        if not self._prints:
+            return ""
+        with self._lock:
+            prints = self._prints.pop(call_id, None)
+        return "" if prints is None else prints.close()
 
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-import threading
-from contextlib import suppress
 
 from agentnb.core.events import Progress, ToolProgress
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact
 from agentnb.errors import SettingsError
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.threads import running_loop
+from agentnb.runtime.throttle import Throttle
 
-INTERVAL = 0.1
-"""Seconds between two deltas of one call; what is reported in between is replaced by the next."""
 MAX_TEXT = 200
 """Characters kept of what a tool says that it is doing."""
 
@@ -28,51 +24,23 @@ class CallProgress:
         self.last: Progress | None = None
         self._log = log
         self._call_id = call_id
-        self._loop = loop
-        self._lock = threading.Lock()
-        self._is_due = False
-        """The last state is on its way to the watchers."""
-        self._timer: asyncio.TimerHandle | None = None
-        self._next = 0.0
-        self._over = False
+        self._throttle = Throttle(self._tell, loop)
 
     def report(self, done: float, total: float | None, text: str) -> None:
         """Take a new state. Raises `SettingsError` if it has no finite numbers."""
         progress = Progress(_number("done", done), None if total is None else _number("total", total), _text(text))
-        with self._lock:
-            if self._over:
-                return
+        if not self._throttle.is_over:
             self.last = progress
-            if self._is_due:
-                return
-            self._is_due = True
-        if running_loop() is self._loop:
-            self._schedule()
-            return
-        with suppress(RuntimeError):  # the loop was closed: the run is over
-            self._loop.call_soon_threadsafe(self._schedule)
+            self._throttle.due()
 
     def close(self) -> Progress | None:
         """Tell nothing more, and return the last state."""
-        with self._lock:
-            self._over = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._throttle.close()
         return self.last
 
-    def _schedule(self) -> None:
-        wait = self._next - self._loop.time()
-        if wait > 0:
-            self._timer = self._loop.call_later(wait, self._tell)
-        else:
-            self._tell()
-
     def _tell(self) -> None:
-        self._next = self._loop.time() + INTERVAL
-        with self._lock:
-            self._is_due, over, last = False, self._over, self.last
-        if last is not None and not over:
-            self._log.stream(ToolProgress(self._call_id, last))
+        if self.last is not None:
+            self._log.stream(ToolProgress(self._call_id, self.last))
 
 
 def _number(name: str, value: float) -> float:

@@ -40,6 +40,7 @@ class ToolRunner:
     async def run(self, call: ToolCall, tool: Tool) -> Ran:
         """Run the tool. Whatever it raises is an outcome, except what ends the run."""
         asker = self._elicitation.asker(call.id)
+        asker.inside = self._inside
         context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside)
         traceback, own_task = "", asyncio.current_task()
         arguments = {} if call.arguments is None else call.arguments  # some models send null for no arguments

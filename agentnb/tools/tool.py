@@ -37,6 +37,9 @@ class Inside(Protocol):
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
         """Take how far this call has come, from any thread."""
 
+    def printed(self, call_id: str, text: str) -> bool:
+        """Take a text that this call prints, from any thread; False if it is not kept with the call."""
+
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run from within this call."""
 

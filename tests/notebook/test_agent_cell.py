@@ -200,7 +200,7 @@ def test_sync_tools_run_on_the_main_thread_with_the_notebooks_variables(kernel: 
     assert kernel.value("seen, made") == "([True], 1)"
 
 
-def test_figures_and_displays_of_tools_land_in_the_cell(kernel: Any) -> None:
+def test_figures_and_displays_of_tools_land_in_the_cell_and_prints_at_their_calls(kernel: Any) -> None:
     kernel.run(
         "def draw(n: int) -> str:\n    'Draw.'\n    import matplotlib.pyplot as plt\n    plt.plot(range(n))\n    plt.show()\n"
         "    display('a display')\n    print('a print')\n    return 'drawn'\n"
@@ -210,7 +210,7 @@ def test_figures_and_displays_of_tools_land_in_the_cell(kernel: Any) -> None:
     cell = kernel.run("%%agent -t draw tell\n- `draw(3)`\n- `tell(1)` and `tell(2)`")
     assert any("image/png" in one.get("data", {}) for one in cell.outputs)
     assert any("a display" in one.get("data", {}).get("text/plain", "") for one in cell.outputs)
-    assert "a print" in cell.printed and "told 1" in cell.printed and "told 2" in cell.printed
+    assert cell.printed == "" and all(f"| {text}" in cell.shown for text in ("a print", "told 1", "told 2"))
 
 
 def test_a_figure_that_a_tool_returns_is_shown_once_and_one_of_the_cell_stays(kernel: Any) -> None:

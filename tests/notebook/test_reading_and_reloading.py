@@ -76,10 +76,10 @@ def test_unloading_takes_the_magics_away(kernel: Any) -> None:
 
 def test_an_interrupt_ends_an_awaited_run_long_before_its_tool_would(kernel: Any) -> None:
     kernel.run("import asyncio\nfrom agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
-    kernel.run("async def wait() -> None:\n    'Wait.'\n    print('waiting', flush=True)\n    await asyncio.sleep(50)")
+    kernel.run("async def wait() -> None:\n    'Wait.'\n    display('I wait')\n    await asyncio.sleep(50)")
     cell = kernel.run(
         "await Agent(ScriptedModel([ToolCall('wait')]), tools=[wait]).run('go')",
-        interrupt_when=lambda cell: "waiting" in cell.printed,
+        interrupt_when=lambda cell: "I wait" in str(cell.outputs),
     )
     assert cell.status == "error"  # the kernel fixture fails a cell that takes 60 seconds
 
@@ -136,9 +136,9 @@ def test_where_the_folder_cannot_be_written_the_cell_says_so(tmp_path: Path) -> 
 
 
 def test_after_a_tool_that_holds_its_event_loop_the_next_cell_works_at_once(kernel: Any) -> None:
-    kernel.run("async def hold() -> str:\n    'Hold.'\n    print('holding', flush=True)\n    time.sleep(20)")
+    kernel.run("async def hold() -> str:\n    'Hold.'\n    display('I hold')\n    time.sleep(20)")
     held = kernel.run(
-        "%%agent -m simulated:disciplined -t hold\n- `hold()`", interrupt_when=lambda cell: "holding" in cell.printed
+        "%%agent -m simulated:disciplined -t hold\n- `hold()`", interrupt_when=lambda cell: "I hold" in str(cell.outputs)
     )
     assert "the run is stopping" in held.error
     following = kernel.run("%%agent -m simulated:disciplined -t add\n- `add(1)`\n\nis it there?")

@@ -55,6 +55,9 @@ class Place(Protocol):
 class CardView:
     """Watches one run, and shows it in its place. The run is the only source of what it shows."""
 
+    shows_prints = True
+    """What its tools print is shown at their calls."""
+
     def __init__(
         self,
         left_open: LeftOpen,

@@ -78,6 +78,8 @@ def panel() -> Panel:
 class _Watcher:
     """Passes what a run does on to its card, and has it listed when it begins."""
 
+    shows_prints = True
+
     def __init__(self, view: CardView, begun: Callable[[], None]) -> None:
         self._view = view
         self._begun = begun

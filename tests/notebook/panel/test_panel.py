@@ -389,16 +389,11 @@ def test_it_loads_the_extension_if_nobody_has(tmp_path: Any) -> None:
     kernel.close()
 
 
-def test_what_tools_of_its_runs_print_lands_below_the_panel(fresh: tuple[Kernel, Page]) -> None:
+def test_what_tools_of_its_runs_print_is_at_their_calls(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     kernel.run("def loud() -> int:\n    print('said aloud')\n    return 1")
-    request = kernel.client.execute("import agentnb; p = agentnb.panel(); p")
-    page.until(lambda: any(state.get("part") == "list" for state in page.states.values()))
+    page.show(kernel)
     page.start("- `loud()`", "loud")
-    latest = time.monotonic() + PATIENCE
-    while time.monotonic() < latest:
-        message = kernel.client.get_iopub_msg(timeout=PATIENCE)
-        if message["msg_type"] == "stream":
-            break
-    assert message["content"]["text"].strip() == "said aloud"
-    assert message["parent_header"]["msg_id"] == request
+    page.until_ended(1)
+    assert page.printed == "" and "said aloud" in page.shown
+    assert kernel.value("[one.printed for each in run.rounds for one in each.records if one.printed]") == r"['said aloud\n']"

@@ -1,0 +1,58 @@
+"""What tools print, as it is shown at their calls."""
+
+from __future__ import annotations
+
+import pytest
+from run_builder import RunBuilder, begun
+
+from agentnb.core import events as e
+from agentnb.core.messages import Message, Text, ToolCall, ToolResult
+from agentnb.core.rounds import CallRecord
+from agentnb.display.live_card import LiveCard
+from agentnb.display.text import MAX_PRINTED, printed_lines
+from agentnb.display.tool_card import tool_card_html
+
+CALL = ToolCall("read", {"path": "a"}, "c1")
+DONE = ToolResult("c1", "read", (Text("found"),))
+FAILED = ToolResult("c1", "read", (Text("lost"),), True, "tool_error")
+
+
+def test_the_card_shows_prints_before_the_result_and_never_as_markup(subtests: pytest.Subtests) -> None:
+    for result in (DONE, FAILED):
+        with subtests.test(is_error=result.is_error):
+            html = tool_card_html(CallRecord(CALL, result, printed="one\n<b>two</b>\x1b[31m\n"))
+            assert "<b>two" not in html and "&lt;b&gt;two&lt;/b&gt;" in html and "\x1b" not in html
+            assert html.index("printed</div>") < html.index("one\n") < html.index("result</div>")
+    assert "printed" not in tool_card_html(CallRecord(CALL, DONE))
+
+
+def test_long_prints_are_cut_and_a_live_card_can_show_all_of_them() -> None:
+    record = CallRecord(CALL, DONE, printed="x" * 20_000)
+    assert "Show all 20,000 characters" in tool_card_html(record, live=True)
+    assert len(tool_card_html(record)) < 10_000 < len(tool_card_html(record, whole=True))
+    where = tool_card_html(record, where="run.rounds[0].results[0].text")
+    assert "run.rounds[0].records[0].printed" in where
+
+
+def test_the_text_has_the_last_lines() -> None:
+    record = CallRecord(CALL, DONE, printed="".join(f"line {n}\n" for n in range(10)))
+    assert list(printed_lines(record)) == [
+        f"       | {10 - MAX_PRINTED} earlier lines printed",
+        *[f"       | line {n}" for n in range(10 - MAX_PRINTED, 10)],
+    ]
+
+
+def test_the_live_card_redraws_the_one_call_that_has_printed_with_its_last_line() -> None:
+    other = ToolCall("write", {}, "c2")
+    card = LiveCard()
+    made = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (CALL, other)))
+    for event in made.add(e.ToolStarted, call=CALL).add(e.ToolStarted, call=other).events:
+        card.take(event)
+    card.frame()
+    card.take(e.ToolPrinted("c1", "first\nlast <i>\n"))
+    frame = card.frame()
+    assert frame is not None
+    (changed,) = frame["rounds"]
+    assert list(changed["html"]) == ["call:0"]
+    assert 'tool-printing">last &lt;i&gt;</div>' in changed["html"]["call:0"]
+    assert card.frame() is None and card.heard == []

@@ -1,0 +1,95 @@
+"""What a call keeps of what its tool prints."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agentnb import Agent, ToolCall
+from agentnb.core.events import ToolFinished, ToolPrinted
+from agentnb.core.messages import ToolResult
+from agentnb.core.wire import encode
+from agentnb.models import ScriptedModel
+from agentnb.runtime.elicitation import current_call
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.prints import LEFT_OUT, MAX_KEPT, CallPrints, as_shown
+
+KEY = "sk-ant-" + "k3Y" * 20
+
+
+def kept(*texts: str) -> str:
+    loop = asyncio.new_event_loop()
+    prints = CallPrints(EventLog("r"), "c", loop)
+    for text in texts:
+        prints.write(text)
+    loop.close()
+    return prints.close()
+
+
+def test_a_line_that_is_written_again_is_kept_as_it_was_at_last(subtests: pytest.Subtests) -> None:
+    cases = {
+        "no line": ("a\nb", "a\nb"),
+        "bar": ("1%\r2%\r3%\ndone\n", "3%\ndone\n"),
+        "begins with a return": ("\r1%\r2%", "2%"),
+        "ends with a return": ("1%\r2%\r", "2%\r"),
+        "windows": ("a\r\nb\r\n", "a\nb\n"),
+        "only returns": ("\r\r", "\r\r"),
+    }
+    for name, (text, expected) in cases.items():
+        with subtests.test(name):
+            assert as_shown(text) == expected
+    assert kept("1%\r", "2%\r", "3%\n") == "3%\n"
+
+
+def test_the_last_of_much_is_kept_and_how_much_came_before(subtests: pytest.Subtests) -> None:
+    line = "0123456789\n"
+    for count in (MAX_KEPT // len(line), 5_000, 50_000):
+        for pieces in ([line] * count, [line * count]):
+            with subtests.test(count=count, pieces=len(pieces)):
+                text, whole = kept(*pieces), line * count
+                dropped = max(len(whole) - MAX_KEPT, 0)
+                assert text == (LEFT_OUT.format(dropped) if dropped else "") + whole[-MAX_KEPT:]
+
+
+def test_no_part_of_a_key_is_left_where_the_text_is_cut(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    for behind in (MAX_KEPT, 2 * MAX_KEPT, 4 * MAX_KEPT):
+        for end in ("", "\rend"):  # the end replaces the line before it: what was cut far above is shown
+            with subtests.test(behind=behind, end=end):
+                assert "k3Y" not in kept("x" * 3 * MAX_KEPT, f"{KEY}\n", "." * (behind - 30), end)
+
+
+def test_prints_are_in_the_log_only_where_there_are_some() -> None:
+    event = ToolFinished(seq=0, at=None, run_id="r", result=ToolResult("c", "t"))  # type: ignore[arg-type]
+    assert b"printed" not in encode(event)
+
+
+def test_the_end_is_told_while_the_tool_runs_and_what_a_watcher_prints_is_no_part_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    told: list[str] = []
+    own: list[bool] = []
+
+    class Shows:
+        shows_prints = True
+
+        def __call__(self, item: object) -> None:
+            if isinstance(item, ToolPrinted):
+                told.append(item.text)
+                own.append(current_call.get() is None)
+
+    async def speak() -> None:
+        call = current_call.get()
+        assert call is not None
+        assert call.printed("<one>\n") and call.printed("2%\r") and call.printed(f"3% {KEY[:12]}")
+        while len(told) < 2:
+            await asyncio.sleep(0)
+        assert call.printed(KEY[12:])
+
+    agent = Agent(ScriptedModel([ToolCall("speak"), "Done."]), tools=[speak], todos=False)
+    run = agent.run_sync("go", watch=Shows())
+    assert told[:2] == ["<one>\n", "<one>\n3% "] and own[:2] == [True, True]
+    assert run.rounds[0].records[0].printed == "<one>\n3% [key]"
+    assert all("3% " not in str(message) for message in run.messages)
