@@ -203,7 +203,10 @@ def test_a_step_of_an_earlier_run_whose_call_was_stopped_is_blocked_and_not_comp
 
 
 def test_everything_that_it_cannot_do_is_reported_as_left_out() -> None:
-    prompt = "- Add `add(1)` into `total`\n- A typo: `ad(2)`\n- Think about it\n- Not literal: `add(x)`\n- These:\n  - `add(3)` and `gone()`"
+    prompt = (
+        "- Add `add(1)` into `total`\n- A typo: `ad(2)`\n- Think about it\n- Not literal: `add(x)`\n"
+        "- These:\n  - `add(3)` and `gone()`"
+    )
     run = do("simulated:disciplined", prompt)
     left_out = run.text.partition("Left out")[2].split("\n\n")[1]
     assert left_out.splitlines() == ["- ad(2)", "- Think about it", "- add(x)", "- gone()"]
