@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _done(argv: list[str]) -> str:
     """Run the command and return the text for standard output."""
     if not argv:
-        raise SettingsError(f"Which command? There is {', '.join(COMMANDS)}", "agentnb --help explains them")
+        raise SettingsError(f"Which command? Commands: {', '.join(COMMANDS)}", "agentnb --help explains them")
     if argv[0] not in COMMANDS and not argv[0].startswith("-"):
         raise SettingsError(f"There is no command {argv[0]}", f"{near(argv[0], COMMANDS)} agentnb --help explains them")
     given = _parser().parse_args(argv)
@@ -100,7 +100,7 @@ def runs(given: Namespace) -> str:
 
 
 def show(given: Namespace) -> str:
-    """Show a run as text, or as a page of HTML that needs nothing else."""
+    """Show a run as text, or as a self-contained page of HTML."""
     run = _run(given.run)
     html = given.html or (given.output is not None and given.output.suffix.lower() in (".html", ".htm"))
     text = page_html(run) if html else run_text(run) + "\n"
@@ -259,7 +259,11 @@ COMMANDS: dict[str, Command] = {
         runs,
         (
             _argument(
-                "folder", nargs="?", metavar="FOLDER", type=_file, help="run logs, or what has .agentnb/runs; default: here"
+                "folder",
+                nargs="?",
+                metavar="FOLDER",
+                type=_file,
+                help="a folder of run logs, or one that holds .agentnb/runs",
             ),
             _argument("-n", dest="most", metavar="N", type=_count, default=SHOWN, help=f"how many at most; default: {SHOWN}"),
             _argument(

@@ -186,4 +186,4 @@ def near(name: str, known: Iterable[str], most: int = 3) -> str:
     if not choices:
         return ""
     shown = ", ".join(choices[:8])
-    return f"There is {shown}" + (f" and {len(choices) - 8} more." if len(choices) > 8 else ".")
+    return f"Available: {shown}" + (f" and {len(choices) - 8} more." if len(choices) > 8 else ".")

@@ -173,7 +173,7 @@ def test_a_file_that_is_no_log_is_named_and_the_rest_is_written(cli: Call) -> No
 
 def test_wrong_usage_is_told_in_a_line_with_exit_code_2(subtests: pytest.Subtests, cli: Call) -> None:
     for argv, told in {
-        (): "There is runs, show, table",
+        (): "Commands: runs, show, table",
         ("rnus",): "Did you mean runs?",
         ("--odd",): "agentnb --help",
         ("show",): "agentnb show --help",

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from agentnb.core.rounds import NOT_RUN
+from agentnb.display.states import ENDED, LIMIT_WORDS, STATES
 from agentnb.notebook.magics import AgentMagics
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -115,6 +117,17 @@ def test_the_cells_of_the_page_about_runs_run_in_their_order() -> None:
     first += "run = Agent('simulated:disciplined').run_sync('Hello.', store=Store('.agentnb/runs'))"
     printed, complained = run([(0, first), *((number + 1, cell) for number, cell in cells(ROOT / "docs" / "runs.md"))])
     assert "ENDED" in printed, printed + complained
+
+
+def test_the_page_about_runs_explains_every_state_and_every_code() -> None:
+    rows = [line for line in text(ROOT / "docs" / "runs.md").splitlines() if line.startswith("| ")]
+    for status, word in STATES.items():
+        assert any(f"`{status}`" in row and word in row for row in rows), status
+    for reason, word in ENDED.items():
+        assert any(f"`{reason}` ({word})" in row for row in rows), reason
+    limits = {*LIMIT_WORDS}
+    for code in limits | NOT_RUN | {"tool_error", "timeout"}:
+        assert any(f"`{code}`" in row for row in rows), code
 
 
 def test_the_first_screen_of_the_readme_is_what_it_is_a_picture_the_installation_and_a_cell() -> None:

@@ -84,9 +84,9 @@ def test_the_names_most_like_it_are_offered(subtests: pytest.Subtests) -> None:
     for name, known, said in [
         ("ad", ["add", "sub"], "Did you mean add?"),
         ("load", ["loud", "lead", "x"], "Did you mean loud or lead?"),
-        ("zzz", ["add", "sub"], "There is add, sub."),
+        ("zzz", ["add", "sub"], "Available: add, sub."),
         ("zzz", [], ""),
-        ("zzz", [str(n) for n in range(10)], "There is 0, 1, 2, 3, 4, 5, 6, 7 and 2 more."),
+        ("zzz", [str(n) for n in range(10)], "Available: 0, 1, 2, 3, 4, 5, 6, 7 and 2 more."),
     ]:
         with subtests.test(name):
             assert near(name, known) == said

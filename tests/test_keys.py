@@ -256,10 +256,10 @@ def test_another_name_is_refused_with_those_most_like_it(subtests: pytest.Subtes
     for name, advice in [
         ("antropic", "Did you mean anthropic?"),
         ("anthropic_api_key", "Did you mean ANTHROPIC_API_KEY?"),
-        ("", "There is anthropic, openai"),
-        ("A", "There is anthropic, openai"),
-        ("1_API_KEY", "There is anthropic, openai"),
-        ("A" * 65, "There is anthropic, openai"),
+        ("", "Available: anthropic, openai"),
+        ("A", "Available: anthropic, openai"),
+        ("1_API_KEY", "Available: anthropic, openai"),
+        ("A" * 65, "Available: anthropic, openai"),
     ]:
         with subtests.test(name or "blank"):
             for use in (settings.find_key, settings.forget_key, settings.key_variable):

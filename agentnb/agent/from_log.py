@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from agentnb.agent.agent import Agent
@@ -91,6 +91,12 @@ def missing_gates(run: Run, names: Iterable[str]) -> list[str]:
     return missing
 
 
+def had_told(run: Run, noun: str, missing: Sequence[str]) -> tuple[str, str]:
+    """Return which of the run's tools or gates are missing, as the beginning of a sentence, and ``it`` or ``them``."""
+    is_one = len(missing) == 1
+    return f"Run {run.id} had the {noun}{'' if is_one else 's'} {', '.join(missing)}", "it" if is_one else "them"
+
+
 def has_guidance_texts(run: Run) -> bool:
     """Return whether the log holds the texts of the run's guidance set, as those of older versions do not."""
     first = run.events[0] if run.events else None
@@ -100,18 +106,20 @@ def has_guidance_texts(run: Run) -> bool:
 def _check_tools(run: Run, given: tuple[Any, ...]) -> None:
     missing = missing_tools(run, {as_tool(value).spec.name for value in given})
     if missing:
+        had, them = had_told(run, "tool", missing)
         raise UnknownTool(
-            f"Run {run.id} had the tools {', '.join(missing)}, which are not given",
-            f"Define them, then name them: -t {' '.join(missing)}, recover(run, tools=[{', '.join(missing)}])",
+            f"{had}, which you did not pass",
+            f"Define {them}, then name {them}: -t {' '.join(missing)}, recover(run, tools=[{', '.join(missing)}])",
         )
 
 
 def _check_gates(run: Run, given: tuple[Gate, ...]) -> None:
     missing = missing_gates(run, map(name_of_gate, given))
     if missing:
+        had, them = had_told(run, "gate", missing)
         raise SettingsError(
-            f"Run {run.id} had the gates {', '.join(missing)}, which are not given",
-            f"Define them, then give them: recover(run, gates=[{', '.join(names_of_gates(run))}])",
+            f"{had}, which you did not pass",
+            f"Define {them}, then pass {them}: recover(run, gates=[{', '.join(names_of_gates(run))}])",
         )
 
 

@@ -187,8 +187,8 @@ class PendingRun:
         self.launch.check_left()
         if not self.agent.unpriced and not _has_price(model):
             raise SettingsError(
-                f"What {model.name} costs is not known, so a budget cannot hold",
-                "Say what it costs: -m NAME?price=3/15 (US dollars for a million tokens in and out, 0 for nothing); "
+                f"What {model.name} costs is not known, so a budget cannot be enforced",
+                "State its price: -m NAME?price=3/15 (US dollars for a million tokens in and out, 0 for nothing); "
                 "or let its calls count as nothing: --unpriced, Agent(unpriced=True)",
             )
 

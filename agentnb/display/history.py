@@ -30,7 +30,7 @@ def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str
 
 
 def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int, wanted: Sequence[str]) -> str:
-    """Return what a list is of: ``30 runs in runs, the newest 20 with failed``.
+    """Return what a list is of: ``30 runs in runs, the newest 20 matching “failed”``.
 
     ``count``: runs in the folder; ``most``: top-level runs that were asked for; ``wanted``: the words they had to match.
     """
@@ -38,7 +38,9 @@ def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int
     is_cut = len(top_level) == most and count > sum(1 + one.nested for one in top_level)
     newest = f", the newest {most}" if is_cut else ""
     if wanted:
-        newest = f"{newest or f', {len(top_level)}'} with {' and '.join(wanted)}"
+        shown = " and ".join(f"“{word}”" for word in wanted)
+        match = "matching" if newest else "matches" if len(top_level) == 1 else "match"
+        newest = f"{newest or f', {len(top_level)}'} {match} {shown}"
     return f"{counted(count, 'run')} in {folder}{newest}"
 
 

@@ -56,4 +56,4 @@ def _ends(text: str, most: int) -> tuple[str, str]:
 def _to_all(length: int, way: Way) -> Html:
     if way.live and way.most < MAX_OF_ALL:
         return tag("button", "button", f"Show all {length:,} characters", type="button", data_do="all", data_call=way.call_id)
-    return joined(tag("code", "tool-code", way.where), words(" has all of it")) if way.where else NOTHING
+    return joined(tag("code", "tool-code", way.where), words(" has the full text")) if way.where else NOTHING

@@ -74,7 +74,7 @@ def summary(seen: SentRequest) -> str:
     if seen.unchanged:
         parts.append(f"{seen.unchanged} as in the round before")
     if seen.kept > seen.unchanged:
-        parts.append("1 more but for the reminder" if seen.unchanged else "1 as in the round before but for the reminder")
+        parts.append("1 more differs only in the reminder" if seen.unchanged else "1 differs only in the reminder")
     if seen.sent_before and not seen.kept:
         parts.append("none as in the round before")
     if seen.compacted is not None and seen.compacted.text:

@@ -92,7 +92,7 @@ def endpoint_of(provider: Provider, options: Options) -> Endpoint:
     if key is None and (options.key or (provider.needs_key and not is_local(url))):
         raise MissingKey(
             f"No key for {provider.name}: {key_name} is not set",
-            f"Type it in: %agent key {key_name if options.key else provider.name}",
+            f"Enter it: %agent key {key_name if options.key else provider.name}",
         )
     return Endpoint(provider.name, url, key, key_name, options.timeout)
 

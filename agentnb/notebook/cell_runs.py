@@ -124,4 +124,4 @@ def cell_runs(shell: Any, session: Session) -> CellRuns:
 
 
 def _what_next(out: str) -> str:
-    return f"The run so far is in {out}. Continue it with %%agent --continue"
+    return f"Its results so far are in {out}. Continue it with %%agent --continue"

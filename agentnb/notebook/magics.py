@@ -58,7 +58,7 @@ class AgentMagics(Magics):
         metavar="MODEL",
         help="provider:model, or a variable that holds a model; %%agent models lists the names",
     )
-    @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions of the notebook, or lists of them")
+    @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions in the notebook, or lists of them")
     @argument(
         "-g",
         "--guidance",
@@ -76,16 +76,16 @@ class AgentMagics(Magics):
     @argument(
         "--output",
         metavar="NAME",
-        help="the form of the answer, which run.output then holds: a variable with a dataclass, another type, or a JSON Schema",
+        help="the type of the answer, which run.output then holds: a variable with a dataclass, another type, or a JSON Schema",
     )
     @argument(
         "--gate",
         metavar="NAME",
         action="append",
         default=[],
-        help="a function of the notebook, gate(call, run), that allows or denies a call or has you asked; repeatable",
+        help="a function in the notebook, gate(call, run), that allows or denies a call, or asks you about it; repeatable",
     )
-    @argument("-o", "--out", metavar="NAME", default="run", help="the variable that gets the Run (default: run)")
+    @argument("-o", "--out", metavar="NAME", default="run", help="the variable that will hold the run (default: run)")
     @run_options
     @extension_options
     @argument(
@@ -95,7 +95,7 @@ class AgentMagics(Magics):
         help="continue the conversation and the model of the last run; specify tools and guidance again",
     )
     @argument("--tag", metavar="WORD", action="append", default=[], help="a word to find the run by; repeatable")
-    @argument("--context", metavar="TYPE", default="", help="the kind of task, one word: scopes the run, and finds it again")
+    @argument("--context", metavar="TYPE", default="", help="the kind of task, as one word, kept as run.context_type")
     @argument(
         "--on-stop",
         metavar="WHAT",
@@ -108,7 +108,7 @@ class AgentMagics(Magics):
     @argument("--dry", action="store_true", help="show the first request and the tool schemas; send nothing")
     @cell_magic("agent")  # type: ignore[arg-type]  # typed for functions, used on methods
     def agent_cell(self, line: str, cell: str) -> Answer | None:
-        """Let an agent work on the text of this cell, with functions of the notebook as its tools.
+        """Let an agent work on the text of this cell, with functions in the notebook as its tools.
 
         The cell waits until the run has ended, puts it in ``run`` (or -o NAME), and its result is the agent's answer.
         ``{{ name }}`` in the text is replaced by that variable. Stop in the card and Kernel > Interrupt end the run and the

@@ -181,7 +181,7 @@ def _is_called(value: Any, name: str) -> bool:
 
 
 def _models_here(name: str, models: list[str]) -> str:
-    """Return a hint at similar names, else at any there are: a bare "There is model." would not say what it is."""
+    """Return a hint at similar names, else at any there are: a bare "Available: model." would not say what it is."""
     if not models or get_close_matches(name, models, cutoff=0.5):
         return near(name, models)
     return f"Variables that hold a model: {', '.join(models[:8])}{' and more' if len(models) > 8 else ''}."

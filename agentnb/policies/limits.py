@@ -84,7 +84,7 @@ _ROWS = (
     Limit(MAX_TOOL_CALLS_PER_TURN, "", "N", "tool calls it may make since you last spoke", "calls"),
     Limit("max_seconds", "seconds", "SECONDS", "how long it may take, without the time in which it waits for you", "time"),
     Limit("max_tokens", "", "N", "tokens it may use, sent and received", "tokens"),
-    Limit("budget", DOLLARS, "USD", "what it may cost, such as 0.5; runs that its tools begin are paid from it too", "budget"),
+    Limit("budget", DOLLARS, "USD", "what it may cost, such as 0.5; it also covers runs that its tools start", "budget"),
 )
 LIMITS = {one.name: one for one in _ROWS}
 """All limits of a run, by name."""

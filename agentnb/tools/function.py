@@ -130,7 +130,7 @@ def _refused(name: str, found: list[str]) -> ToolOutcome:
     listed = "\n".join(f"- {problem}" for problem in found)
     return failure(
         "invalid_arguments",
-        f"The arguments do not fit {name}, which was not run:\n{listed}\nCall it again with these put right.",
+        f"The arguments do not fit {name}, which was not run:\n{listed}\nCorrect these and call it again.",
     )
 
 

@@ -123,7 +123,7 @@ def _check_hint(name: str, parameter: str, hint: Any) -> None:
         msgspec.json.schema(hint, schema_hook=_path_schema)
     except (TypeError, RuntimeError) as error:
         raise InvalidTool(
-            f"{name} wants {parameter}: {_shown(hint)}, which a model cannot write as JSON",
+            f"{name} expects {parameter}: {_shown(hint)}, which a model cannot write as JSON",
             "Let it take a name or plain data and look the rest up itself",
         ) from error
 

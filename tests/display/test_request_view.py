@@ -104,8 +104,8 @@ def test_the_first_line_says_how_much_it_is_and_how_much_is_as_before() -> None:
 
 def test_a_message_that_lost_only_its_reminder_is_told_from_one_that_is_the_same_to_the_letter() -> None:
     found = sights(working())
-    assert "1 as in the round before but for the reminder" in summary(found[1])
-    assert "2 as in the round before, 1 more but for the reminder" in summary(found[2])
+    assert "1 differs only in the reminder" in summary(found[1])
+    assert "2 as in the round before, 1 more differs only in the reminder" in summary(found[2])
     assert "= Message 1: stored, as in round 1 but for the reminder\n" in shown(found[1], whole=False).text
     assert "= Messages 1 to 3: stored, as in round 2, the last but for the reminder\n" in shown(found[2], whole=False).text
 

@@ -269,7 +269,7 @@ def test_a_long_text_is_cut_in_its_middle_and_a_button_asks_for_all_of_it() -> N
 
 def test_where_there_are_no_buttons_it_is_said_where_all_of_it_is() -> None:
     html = result_html(record(LONG), where=WHERE)
-    assert "<button" not in html and f"{WHERE} has all of it" in tree(html).text
+    assert "<button" not in html and f"{WHERE} has the full text" in tree(html).text
 
 
 def test_all_of_it_is_given_when_it_is_asked_for() -> None:
@@ -287,7 +287,7 @@ def test_a_long_line_is_cut_where_it_must_be() -> None:
 
 def test_a_long_traceback_is_cut_too_and_it_is_said_where_it_is() -> None:
     html = result_html(record("boom", traceback=LONG, is_error=True), where=WHERE)
-    assert "run.rounds[3].records[0].traceback has all of it" in tree(html).text
+    assert "run.rounds[3].records[0].traceback has the full text" in tree(html).text
 
 
 def test_hostile_words_are_only_words_wherever_they_stand(subtests: pytest.Subtests) -> None:
@@ -337,7 +337,7 @@ def test_arguments_that_are_no_object_are_shown_too() -> None:
 def test_long_arguments_are_cut_too_but_not_while_the_call_runs() -> None:
     running = CallRecord(ToolCall("write", {"text": LONG[:30_000]}, "call-1"))
     over = CallRecord(running.call, ToolResult("call-1", "write", (Text("ok"),)))
-    assert "run.rounds[3].records[0].call.arguments has all of it" in tree(arguments_html(over, where=WHERE)).text
+    assert "run.rounds[3].records[0].call.arguments has the full text" in tree(arguments_html(over, where=WHERE)).text
     assert "Show all 30,000 characters" in arguments_html(over, where=WHERE, live=True)
     for html in (arguments_html(running, live=True), arguments_html(over, whole=True, live=True)):
         (block,) = tree(html).all("pre")

@@ -49,27 +49,27 @@ def test_each_cell_and_level_begins_with_its_heading(subtests: pytest.Subtests) 
 def test_open_todos_after_tools_ask_for_both_marks_around_the_work() -> None:
     assert holds("todos_tools", "before the work", "in-progress", "todo_operations", "do the work", "after", "completed")
     assert holds("todos_tools", "never leave out either mark")
-    assert holds("todos_tools", "never", "several answers of words alone", "tool call between")
+    assert holds("todos_tools", "never", "several text-only replies", "tool call between")
 
 
 @pytest.mark.req("R0.16")
 def test_open_todos_after_words_ask_for_the_three_steps_now() -> None:
     assert holds("todos_text", "only if you have just answered")
     assert holds("todos_text", "in-progress", "todo_operations", "do the work", "completed", "todo_operations")
-    assert holds("todos_text", "while todos remain", "words alone", "not acceptable")
+    assert holds("todos_text", "while todos remain", "text-only reply", "not acceptable")
 
 
 @pytest.mark.req("R0.17")
 def test_after_tools_the_model_is_to_look_on_answer_or_go_on() -> None:
     assert holds("tools", "more data", "call the tools", "enough", "answer", "answered already", "tools", "do not repeat")
-    assert holds("tools", "several answers of words alone", "tool call between")
+    assert holds("tools", "several text-only replies", "tool call between")
 
 
 @pytest.mark.req("R0.18")
 def test_after_words_the_model_is_to_use_tools_unless_it_answers() -> None:
     assert holds("text", "answered already", "use tools")
     assert holds("text", "work to do", "must use tools")
-    assert holds("text", "words alone", "only when it answers")
+    assert holds("text", "text-only reply", "only when it answers")
 
 
 @pytest.mark.req("R0.47", "K0.10")

@@ -68,7 +68,7 @@ def test_a_blank_body_is_refused(body: str) -> None:
 def test_a_heading_that_names_nothing_is_refused_with_those_most_like_it() -> None:
     with pytest.raises(SettingsError, match=r"no part 'Final warnin' .*Did you mean final_warning"):
         read_parts("# Final warnin\n\nWords.")
-    with pytest.raises(SettingsError, match="There is todos_tools, todos_text"):
+    with pytest.raises(SettingsError, match="Available: todos_tools, todos_text"):
         read_parts("# Zzz\n\nWords.")
 
 

@@ -94,7 +94,7 @@ def test_every_variable_may_stand_in_a_set(subtests: pytest.Subtests) -> None:
 def test_one_there_is_not_is_refused_with_those_most_like_it() -> None:
     with pytest.raises(SettingsError, match=r"\{\{ open_todo \}\} is not a variable of guidance.*open_todos"):
         check_variables("Close {{ round }} and {{ open_todo }}.")
-    with pytest.raises(SettingsError, match="There is round, max_rounds"):
+    with pytest.raises(SettingsError, match="Available: round, max_rounds"):
         check_variables("{{ zzz }}")
 
 

@@ -78,10 +78,10 @@ def test_a_missing_key_is_one_line_with_the_variable_and_the_command_to_type(sub
         with subtests.test(provider=provider, variable=variable):
             with pytest.raises(MissingKey) as caught:
                 make_model(f"{provider}:some-model")
-            assert str(caught.value) == f"No key for {provider}: {variable} is not set. Type it in: %agent key {provider}"
+            assert str(caught.value) == f"No key for {provider}: {variable} is not set. Enter it: %agent key {provider}"
             with pytest.raises(MissingKey) as caught:
                 make_model(f"{provider}:some-model?key=MY_KEY")
-            assert str(caught.value) == f"No key for {provider}: MY_KEY is not set. Type it in: %agent key MY_KEY"
+            assert str(caught.value) == f"No key for {provider}: MY_KEY is not set. Enter it: %agent key MY_KEY"
 
 
 def test_a_blank_key_is_a_missing_one(subtests: pytest.Subtests) -> None:

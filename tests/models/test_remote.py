@@ -555,6 +555,6 @@ def test_a_budget_holds_with_a_price_though_the_server_counts_nothing(subtests: 
                 assert (
                     run.cost is not None and 2.5 <= run.cost < 4 and all(one.usage.estimated for one in run.rounds if one.usage)
                 )
-                with pytest.raises(SettingsError, match="budget cannot hold"):
+                with pytest.raises(SettingsError, match="budget cannot be enforced"):
                     Agent(server.model(wire), tools=[look], budget=2.5).run_sync("Go.")
                 assert len(server.requests) == 3

@@ -47,7 +47,7 @@ def test_a_variable_with_a_type_or_a_schema_is_the_output_of_the_agent(subtests:
 def test_anything_else_is_refused_with_what_could_be_named(subtests: pytest.Subtests) -> None:
     for name, told in {
         "Cuont": "--output Cuont: There is no variable 'Cuont'. Did you mean Count?",
-        "number": "--output number: The variable number holds a int. There is Count, schema, patient.",
+        "number": "--output number: The variable number holds a int. Available: Count, schema, patient.",
         "add": "The variable add holds a function",
         "list[Count]": "There is no variable 'list[Count]'",
     }.items():

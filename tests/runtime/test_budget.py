@@ -135,7 +135,7 @@ class Priceless(Summarising):
 @pytest.mark.req("KX.2")
 def test_a_budget_and_an_unknown_price_are_refused_before_anything_is_sent_unless_told_otherwise() -> None:
     model = Priceless(["Done."])
-    with pytest.raises(SettingsError, match=r"not known.*budget cannot hold") as caught:
+    with pytest.raises(SettingsError, match=r"not known.*budget cannot be enforced") as caught:
         bare(model, budget=1.0).run_sync("go")
     assert "price=" in caught.value.hint and "unpriced" in caught.value.hint
     assert model.requests == []
@@ -238,7 +238,7 @@ def test_an_unknown_price_inside_a_run_with_a_budget_is_refused_there() -> None:
     runs: list[Run] = []
     made = nested("awaited", bare(Priceless(["Done."])), runs)
     outer = bare(ScriptedModel([ToolCall(made.__name__), "Done."]), [made], budget=2.0).run_sync("go")
-    assert runs == [] and "budget cannot hold" in outer.rounds[0].results[0].text
+    assert runs == [] and "budget cannot be enforced" in outer.rounds[0].results[0].text
     assert ended(outer) == ("completed", "natural")
 
 

@@ -120,7 +120,7 @@ def test_a_run_is_found_by_its_path_its_id_a_part_of_it_and_as_a_run(tmp_path: P
 
 
 def test_missing_tools_and_models_are_named(died: Path) -> None:
-    assert_refused(died, UnknownTool, r"had the tools work, which are not given.*recover\(run, tools=\[work\]\)", tools=[])
+    assert_refused(died, UnknownTool, r"had the tool work, which you did not pass.*recover\(run, tools=\[work\]\)", tools=[])
     assert_refused(died, SettingsError, r"was with scripted:script.*an object in Python.*recover\(run, model=", model=None)
     assert_refused(died, SettingsError, "nobody:knows|no provider|not known", model="nobody:knows")
     assert again(died).status == "completed"

@@ -222,7 +222,7 @@ def test_an_agent_rebuilt_from_its_log_needs_the_gates_by_name(tmp_path: Path, s
 
     model = ScriptedModel(["Done."])
     for name, gates in {"none": [], "another": [other]}.items():
-        with subtests.test(name), pytest.raises(SettingsError, match=r"had the gates careful, which are not given"):
+        with subtests.test(name), pytest.raises(SettingsError, match=r"had the gate careful, which you did not pass"):
             asyncio.run(recover(run.id, store=desk.store, tools=desk.tools(), gates=gates, model=model, answers={"q1": True}))
     with subtests.test("the same"):
         given: dict[str, Any] = {"tools": desk.tools(), "gates": [careful], "model": model}

@@ -227,7 +227,7 @@ def test_arguments_that_are_no_json_are_told_with_the_place_what_came_and_what_t
         "- they are not JSON: Expecting ',' delimiter at character 16",
         '- what came: {"a": 1, "b": 2 and so on}',
         "- send one JSON object with a, b",
-        "Call it again with these put right.",
+        "Correct these and call it again.",
     ]
     assert "there is no NaN in it" in sent('{"a": NaN, "b": 2}')
     assert "Expecting value at character 0" in sent("")

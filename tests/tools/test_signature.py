@@ -319,7 +319,7 @@ def test_a_type_a_model_cannot_write_is_refused_and_the_parameter_is_named(subte
     cases = [object, Callable[[], int], complex, type, [int], any, print]
     for hint, (name, default) in product(cases, {"required": (), "with a default": (None,)}.items()):
         with subtests.test(hint=hint, name=name):
-            with pytest.raises(InvalidTool, match="f wants x"):
+            with pytest.raises(InvalidTool, match="f expects x"):
                 FunctionTool(takes(hint, *default))
 
 
@@ -327,7 +327,7 @@ def test_a_type_a_model_cannot_write_is_refused_and_the_parameter_is_named(subte
 def test_a_data_frame_is_refused_and_the_way_out_is_told() -> None:
     import pandas as pd
 
-    with pytest.raises(InvalidTool, match=r"f wants x: DataFrame.*take a name"):
+    with pytest.raises(InvalidTool, match=r"f expects x: DataFrame.*take a name"):
         FunctionTool(takes(pd.DataFrame))
 
 

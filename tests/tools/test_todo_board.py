@@ -132,11 +132,11 @@ def test_the_person_puts_a_todo_before_another_one_or_at_the_end(subtests: pytes
 
 
 IMPOSSIBLE = [
-    (lambda mine: mine.move(9), "There is no todo 9 on the board. There is 1, 2, 3."),
-    (lambda mine: mine.move(1, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
-    (lambda mine: mine.move(9, before=9), "There is no todo 9 on the board. There is 1, 2, 3."),
+    (lambda mine: mine.move(9), "There is no todo 9 on the board. Available: 1, 2, 3."),
+    (lambda mine: mine.move(1, before=9), "There is no todo 9 on the board. Available: 1, 2, 3."),
+    (lambda mine: mine.move(9, before=9), "There is no todo 9 on the board. Available: 1, 2, 3."),
     (lambda mine: mine.move(1, before="2"), "'2' is not the number of a todo"),
-    (lambda mine: mine.complete(9), "There is no todo 9 on the board. There is 1, 2, 3."),
+    (lambda mine: mine.complete(9), "There is no todo 9 on the board. Available: 1, 2, 3."),
     (lambda mine: mine.remove(22), "There is no todo 22 on the board. Did you mean 2?"),
     (lambda mine: mine.edit(9, title="x"), "There is no todo 9 on the board."),
     (lambda mine: mine.edit(9), "There is no todo 9 on the board."),

@@ -219,7 +219,7 @@ def test_what_of_an_update_can_be_applied_is_applied() -> None:
         "todoUpdates[0] (id 2): in-progress -> completed",
         "todoUpdates[3] (id 3): not-started -> in-progress",
     )
-    assert report.failed == ("todoUpdates[1] (id 9): there is no todo 9. There is 1, 2, 3.",)
+    assert report.failed == ("todoUpdates[1] (id 9): there is no todo 9. Available: 1, 2, 3.",)
     assert report.redundant == ("todoUpdates[2] (id 1): is completed already",)
 
 

@@ -137,7 +137,7 @@ def test_an_update_that_is_done_in_part_succeeds_and_says_what_failed() -> None:
     outcome = call(board, {"operation": "update", "todoUpdates": entries})
     assert outcome.ok
     assert outcome.text.startswith("Updated: 1 applied, 1 failed, 1 redundant.\n- applied: todoUpdates[0] (id 2): ")
-    assert "\n- failed: todoUpdates[2] (id 9): there is no todo 9. There is 1, 2, 3.\n" in outcome.text
+    assert "\n- failed: todoUpdates[2] (id 9): there is no todo 9. Available: 1, 2, 3.\n" in outcome.text
     assert "\n- redundant: todoUpdates[1] (id 2): is completed already\n" in outcome.text
     assert shows(outcome.text, board.read())
 

@@ -56,8 +56,8 @@ def test_a_tool_is_found_by_its_name() -> None:
 def test_who_asks_for_a_tool_there_is_not_is_told_of_near_ones(subtests: pytest.Subtests) -> None:
     cases = [
         ("read_tabel", "Did you mean read_table"),
-        ("zzz", "There is read_table, write_table, plot."),
-        ("", "There is read_table, write_table, plot."),
+        ("zzz", "Available: read_table, write_table, plot."),
+        ("", "Available: read_table, write_table, plot."),
     ]
     for asked, advice in cases:
         with subtests.test(asked):

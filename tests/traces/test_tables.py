@@ -110,6 +110,7 @@ COLUMNS = {
         "rule": "str",
         "result": "str",
         "seconds": "float64",
+        "traceback": "str",
         "parent_call": "str",
     },
     "guidance": {
@@ -303,6 +304,18 @@ def test_each_call_is_a_row_with_its_success(failed: Run) -> None:
     assert list(frame.success) == [True, False]
     assert pd.isna(frame.error_code[0]) and frame.error_code[1] == "unknown_tool"
     assert frame.result[0] == "3" and frame.result[1].startswith("tool not found: gone")
+
+
+def test_why_a_call_failed_is_in_its_row_with_the_traceback_of_the_persons_code() -> None:
+    def halve(number: int) -> int:
+        """Halve a number."""
+        return number // 0
+
+    agent = Agent(ScriptedModel([[ToolCall("halve", {"number": 4}), ToolCall("gone", {})], "Done."]), tools=[halve])
+    frame = tables.tool_calls(agent.run_sync("Halve 4.")).query("not success")
+    assert list(frame.error_code) == ["tool_error", "unknown_tool"]
+    assert "return number // 0" in frame.traceback[0] and "ZeroDivisionError" in frame.traceback[0]
+    assert pd.isna(frame.traceback[1])
 
 
 def test_the_calls_that_were_not_let_run_are_counted_over_all_rounds() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,7 +11,16 @@ from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request, role_of
 from agentnb.core.rounds import DUPLICATE
 from agentnb.core.todos import TODO_TOOL
-from agentnb.models.simulated.plan_parser import Entry, PlanItem, calls_of, left_out, read_listing, read_plan, short_title
+from agentnb.models.simulated.plan_parser import (
+    Entry,
+    PlanItem,
+    calls_of,
+    left_out,
+    read_listing,
+    read_plan,
+    short_title,
+    unread,
+)
 
 ANSWERED = re.compile(r"Done\b|The list has ")
 """Beginnings of its answers, by which it recognizes them."""
@@ -51,6 +60,11 @@ class Observation:
     def odd(self) -> list[str]:
         """Code in the plan that looks like a call and is none."""
         return [code for item in self.plan for code in left_out(item, self.tools)]
+
+    @cached_property
+    def left_out(self) -> list[str]:
+        """Everything in the plan that it does not do: code that is not a call of its tools, and items without code."""
+        return [one for item in self.plan for one in unread(item, self.tools)]
 
     @cached_property
     def made(self) -> list[int]:
@@ -147,9 +161,10 @@ class Observation:
 
     @cached_property
     def titles_done(self) -> set[str]:
-        """Titles of all steps it has made in this conversation, including those of earlier plans."""
-        matches = (_STEP.match(message.text) for message in self.messages if message.calls)
-        return {short_title(found[2]) for found in matches if found}
+        """Titles of all steps it has made in this conversation, including those of earlier plans, unless every call failed."""
+        results = {result.call_id: result for result in _results(self.messages)}
+        done = (message for message in self.messages if message.calls and not _all_failed(message, results))
+        return {short_title(found[2]) for message in done if (found := _STEP.match(message.text))}
 
     @cached_property
     def todos_worked_on(self) -> set[int]:
@@ -209,6 +224,12 @@ def _results(messages: Iterable[Message]) -> Iterator[ToolResult]:
         for part in message.parts:
             if type(part) is ToolResult:
                 yield part
+
+
+def _all_failed(message: Message, results: Mapping[str, ToolResult]) -> bool:
+    """Return whether the message has calls besides those of the todo tool, and each of them failed or was stopped."""
+    came = [results[call.id] for call in message.calls if call.id in results and call.name != TODO_TOOL]
+    return bool(came) and all(result.is_error and result.error_code != DUPLICATE for result in came)
 
 
 def _newest_listing(messages: Iterable[Message]) -> tuple[Entry, ...] | None:

@@ -17,6 +17,7 @@ LONGEST_TITLE = 60
 _HEADING = re.compile(r"^Todos \(\d+ of \d+ completed\):[ ]*$", re.MULTILINE)
 _EMPTY = ("There are no todos", "There is no list")
 """Beginnings of results that show no list because it is empty."""
+_LIKE_A_CALL = re.compile(r"\s*[^\W\d][\w.]*\s*\(")
 _ENTRY = re.compile(r"(\d+)\. \[([^\]]*)\] (.*)")
 
 
@@ -25,6 +26,8 @@ class PlanItem(NamedTuple):
 
     title: str
     code: tuple[str, ...]
+    has_items: bool = False
+    """Whether a nested list follows."""
 
 
 class Entry(NamedTuple):
@@ -78,6 +81,8 @@ def read_plan(prompt: str) -> tuple[PlanItem, ...]:
     opened: list[int] = []
     for token in MarkdownIt("commonmark").parse(prompt):
         if token.type == "list_item_open":
+            if opened:
+                items[opened[-1]] = items[opened[-1]]._replace(has_items=True)
             opened.append(len(items))
             items.append(PlanItem("", ()))
         elif token.type == "list_item_close":
@@ -87,7 +92,8 @@ def read_plan(prompt: str) -> tuple[PlanItem, ...]:
             title = "".join(child.content or " " for child in children)
             code = tuple(child.content for child in children if child.type == "code_inline")
             before = items[opened[-1]]
-            items[opened[-1]] = PlanItem(" ".join(f"{before.title} {title}".split()), before.code + code)
+            words = " ".join(f"{before.title} {title}".split())
+            items[opened[-1]] = before._replace(title=words, code=before.code + code)
     return tuple(items)
 
 
@@ -104,6 +110,14 @@ def left_out(item: PlanItem, tools: Sequence[ToolSpec]) -> list[str]:
     return [
         code for code in item.code if code.partition("(")[0].strip() in specs and "(" in code and _call(code, specs) is None
     ]
+
+
+def unread(item: PlanItem, tools: Sequence[ToolSpec]) -> list[str]:
+    """Return what is not done of one item: the code that looks like a call and is not one, or the item if it holds no call."""
+    specs = {tool.name: tool for tool in tools}
+    bad = [code for code in item.code if _call(code, specs) is None and _LIKE_A_CALL.match(code)]
+    has_more = bad or item.has_items or not item.title or calls_of(item, tools)
+    return bad if has_more else [item.title]
 
 
 def _call(code: str, specs: dict[str, ToolSpec]) -> ToolCall | None:

@@ -17,6 +17,7 @@ COMPLETE = "[WORKFLOW_COMPLETE]"
 """Marker that it writes below an answer when the reminder mentions it."""
 READ = ToolCall(TODO_TOOL, {"operation": "read"})
 NO_CALL = "it holds no call in backticks of a tool that I was given"
+LEFT_OUT = "Left out, because I cannot read it as a call of a tool that I was given, with literal arguments:"
 
 Kind: TypeAlias = Literal["list", "step", "close", "review", "answer", "introduction", "talk", "again", "planning"]
 Marks: TypeAlias = Literal["none", "last", "all"]
@@ -76,9 +77,9 @@ def last_words(observation: Observation) -> str:
     elif not observation.steps and not observation.odd:
         text = "Done: there is no list to follow."
     elif observation.answered:
-        text = f"Done: {_counted(len(observation.made), 'step')}, as I said."
+        text = f"Done: {_counted(len(observation.made), 'step')}, as reported above."
     else:
-        text = _answer(len(observation.made), observation.results, observation.odd)
+        text = _answer(len(observation.made), observation.results, observation.left_out)
     return f"{text}\n\n{COMPLETE}" if COMPLETE.lower() in observation.reminder else text
 
 
@@ -101,7 +102,7 @@ def _close(observation: Observation) -> Move | None:
     calls = _close_finished(observation, observation.unmarked)
     if not calls or observation.has_asked(calls[-1]):
         return None
-    return Move("close", "Every step is done, and I mark what is not marked yet.", calls)
+    return Move("close", "Every step is done; I update the todos that are still open.", calls)
 
 
 def _review(observation: Observation) -> Move:
@@ -168,15 +169,16 @@ def _introduction(observation: Observation) -> str:
         "I follow a list: write one item a step, with the call in backticks and literal arguments, such as "
         '- Load the table with `load("data.csv")`. '
         f"Tools I was given: {tools}. "
-        "For a language model type in a key, such as %agent key anthropic, and name the model: %%agent -m anthropic:NAME. "
+        "To use a language model, enter a key, such as %agent key anthropic, and name the model: %%agent -m anthropic:NAME. "
         "A server on your own machine needs none: %%agent -m ollama:NAME."
     )
 
 
-def _answer(steps: int, results: Sequence[ToolResult], odd: Sequence[str]) -> str:
+def _answer(steps: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
     lines = [f"Done: {_counted(steps, 'step')}, {_counted(len(results), 'tool call')}."]
     lines += [f"{result.name}{' failed' if result.is_error else ''}:{_shown(_short(result))}" for result in results]
-    lines += [f"Left out: {code} is no call with literal arguments that its tool has" for code in odd]
+    if left_out:
+        lines += [LEFT_OUT, "\n".join(f"- {one}" for one in left_out)]
     return "\n\n".join(lines)
 
 

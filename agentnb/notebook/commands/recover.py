@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import agent_of, has_guidance_texts, missing_gates, missing_tools
+from agentnb.agent.from_log import agent_of, had_told, has_guidance_texts, missing_gates, missing_tools
 from agentnb.agent.settings import name_of_gate
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean
@@ -116,16 +116,18 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
     tools = tools_again(run, find_tools(words_of(options.tools), variables), variables)
     missing = missing_tools(run, tools)
     if missing:
+        had, them = had_told(run, "tool", missing)
         raise UnknownTool(
-            f"Run {run.id} had the tools {', '.join(missing)}, which this notebook does not define",
-            f"Define them, then: %agent recover {run.id}",
+            f"{had}, which this notebook does not define",
+            f"Define {them}, then: %agent recover {run.id}",
         )
     gates = gates_again(run, find_gates(words_of([options.gate]), variables), variables)
     missing = missing_gates(run, map(name_of_gate, gates))
     if missing:
+        had, them = had_told(run, "gate", missing)
         raise SettingsError(
-            f"Run {run.id} had the gates {', '.join(missing)}, which this notebook does not define",
-            f"Define them, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
+            f"{had}, which this notebook does not define",
+            f"Define {them}, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
         )
     model = unquoted(options.model)
     guidance = _guidance(session, variables, options.guidance, run)

@@ -27,6 +27,6 @@ class CallCount:
 
 
 def _blocked(call: ToolCall, rule: str, most: int) -> Block:
-    noun = "call" if most == 1 else "calls"
-    text = f"{rule}: {call.name} was not run, for {most} tool {noun} are all there may be. Answer with what you have."
+    allowed = "1 tool call is" if most == 1 else f"{most} tool calls are"
+    text = f"{rule}: {call.name} was not run: only {allowed} allowed. Answer with what you have."
     return Block(rule, ToolResult(call.id, call.name, (Text(text),), is_error=True, error_code=rule))

@@ -38,6 +38,7 @@ COLUMNS: list[Column[Row]] = [
     Column("rule", "str", lambda row: row.record.rule or None),
     Column("result", "str", lambda row: row.record.result.text if row.record.result else None),
     Column("seconds", "float64", lambda row: row.record.seconds),
+    Column("traceback", "str", lambda row: row.record.traceback or None),
     Column("parent_call", "str", lambda row: row.parent or None),
 ]
 
@@ -46,7 +47,8 @@ def tool_calls(source: RunSource) -> pd.DataFrame:
     """Return one row per tool call: ``arguments`` as JSON, ``success`` as the tool reported (missing while it is open).
 
     ``rule``: the rule that blocked the call, if one did: ``max_tool_calls``, or one against repetition. ``parent_call``: the
-    call whose tool made this one, if it was not the model; it has that call's position.
+    call whose tool made this one, if it was not the model; it has that call's position. ``traceback``:
+    that of your own code, as the log holds it, if a tool raised.
     """
     return table(
         (

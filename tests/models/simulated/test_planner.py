@@ -188,6 +188,30 @@ def test_the_introduction_says_how_a_language_model_is_used() -> None:
     assert "%agent key anthropic" in told and "%%agent -m anthropic:NAME" in told and "%%agent -m ollama:NAME" in told
 
 
+def test_a_step_of_an_earlier_run_whose_call_was_stopped_is_blocked_and_not_completed() -> None:
+    def survey(region: str) -> str:
+        """Ask every customer."""
+        raise RuntimeError("stopped")
+
+    prompt = "- `add(1)`\n- Ask with `survey('North')`"
+    first = Agent(MODEL, tools=[add, survey], guidance="matrix", max_rounds=3).run_sync(prompt)  # ends after the failed call
+    assert [todo.status for todo in first.todos] == ["completed", "in-progress"]
+    second = Agent(MODEL, tools=[add], guidance="matrix")
+    run = second.run_sync("Leave out the survey.\n\n- Add once more `add(2)`", continue_from=first)
+    asked = next(todo for todo in run.todos if "survey" in todo.title)
+    assert asked.status == "blocked" and asked.blocked_reason
+
+
+def test_everything_that_it_cannot_do_is_reported_as_left_out() -> None:
+    prompt = (
+        "- Add `add(1)` into `total`\n- A typo: `ad(2)`\n- Think about it\n- Not literal: `add(x)`\n"
+        "- These:\n  - `add(3)` and `gone()`"
+    )
+    run = do("simulated:disciplined", prompt)
+    left_out = run.text.partition("Left out")[2].split("\n\n")[1]
+    assert left_out.splitlines() == ["- ad(2)", "- Think about it", "- add(x)", "- gone()"]
+
+
 def test_asked_to_go_on_while_todos_are_open_it_reads_the_list_first() -> None:
     one = ask(MODEL, *after_the_answer(OPEN), tools=conversation(0)[1])
     assert one.message.calls == (ToolCall(TODO_TOOL, {"operation": "read"}),)
@@ -200,7 +224,7 @@ def test_what_it_knows_to_be_open_of_its_own_it_marks_at_once() -> None:
     agent = Agent("simulated:disciplined", tools=[add], guidance="off")
     run = agent.run_sync("Go on.", continue_from=forgot)
     assert of_the_list(run) == [[marks((1, "completed"), (2, "completed"), (3, "completed"))], []]
-    assert run.text == "Done: 3 steps, as I said."
+    assert run.text == "Done: 3 steps, as reported above."
 
 
 def test_a_list_it_is_not_let_read_is_not_asked_for_again() -> None:
@@ -272,4 +296,4 @@ def test_a_blocked_repetition_says_nothing_new_of_the_list() -> None:
 
 def test_it_says_that_the_work_is_complete_when_it_is_told_how() -> None:
     run = do("simulated:disciplined", policy=Matrix(workflow_mode=True), guidance="matrix")
-    assert (run.stop_reason, run.text) == ("workflow_complete", "Done: 3 steps, as I said.")
+    assert (run.stop_reason, run.text) == ("workflow_complete", "Done: 3 steps, as reported above.")

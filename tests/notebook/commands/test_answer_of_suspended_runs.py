@@ -101,7 +101,7 @@ def test_a_gate_that_is_missing_is_named_and_the_run_still_waits(kernel: Any) ->
     assert cell.status == "error"
     cell = kernel.run(f"%agent answer {run_id} q1 deny: not now")
     assert cell.status == "error"
-    assert "had the gates careful, which this notebook does not define. Define them, then: %agent answer" in cell.error
+    assert "had the gate careful, which this notebook does not define. Define it, then: %agent answer" in cell.error
     kernel.run(SETUP)
     cell = kernel.run(f"%agent answer {run_id} q1 deny: not now")
     assert cell.status == "ok", cell.error

@@ -42,13 +42,13 @@ def test_the_newest_stand_first_and_as_many_as_are_asked_for(kernel: Any) -> Non
 
 
 def test_words_choose_among_them(kernel: Any) -> None:
-    assert names(kernel, "%agent history failed") == ["3 runs in .agentnb/runs, 1 with failed", "May"]
+    assert names(kernel, "%agent history failed") == ["3 runs in .agentnb/runs, 1 matches “failed”", "May"]
     assert names(kernel, "%agent history 1 six COMPLETED") == [
-        "3 runs in .agentnb/runs, the newest 1 with six and COMPLETED",
+        "3 runs in .agentnb/runs, the newest 1 matching “six” and “COMPLETED”",
         "June",
     ]
     assert names(kernel, "%agent history 'six times' completed")[1:] == ["June", "seven?"]
-    assert "0 with nowhere" in names(kernel, "%agent history nowhere")[0]
+    assert "0 match “nowhere”" in names(kernel, "%agent history nowhere")[0]
 
 
 def test_tags_choose_among_them(kernel: Any) -> None:
@@ -57,7 +57,7 @@ def test_tags_choose_among_them(kernel: Any) -> None:
     assert kernel.value("list(run.tags)") == "['night']"
     assert names(kernel, "%agent history --tag night")[1:] == ["#night", "#v2"]
     told, line = kernel.run("%agent history --tag night --tag=v2").listing["text/plain"].split("\n")
-    assert told.endswith(", 1 with #night and #v2") and line.endswith("Tagged, in July  #night #v2")
+    assert told.endswith(", 1 matches “#night” and “#v2”") and line.endswith("Tagged, in July  #night #v2")
     assert "#night #v2" in kernel.run("%agent history v2").listing["text/html"]
     assert names(kernel, "%agent history --tag nigh")[1:] == []
     assert "Write %agent history --tag WORD" in kernel.run("%agent history --tag").error

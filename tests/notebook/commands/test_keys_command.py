@@ -200,7 +200,7 @@ def test_a_key_in_the_line_is_refused_without_repeating_it(subtests: pytest.Subt
 def test_what_cannot_be_done_is_refused_with_what_can(subtests: pytest.Subtests) -> None:
     for line, said in [
         ("anthropic --keyrin", "%agent key has no such option. Did you mean --keyring?"),
-        ("anthropic --x", "%agent key has no such option. There is --keyring, --forget."),
+        ("anthropic --x", "%agent key has no such option. Available: --keyring, --forget."),
         ("anthropic forget", "Write it so: --forget"),
         ("--forget", "Which key? Write: %agent key anthropic"),
         ("antropic", "That is not the name of a key. Did you mean anthropic?"),

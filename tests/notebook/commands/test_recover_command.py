@@ -141,8 +141,8 @@ def test_what_is_missing_is_named_with_what_to_type(kernel: Any) -> None:
     cell = kernel.run(f"%agent recover {run_id} -m model")
     assert cell.status == "error"
     assert cell.error == (
-        f"UnknownTool: Run {run_id} had the tools gone, which this notebook does not define. "
-        f"Define them, then: %agent recover {run_id}"
+        f"UnknownTool: Run {run_id} had the tool gone, which this notebook does not define. "
+        f"Define it, then: %agent recover {run_id}"
     )
     kernel.run("def gone(a: int) -> int:\n    return a")
     cell = kernel.run(f"%agent recover {run_id}")
