@@ -10,10 +10,11 @@ from agentnb.detect.run import Run
 from agentnb.display.finished import answer_html
 from agentnb.display.labels import clean
 from agentnb.display.style import kept
-from agentnb.errors import RunFailed, RunLimited
+from agentnb.errors import AgentnbError, RunFailed, RunLimited
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.cell_host import CellHost
 from agentnb.notebook.frontend import can_ask, view_for
+from agentnb.notebook.magic_errors import in_one_line
 from agentnb.notebook.views import TerminalView
 from agentnb.runtime.foreground import RunInterrupted
 from agentnb.runtime.host import Host, current_host
@@ -21,6 +22,7 @@ from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
+SEE_THE_CARD = "The run failed. Its card says why"
 _CELL_RUNS = "_agentnb_cell_runs"
 
 
@@ -91,10 +93,10 @@ class CellRuns:
             if isinstance(view, TerminalView):  # a card shows that it runs, and then that it is done
                 print(f"Run {live.run_id} started in the background. See %agent status")
             return None
-        run = self._waited_for(live, out)
-        if run.status == "failed":
-            why = str(run.error) if run.error else "no reason given"
-            raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out), run=run)
+        try:
+            run = self._waited_for(live, out)
+        except AgentnbError as error:
+            raise _shown_in(view, error, live.run) from None
         if run.status == "cancelled" and (on_stop or self.session.defaults["on-stop"]) == "raise":
             raise RunInterrupted(closed=True)
         cell = self.cell
@@ -102,13 +104,17 @@ class CellRuns:
 
     def _waited_for(self, live: LiveRun, out: str) -> Run:
         try:
-            return live.wait_in_foreground()
+            run = live.wait_in_foreground()
         except RunLimited as limited:
             raise RunLimited(limited.what, _what_next(out), run=limited.run) from None
         except RunInterrupted as interrupt:
             if not interrupt.closed:
                 self.session.leave_foreground()
             raise
+        if run.status == "failed":
+            why = str(run.error) if run.error else "no reason given"
+            raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out), run=run)
+        return run
 
 
 def cell_runs(shell: Any, session: Session) -> CellRuns:
@@ -118,6 +124,13 @@ def cell_runs(shell: Any, session: Session) -> CellRuns:
         known = CellRuns(shell, session)
         setattr(shell, _CELL_RUNS, known)
     return known
+
+
+def _shown_in(view: object, error: AgentnbError, run: Run) -> AgentnbError:
+    """Return the error of a failed run, whose reason is not shown a second time below a card; the exception itself keeps it."""
+    if run.status == "failed" and run.error and not isinstance(view, TerminalView):
+        return in_one_line(error, f"{type(error).__name__}: {SEE_THE_CARD}")
+    return error
 
 
 def _what_next(out: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import parse_argstring
@@ -15,9 +15,15 @@ from agentnb.errors import AgentnbError, SettingsError, near
 from agentnb.models.options import shown
 from agentnb.runtime.foreground import RunInterrupted
 
+E = TypeVar("E", bound=BaseException)
+_RENDERER = "_render_traceback_"
+"""With this method an exception renders its own traceback in IPython."""
 CLOSED = "the run was stopped and its log closed. Continue with %%agent --continue"
 _UNDERSCORED = re.compile(r"(?<!\S)--\w+(?:[-_]\w+)+")
-NOT_CLOSED = "the run is stopping and ends when its tool returns control to the event loop. See %agent status"
+NOT_E = TypeVar("E", bound=BaseException)
+_RENDERER = "_render_traceback_"
+"""With this method an exception renders its own traceback in IPython."""
+CLOSED = "the run is stopping and ends when its tool returns control to the event loop. See %agent status"
 
 
 def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,16 +34,18 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
             return magic(*args, **kwargs)
         except AgentnbError as error:
             redact_error(error)
-            raise _quiet(error, f"{type(error).__name__}: {error}") from None
+            if not hasattr(error, _RENDERER):
+                in_one_line(error, f"{type(error).__name__}: {error}")
+            raise error from None
         except RunInterrupted as error:
-            raise _quiet(error, f"KeyboardInterrupt: {CLOSED if error.closed else NOT_CLOSED}") from None
+            raise in_one_line(error, f"KeyboardInterrupt: {CLOSED if error.closed else NOT_CLOSED}") from None
 
     return functools.update_wrapper(wrapped, magic)
 
 
-def _quiet(error: BaseException, line: str) -> BaseException:
-    # IPython lets an exception render its own traceback, if it has this method.
-    error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # any exception may have one
+def in_one_line(error: E, line: str) -> E:
+    """Return the error, for which IPython will show this line in place of a traceback."""
+    setattr(error, _RENDERER, lambda: [line])
     return error
 
 
