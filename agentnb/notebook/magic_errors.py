@@ -15,15 +15,12 @@ from agentnb.errors import AgentnbError, SettingsError, near
 from agentnb.models.options import shown
 from agentnb.runtime.foreground import RunInterrupted
 
-E = TypeVar("E", bound=BaseException)
-_RENDERER = "_render_traceback_"
-"""With this method an exception renders its own traceback in IPython."""
 CLOSED = "the run was stopped and its log closed. Continue with %%agent --continue"
 _UNDERSCORED = re.compile(r"(?<!\S)--\w+(?:[-_]\w+)+")
-NOT_E = TypeVar("E", bound=BaseException)
+NOT_CLOSED = "the run is stopping and ends when its tool returns control to the event loop. See %agent status"
 _RENDERER = "_render_traceback_"
 """With this method an exception renders its own traceback in IPython."""
-CLOSED = "the run is stopping and ends when its tool returns control to the event loop. See %agent status"
+E = TypeVar("E", bound=BaseException)
 
 
 def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
