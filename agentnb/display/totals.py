@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.rules import TODO_LIST
 from agentnb.display.call_labels import state
-from agentnb.display.labels import counted, times
+from agentnb.display.labels import counted
 from agentnb.display.trouble import Trouble, trouble_of
 
 
