@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from agentnb.core.events import RunSuspended
 from agentnb.detect.run import Run
 from agentnb.display.finished import answer_html
 from agentnb.display.labels import clean
@@ -23,6 +24,7 @@ from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
 SEE_THE_CARD = "The run failed. Its card says why"
+WAITS = "the run waits for your answer. Its card says what to type"
 _CELL_RUNS = "_agentnb_cell_runs"
 
 
@@ -81,8 +83,8 @@ class CellRuns:
 
         ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
         the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``; and like an
-        interrupt if it was stopped, so that no later cell uses partial results, unless ``on_stop`` (by default that of
-        `%agent defaults`) is ``continue``.
+        interrupt if the person stopped it or put its question off, so that no later cell uses partial results, unless
+        ``on_stop`` (by default that of `%agent defaults`) is ``continue``.
         """
         blocks = options.foreground is not None
         view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
@@ -97,8 +99,8 @@ class CellRuns:
             run = self._waited_for(live, out)
         except AgentnbError as error:
             raise _shown_in(view, error, live.run) from None
-        if run.status == "cancelled" and (on_stop or self.session.defaults["on-stop"]) == "raise":
-            raise RunInterrupted(closed=True)
+        if (on_stop or self.session.defaults["on-stop"]) == "raise":
+            _raise_if_put_off(run)
         cell = self.cell
         return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
 
@@ -131,6 +133,15 @@ def _shown_in(view: object, error: AgentnbError, run: Run) -> AgentnbError:
     if run.status == "failed" and run.error and not isinstance(view, TerminalView):
         return in_one_line(error, f"{type(error).__name__}: {SEE_THE_CARD}")
     return error
+
+
+def _raise_if_put_off(run: Run) -> None:
+    """Raise if the person stopped the run, or suspended it until they answer."""
+    if run.status == "cancelled":
+        raise RunInterrupted(closed=True)
+    last = run.events[-1] if run.is_suspended else None
+    if isinstance(last, RunSuspended) and last.why == "asked":
+        raise in_one_line(RunInterrupted(closed=True), f"KeyboardInterrupt: {WAITS}")
 
 
 def _what_next(out: str) -> str:

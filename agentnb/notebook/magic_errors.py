@@ -31,11 +31,9 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
             return magic(*args, **kwargs)
         except AgentnbError as error:
             redact_error(error)
-            if not hasattr(error, _RENDERER):
-                in_one_line(error, f"{type(error).__name__}: {error}")
-            raise error from None
+            raise _quiet(error, f"{type(error).__name__}: {error}") from None
         except RunInterrupted as error:
-            raise in_one_line(error, f"KeyboardInterrupt: {CLOSED if error.closed else NOT_CLOSED}") from None
+            raise _quiet(error, f"KeyboardInterrupt: {CLOSED if error.closed else NOT_CLOSED}") from None
 
     return functools.update_wrapper(wrapped, magic)
 
@@ -44,6 +42,10 @@ def in_one_line(error: E, line: str) -> E:
     """Return the error, for which IPython will show this line in place of a traceback."""
     setattr(error, _RENDERER, lambda: [line])
     return error
+
+
+def _quiet(error: E, line: str) -> E:
+    return error if hasattr(error, _RENDERER) else in_one_line(error, line)
 
 
 def _hyphenated(option: str, known: list[str]) -> str:
