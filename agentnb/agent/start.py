@@ -320,6 +320,6 @@ def as_prompt(prompt: str | Message) -> Message:
     if message.role != "user":
         raise SettingsError(f"A prompt is a message of the user, not of the {message.role}")
     if not message.text.strip():
-        raise SettingsError("The prompt is blank", "Say in words what the agent should do")
+        raise SettingsError("The prompt is blank", "Write what the agent should do")
     parts = tuple(Text(encodable(part.text)) if isinstance(part, Text) else part for part in message.parts)
     return bounded(replace(message, parts=parts))

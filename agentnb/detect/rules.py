@@ -58,7 +58,7 @@ class RoundFacts(msgspec.Struct, frozen=True, gc=False):
 
 SENTENCES: Mapping[str, str] = {
     "called": "a tool was called",
-    "answered": "answered in words",
+    "answered": "answered with text",
     "answered_anew": "answered something new",
     "worked": "a work tool ran",
     "completed": "a todo was completed",

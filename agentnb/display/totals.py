@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.rules import TODO_LIST
 from agentnb.display.call_labels import state
-from agentnb.display.labels import counted, times
+from agentnb.display.labels import counted
 from agentnb.display.trouble import Trouble, trouble_of
 
 
@@ -81,8 +81,3 @@ class Totals:
             return ""
         times = "once" if self.guided == 1 else f"{self.guided:,} times"
         return f"guidance given {times}" + (f", followed {self.followed:,} of {self.judged:,}" if self.judged else "")
-
-    @property
-    def summarized_told(self) -> str:
-        """``conversation summarized twice``; empty if it never was."""
-        return f"conversation summarized {times(self.summed)}" if self.summed else ""

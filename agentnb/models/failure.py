@@ -75,7 +75,7 @@ MEANINGS: dict[str, tuple[type[ModelError], str, str]] = {
         "the conversation is longer than {model} can take",
         "Begin a new one (a cell without --continue), or let tools return less",
     ),
-    "rate limit": (RateLimited, "too many requests", "Wait a while, then go on with %%agent --continue"),
+    "rate limit": (RateLimited, "too many requests", "Wait a while, then continue with %%agent --continue"),
     "trouble": (ProviderTrouble, "fails", "Try again in a while: %%agent --continue"),
     "redirect": (
         RequestRefused,
@@ -235,7 +235,7 @@ def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
         what, hint = "there is no {model} at {url}", "See that the URL is right, and the name: %agent models {who}?url={url}"
     wait = retry_after(refusal.headers)
     if meaning == "rate limit" and wait:
-        hint = f"It asks to wait {wait:,.0f} s. Then go on with %%agent --continue"
+        hint = f"It asks to wait {wait:,.0f} s. Then continue with %%agent --continue"
     hint = next((better for pattern, better in HINTS if status == 400 and pattern.search(refusal.message)), hint)
     words["url"] = str(refusal.url)
     return kind(f"{refusal.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), hint.format(**words))

@@ -146,13 +146,13 @@ def check_url(url: str) -> None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise SettingsError("url= is no URL", "Write url=http://localhost:8000/v1") from None  # the cause repeats the text
+        raise SettingsError("url= is not a URL", "Write url=http://localhost:8000/v1") from None  # the cause repeats the text
     problem = url_problem(url)
     if "password" in problem:
         raise SettingsError(f"The URL of a model {problem}", "Put it in a variable: url=...&key=MY_KEY, then %agent key MY_KEY")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not url.isprintable() or " " in url:
         raise SettingsError(
-            f"url={shown(url)} is no URL of a server", "It begins with http://, as in url=http://localhost:8000/v1"
+            f"url={shown(url)} is not the URL of a server", "It begins with http://, as in url=http://localhost:8000/v1"
         )
     if problem:
         raise SettingsError(f"The URL of a model {problem}", "Write url=http://localhost:8000/v1")

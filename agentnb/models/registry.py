@@ -168,7 +168,7 @@ def _options(provider: str, name: str, given: Given) -> Options:
     options = read_options(f"{provider}:{name}", given, REMOTE[provider].options)
     budget = int(options.thinking) if options.thinking is not None and options.thinking.isdecimal() else 0
     if budget and not REMOTE[provider].thinks_by_budget:
-        raise SettingsError(f"{provider}: models are not told with how many tokens to think", "Write effort=high, or low")
+        raise SettingsError(f"{provider}: its models take no token count for thinking", "Write effort=high, or low")
     most = settings.max_tokens()
     if options.max_tokens is None and most is not None:
         # The thinking budget comes on top, as it does without the variable: the API refuses a limit below it.

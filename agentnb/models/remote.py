@@ -305,10 +305,10 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
             BrokenReply(what, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
         )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        what = f"{provider.name}: what came is no whole JSON"
+        what = f"{provider.name}: the response is not complete JSON"
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
-        what = f"{provider.name}: what came is no reply ({readable(f'{type(error).__name__}: {error}')})"
+        what = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     return None
 

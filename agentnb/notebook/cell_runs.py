@@ -6,15 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from agentnb.core.events import RunSuspended
 from agentnb.detect.run import Run
 from agentnb.display.finished import answer_html
 from agentnb.display.labels import clean
 from agentnb.display.style import kept
-from agentnb.errors import RunFailed, RunLimited
+from agentnb.errors import AgentnbError, RunFailed, RunLimited
 from agentnb.notebook import call_streams
 from agentnb.notebook.card.widget import LeftOpen
 from agentnb.notebook.cell_host import CellHost
 from agentnb.notebook.frontend import can_ask, view_for
+from agentnb.notebook.magic_errors import in_one_line
 from agentnb.notebook.views import TerminalView
 from agentnb.runtime.foreground import RunInterrupted
 from agentnb.runtime.host import Host, current_host
@@ -22,6 +24,8 @@ from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.session import Session
 
+SEE_THE_CARD = "The run failed. Its card says why"
+WAITS = "the run waits for your answer. Its card says what to type"
 _CELL_RUNS = "_agentnb_cell_runs"
 
 
@@ -82,8 +86,8 @@ class CellRuns:
 
         ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
         the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``; and like an
-        interrupt if it was stopped, so that no later cell uses partial results, unless ``on_stop`` (by default that of
-        `%agent defaults`) is ``continue``.
+        interrupt if the person stopped it or put its question off, so that no later cell uses partial results, unless
+        ``on_stop`` (by default that of `%agent defaults`) is ``continue``.
         """
         blocks = options.foreground is not None
         view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
@@ -94,24 +98,28 @@ class CellRuns:
             if isinstance(view, TerminalView):  # a card shows that it runs, and then that it is done
                 print(f"Run {live.run_id} started in the background. See %agent status")
             return None
-        run = self._waited_for(live, out)
-        if run.status == "failed":
-            why = str(run.error) if run.error else "no reason given"
-            raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out), run=run)
-        if run.status == "cancelled" and (on_stop or self.session.defaults["on-stop"]) == "raise":
-            raise RunInterrupted(closed=True)
+        try:
+            run = self._waited_for(live, out)
+        except AgentnbError as error:
+            raise _shown_in(view, error, live.run) from None
+        if (on_stop or self.session.defaults["on-stop"]) == "raise":
+            _raise_if_put_off(run)
         cell = self.cell
         return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
 
     def _waited_for(self, live: LiveRun, out: str) -> Run:
         try:
-            return live.wait_in_foreground()
+            run = live.wait_in_foreground()
         except RunLimited as limited:
             raise RunLimited(limited.what, _what_next(out), run=limited.run) from None
         except RunInterrupted as interrupt:
             if not interrupt.closed:
                 self.session.leave_foreground()
             raise
+        if run.status == "failed":
+            why = str(run.error) if run.error else "no reason given"
+            raise RunFailed(f"The run failed in round {len(run.rounds)}: {why}", _what_next(out), run=run)
+        return run
 
 
 def cell_runs(shell: Any, session: Session) -> CellRuns:
@@ -121,6 +129,22 @@ def cell_runs(shell: Any, session: Session) -> CellRuns:
         known = CellRuns(shell, session)
         setattr(shell, _CELL_RUNS, known)
     return known
+
+
+def _shown_in(view: object, error: AgentnbError, run: Run) -> AgentnbError:
+    """Return the error of a failed run, whose reason is not shown a second time below a card; the exception itself keeps it."""
+    if run.status == "failed" and run.error and not isinstance(view, TerminalView):
+        return in_one_line(error, f"{type(error).__name__}: {SEE_THE_CARD}")
+    return error
+
+
+def _raise_if_put_off(run: Run) -> None:
+    """Raise if the person stopped the run, or suspended it until they answer."""
+    if run.status == "cancelled":
+        raise RunInterrupted(closed=True)
+    last = run.events[-1] if run.is_suspended else None
+    if isinstance(last, RunSuspended) and last.why == "asked":
+        raise in_one_line(RunInterrupted(closed=True), f"KeyboardInterrupt: {WAITS}")
 
 
 def _what_next(out: str) -> str:

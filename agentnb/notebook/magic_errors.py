@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import parse_argstring
@@ -18,6 +18,9 @@ from agentnb.runtime.foreground import RunInterrupted
 CLOSED = "the run was stopped and its log closed. Continue with %%agent --continue"
 _UNDERSCORED = re.compile(r"(?<!\S)--\w+(?:[-_]\w+)+")
 NOT_CLOSED = "the run is stopping and ends when its tool returns control to the event loop. See %agent status"
+_RENDERER = "_render_traceback_"
+"""With this method an exception renders its own traceback in IPython."""
+E = TypeVar("E", bound=BaseException)
 
 
 def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,10 +38,14 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
     return functools.update_wrapper(wrapped, magic)
 
 
-def _quiet(error: BaseException, line: str) -> BaseException:
-    # IPython lets an exception render its own traceback, if it has this method.
-    error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # any exception may have one
+def in_one_line(error: E, line: str) -> E:
+    """Return the error, for which IPython will show this line in place of a traceback."""
+    setattr(error, _RENDERER, lambda: [line])
     return error
+
+
+def _quiet(error: E, line: str) -> E:
+    return error if hasattr(error, _RENDERER) else in_one_line(error, line)
 
 
 def _hyphenated(option: str, known: list[str]) -> str:

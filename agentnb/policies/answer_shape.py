@@ -55,7 +55,7 @@ class AnswerShape:
             INVALID_OUTPUT,
             "failed",
             problem=f"The answer does not fit the output: {'; '.join(problems)}",
-            hint="The answer is in run.text; go on with --continue, allow more retries: Output(T, retries=5), "
+            hint="The answer is in run.text; continue with --continue, allow more retries: Output(T, retries=5), "
             "or try another model",
             loop=stop.loop,
         )

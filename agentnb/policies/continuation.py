@@ -54,7 +54,7 @@ def stuck(run: RunSoFar) -> Stop | None:
         "error",
         "failed",
         problem="The model says that it is stuck",
-        hint="Read its last words in run.text, and go on with --continue",
+        hint="Read its last words in run.text, and continue with --continue",
     )
 
 

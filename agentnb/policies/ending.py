@@ -72,7 +72,7 @@ def no_call_came(run: RunSoFar) -> Stop | None:
         "error",
         "failed",
         problem="The reply announced tool calls and held none",
-        hint="Go on with --continue, or try another model",
+        hint="Continue with --continue, or try another model",
     )
 
 
@@ -85,7 +85,7 @@ def no_room(run: RunSoFar) -> Stop | None:
         "reply_cut",
         "failed",
         problem="The context window of the model is full: the reply was cut off",
-        hint="Start anew without --continue, or give it less to read; the part that came is in run.text",
+        hint="Start again without --continue, or give it less to read; the part that came is in run.text",
     )
 
 
@@ -120,7 +120,7 @@ def paused(run: RunSoFar) -> Continue | Stop | None:
         "error",
         "failed",
         problem=f"The provider paused the reply {MAX_PAUSES + 1} times in a row ({PAUSED})",
-        hint="Go on with --continue, or ask for less at once",
+        hint="Continue with --continue, or ask for less at once",
     )
 
 
@@ -143,7 +143,7 @@ def two_empty_answers(run: RunSoFar) -> Stop | None:
         "error",
         "failed",
         problem="The model gave two empty answers in a row",
-        hint="Go on with --continue, say more exactly what is to be done, or try another model",
+        hint="Continue with --continue, say more exactly what is to be done, or try another model",
     )
 
 

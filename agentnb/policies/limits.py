@@ -23,7 +23,7 @@ OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]
 """What happens at a limit: the run ends, the model answers once more without tools, or `RunLimited` is raised."""
 ON_LIMIT: tuple[OnLimit, ...] = ("stop", "final_answer", "raise")
 MAX_AMOUNT = 1e12
-NO_LIMIT = "None is no such limit"
+NO_LIMIT = "None sets no limit"
 
 
 class Limit(NamedTuple):

@@ -85,7 +85,7 @@ class LiveRun:
     def say(self, text: str) -> None:
         """Send the model a message, which it reads in the next round. Raises `SettingsError` if it is blank."""
         if not text.strip():
-            raise SettingsError("There is nothing to say", "Give some words: live.say(TEXT)")
+            raise SettingsError("There is nothing to say", "Give it a text: live.say(TEXT)")
         self._put("say", text)
 
     def answer(self, value: Any, question_id: str | None = None) -> None:
@@ -129,7 +129,7 @@ class LiveRun:
 
     def _put(self, name: Any, text: str = "") -> None:
         if self.done:
-            raise SettingsError(f"Run {self.run_id} has ended ({self.run.stop_reason})", "Go on with %%agent --continue")
+            raise SettingsError(f"Run {self.run_id} has ended ({self.run.stop_reason})", "Continue with %%agent --continue")
         self._inbox.put(name, text)
 
     def _question(self, question_id: str | None) -> WaitingOnUser:

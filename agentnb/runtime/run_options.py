@@ -82,7 +82,7 @@ class RunOptions:
             raise SettingsError(f"budget={self.budget!r} is not a budget", f"A budget has the methods {', '.join(SPENDING)}")
         tags: Any = self.tags
         if isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags):
-            raise SettingsError(f"tags={tags!r} are not words", 'Write tags=("night", "v2")')
+            raise SettingsError(f"tags={tags!r} must be strings", 'Write tags=("night", "v2")')
 
 
 def refuse_former_keywords(given: Iterable[str], door: str) -> None:

@@ -60,5 +60,5 @@ class Toolbox:
 
     def not_found(self, name: str) -> ToolOutcome:
         """Return the error result for an unknown tool."""
-        advice = near(name, [spec.name for spec in self.specs]) or "There are no tools: answer in words."
+        advice = near(name, [spec.name for spec in self.specs]) or "There are no tools: answer with text."
         return failure("unknown_tool", f"tool not found: {name}. {advice}")

@@ -23,7 +23,7 @@ Gap: TypeAlias = Literal[
 ]
 _ONCE: dict[str, str] = {
     "model": "The model has no name: it is called unknown.",
-    "prompt": "There is no prompt: one that says so stands in its place.",
+    "prompt": "There is no prompt: a placeholder was added.",
     "tools": "The tools are not described: those that were called are listed by name.",
 }
 _COUNTED: dict[str, tuple[str, str]] = {
@@ -40,10 +40,10 @@ _COUNTED: dict[str, tuple[str, str]] = {
     "name": ("1 call named no tool: it is called unknown.", "{} calls named no tool: it is called unknown."),
     "arguments": ("1 call had arguments that are not a JSON object.", "{} calls had arguments that are not a JSON object."),
     "no result": (
-        "1 call has no result: one that says so stands in its place.",
-        "{} calls have no result: one that says so stands in its place.",
+        "1 call has no result: a placeholder was added.",
+        "{} calls have no result: placeholders were added.",
     ),
-    "second result": ("1 result stood there twice.", "{} results stood there twice."),
+    "second result": ("1 result was there twice.", "{} results were there twice."),
     "no call": (
         "1 result had no call: one without arguments was added.",
         "{} results had no calls: calls without arguments were added.",

@@ -233,7 +233,7 @@ def _resumable(run: Run) -> Run:
     if not run.should_continue:
         raise SettingsError(
             f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover",
-            f"Go on with its conversation: %agent load {run.id}, then %%agent --continue",
+            f"Continue its conversation: %agent load {run.id}, then %%agent --continue",
         )
     return run
 

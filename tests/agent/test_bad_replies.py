@@ -308,7 +308,7 @@ def test_a_model_that_asks_for_ever_other_unknown_tools_is_ended_by_the_limit() 
 def test_without_any_tool_a_call_is_answered_with_the_advice_to_use_words() -> None:
     run = bare(ScriptedModel([ADD, "It is 3."])).run_sync("go")
     assert (run.text, codes(run)) == ("It is 3.", ["unknown_tool"])
-    assert "answer in words" in results(run)[0].text
+    assert "answer with text" in results(run)[0].text
 
 
 # Arguments that are none

@@ -46,7 +46,7 @@ def test_tags_may_be_given_as_a_keyword_and_replace_those_of_the_options(subtest
 
 def test_what_are_no_tags_is_refused(subtests: pytest.Subtests) -> None:
     for tags in ("night", ("night", ""), (3,), (" ",)):
-        with subtests.test(tags=tags), pytest.raises(SettingsError, match="are not words"):
+        with subtests.test(tags=tags), pytest.raises(SettingsError, match="must be strings"):
             RunOptions(tags=tags)  # type: ignore[arg-type]
 
 

@@ -94,6 +94,19 @@ ALLOWED = {
     "notebook/panel/widgets.py:offers": "a trait that the panel's script reads",
 }
 """Old names that stay, and why."""
+TRANSLATED = {
+    r"(?<!there )\b(is|are) no (?!longer|more)": "is not a",
+    r"\b(go|goes|went) on with (%%agent )?--continue": "continue with",
+    r"\b(go|goes|going) on then\b": "then continue",
+    r"\bwords (alone|only)\b|\bin words\b": "a text-only reply, as text",
+    r"\(otherwise\b": "(default:",
+    r"\bhears?\b": "receives, responds",
+    r"\b(are|is|was) told\b": "is reported, is sent",
+    r"\bturns? in circles\b": "loops",
+    r"\bstands in its place\b": "a placeholder",
+    r"\banew\b": "again",
+}
+"""Turns of phrase that sound translated, and what to write instead. The simulated model may talk as it likes."""
 TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
 
 
@@ -132,3 +145,23 @@ def test_no_definition_bears_a_private_name_of_old() -> None:
 
 def test_each_old_name_that_stays_is_still_there() -> None:
     assert set(ALLOWED) - {place for place, _ in old_names()} == set()
+
+
+def sentences(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """The text and line of each string constant of several words that is no docstring."""
+    docs = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docs and " " in node.value.strip():
+            yield node.value, node.lineno
+
+
+def test_no_sentence_sounds_translated() -> None:
+    found = {
+        f"{path}:{line}: {text}": better
+        for path, tree in TREES.items()
+        if not path.startswith("models/simulated/")
+        for text, line in sentences(tree)
+        for phrase, better in TRANSLATED.items()
+        if re.search(phrase, text, re.IGNORECASE)
+    }
+    assert found == {}

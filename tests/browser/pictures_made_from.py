@@ -33,7 +33,7 @@ def made_from() -> str:
     whole = card.whole()
     parts = [
         style_sheet(),
-        *_DRAWN_BY_THE_PAGE.findall((STATIC / "card.js").read_text("utf-8")),
+        *_DRAWN_BY_THE_PAGE.findall((STATIC / "frame.js").read_text("utf-8")),
         (HERE / "pictures.py").read_text("utf-8"),
         run_html(run),
         str([whole["slots"], whole["rounds"]]),

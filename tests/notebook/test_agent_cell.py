@@ -150,8 +150,10 @@ def test_a_failing_model_raises_and_the_run_is_kept(kernel: Any) -> None:
     kernel.run("failing = ScriptedModel([ToolCall('add', {'a': 1}), RuntimeError('boom')])")
     cell = kernel.run("%%agent -m failing -t add\nGo.")
     assert cell.status == "error"
-    assert "RunFailed: The run failed in round 2" in cell.error and "boom" in cell.error
-    assert "Traceback" not in cell.error
+    assert cell.error == "RunFailed: The run failed. Its card says why"
+    assert cell.shown.count("boom") == 1
+    reasons = [one["evalue"] for one in cell.outputs if one["type"] == "error"]
+    assert ["boom" in reason for reason in reasons] == [True], "programs that run notebooks report it in full"
     assert kernel.value("run.status, run.rounds[0].results[0].text") == "('failed', '3')"
 
 

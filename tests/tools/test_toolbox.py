@@ -68,8 +68,8 @@ def test_who_asks_for_a_tool_there_is_not_is_told_of_near_ones(subtests: pytest.
 
 
 @pytest.mark.req("R2.6")
-def test_without_tools_the_advice_is_to_answer_in_words() -> None:
-    assert "answer in words" in Toolbox().not_found("plot").text
+def test_without_tools_the_advice_is_to_answer_with_text() -> None:
+    assert "answer with text" in Toolbox().not_found("plot").text
 
 
 @pytest.mark.req("R2.6")

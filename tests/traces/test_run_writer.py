@@ -114,7 +114,7 @@ GAPS: dict[str, tuple[list[Step], list[tuple[str, Any, str, str]], str]] = {
     "a result that never came": (
         [GO, reply(None, [LOOK]), DONE],
         [("c1", {"at": 1}, NO_RESULT, "lost")],
-        "1 call has no result: one that says so stands in its place.",
+        "1 call has no result: a placeholder was added.",
     ),
     "a result that came late": (
         [GO, reply(None, [LOOK]), reply("Wait."), result("c1", "late"), DONE],
@@ -124,7 +124,7 @@ GAPS: dict[str, tuple[list[Step], list[tuple[str, Any, str, str]], str]] = {
     "a result that came twice": (
         [GO, reply(None, [LOOK]), result("c1", "one"), result("c1", "one")],
         [("c1", {"at": 1}, "one", "")],
-        "1 result stood there twice.",
+        "1 result was there twice.",
     ),
     "a second result that differs": (
         [GO, reply(None, [LOOK]), result("c1", "one"), result("c1", "two", name="look")],

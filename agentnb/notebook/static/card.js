@@ -42,9 +42,7 @@ class View {
     this.root.addEventListener("click", (event) => this.click(event));
     this.root.addEventListener("submit", (event) => this.submit(event));
     this.root.addEventListener("keydown", (event) => this.key(event));
-    for (const kind of ["dragstart", "dragover", "dragend", "drop"]) {
-      this.root.addEventListener(kind, (event) => this[kind](event));
-    }
+    new TodoDrag(this.root, (message) => this.story.ask(message, this));
     for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) {
       this.list.addEventListener(kind, () => (this.touched = Date.now()), { passive: true });
     }
@@ -372,37 +370,6 @@ class View {
     }
     event.stopPropagation(); // as above, for frontends that listen further up
   }
-
-  dragstart(event) {
-    this.dragged = event.target.closest?.("[data-todo]");
-    if (this.dragged) event.dataTransfer.effectAllowed = "move";
-  }
-
-  dragover(event) {
-    const over = event.target.closest?.("[data-todo]");
-    if (!this.dragged || !over || over === this.dragged) return;
-    event.preventDefault();
-    this.unmark();
-    over.classList.add(below(event, over) ? "agentnb-drop-below" : "agentnb-drop-above");
-  }
-
-  drop(event) {
-    const over = event.target.closest?.("[data-todo]");
-    if (!this.dragged || !over || over === this.dragged) return;
-    event.preventDefault();
-    const before = below(event, over) ? over.nextElementSibling?.dataset.todo : over.dataset.todo;
-    if (before !== this.dragged.dataset.todo) this.story.ask({ do: "move", key: this.dragged.dataset.todo, before: before ?? null }, this);
-    this.dragend();
-  }
-
-  dragend() {
-    this.unmark();
-    this.dragged = null;
-  }
-
-  unmark() {
-    for (const one of this.root.querySelectorAll("[data-todo]")) one.classList.remove("agentnb-drop-above", "agentnb-drop-below");
-  }
 }
 
 /** Messages of buttons that say more than their name and number. */
@@ -415,18 +382,6 @@ const ACTIONS = {
   up: (button) => moved(button.closest("[data-todo]"), "up"),
   down: (button) => moved(button.closest("[data-todo]"), "down"),
 };
-
-function moved(item, way) {
-  const next = item.nextElementSibling;
-  const before = way === "up" ? item.previousElementSibling?.dataset.todo : (next?.nextElementSibling?.dataset.todo ?? null);
-  if (way === "up" ? before === undefined : !next?.dataset.todo) return null;
-  return { do: "move", key: item.dataset.todo, before };
-}
-
-function below(event, item) {
-  const { top, height } = item.getBoundingClientRect();
-  return event.clientY > top + height / 2;
-}
 
 function clock(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
@@ -457,29 +412,6 @@ function set(element, text) {
 }
 
 const FOCUSABLE = "button, input, textarea, summary, a[href], [tabindex]";
-
-const SKELETON = `
-  <div class="agentnb-head"><span data-slot="chip"></span><span data-slot="meta" class="agentnb-metas"></span><span data-tools></span><span data-slot="controls" class="agentnb-controls"></span></div>
-  <div class="agentnb-hint-line" data-hint role="alert"></div>
-  <div class="agentnb-body">
-    <div class="agentnb-main">
-      <div class="agentnb-rounds-live" data-rounds tabindex="0" role="group" aria-label="Rounds"><div data-end data-slot="asked"></div></div>
-      <button type="button" class="agentnb-newest" data-do="newest" data-newest hidden>Newest ↓</button>
-    </div>
-    <div class="agentnb-side">
-      <div data-slot="todos"></div>
-      <form class="agentnb-add" data-do="add"><input class="agentnb-field" name="text" aria-label="Add a todo" placeholder="Add a todo" autocomplete="off"><button type="submit" class="agentnb-button" aria-label="Add">+</button></form>
-      <div data-slot="totals"></div>
-    </div>
-  </div>
-  <div data-slot="trouble" class="agentnb-foot agentnb-trouble"></div>
-  <div data-slot="notes"></div>
-  <form class="agentnb-say agentnb-say-live" data-do="say"><input class="agentnb-field" name="text" aria-label="Say something to the agent" placeholder="Say something to the agent while it works" autocomplete="off"><button type="submit" class="agentnb-button">Say</button></form>
-  <div class="agentnb-unseen" role="status" aria-live="polite"></div>`;
-
-const STREAM = `
-  <details class="agentnb-quiet-fold" hidden><summary class="agentnb-quiet">thinking …</summary><div class="agentnb-thought"></div></details>
-  <div class="agentnb-text"></div><div class="agentnb-streaming"></div>`;
 
 const stories = new Map(); // by the key of their widget: each hook is handed another object for the same model
 

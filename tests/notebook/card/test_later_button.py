@@ -43,9 +43,12 @@ def asked(browser: Browser, code: str) -> str:
 @pytest.mark.slow("two cells, each with a card that a page greets")
 def test_later_suspends_the_run_and_an_answer_goes_on_in_another_card(browser: Browser, told: Any) -> None:
     request = asked(browser, CELL)
+    browser.client.execute("after = 'run'")
     assert browser.ask(do="suspend", key="q1") == ""
     browser.until(lambda: request in browser.ended)
     run_id = told.value("run.id")
+    assert browser.printed == "KeyboardInterrupt: the run waits for your answer. Its card says what to type"
+    assert told.value("'after' in globals()") == "False", "Run All stops"
     saved = browser.shown[-1]
     line = f"Answer: %agent answer {run_id[-8:]} TEXT"
     assert line in saved["text/plain"] and "May write run?" in saved["text/plain"]
