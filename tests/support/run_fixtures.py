@@ -9,7 +9,7 @@ import pytest
 from virtual_time import SkippedClock
 
 from agentnb.models import connections
-from agentnb.runtime import clock, elicitation, tool_runner
+from agentnb.runtime import call_clock, clock, tool_runner
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def skipped(monkeypatch: pytest.MonkeyPatch) -> Iterator[SkippedClock]:
     """The clock of the runs that this test begins, to be put forward."""
     made = SkippedClock()
     monkeypatch.setattr(asyncio, "new_event_loop", made.new_event_loop)
-    for module in (elicitation, clock, tool_runner):
+    for module in (call_clock, clock, tool_runner):
         monkeypatch.setattr(module, "perf_counter", made.perf_counter)
     yield made
     made.forget()
