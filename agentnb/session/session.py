@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
@@ -227,6 +228,17 @@ class Session:
         if not running:
             raise SettingsError("Nothing is running", "%agent history lists past runs")
         return running[-1]
+
+    def stop(self, live: LiveRun, seconds: float) -> bool:
+        """Stop the run; return whether it has ended, after waiting so long for a run that a cell started.
+
+        Other runs are not waited for: one that Python code awaits may need the event loop of this thread.
+        """
+        live.stop()
+        if live in self._live:
+            with suppress(Exception, asyncio.CancelledError):  # how it ended is told by its card
+                live.result(seconds)
+        return live.done
 
     def waiting_for_answer(self) -> LiveRun:
         """Return the newest run with an open question for the person; raises `SettingsError` if there is none."""

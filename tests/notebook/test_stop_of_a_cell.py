@@ -64,6 +64,18 @@ def test_an_interrupt_ends_its_cell_whatever_is_to_happen_after_a_stop(kernel: A
     )
 
 
+def test_a_stopped_run_of_a_cell_can_be_continued_at_once(kernel: Any) -> None:
+    kernel.run("import asyncio\nfrom agentnb import ToolCall\nfrom agentnb.models import ScriptedModel")
+    kernel.run("async def rest() -> str:\n    'Waits.'\n    await asyncio.Event().wait()")
+    kernel.run("model = ScriptedModel([ToolCall('rest', {}), 'On I go.'])")
+    begun = kernel.run("%%agent -m model -t rest --background\nRest.")
+    assert begun.status == "ok", begun.error
+    assert "is stopped. Continue with %%agent --continue" in kernel.run("%agent stop").printed
+    cell = kernel.run("%%agent -m model --continue\nGo on.")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("run.text") == "On I go."
+
+
 def test_python_code_that_waits_for_a_run_that_is_stopped_gets_the_run(subtests: pytest.Subtests, kernel: Any) -> None:
     kernel.run(f"{STOPPER}\nfrom agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
     kernel.run("def sleeper(): return Agent(ScriptedModel([ToolCall('nap', {'seconds': 600})]), [nap], todos=False)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from agentnb.session.places import default_store
 from agentnb.session.session import Session
 from agentnb.tools.tool import ToolContext
 from agentnb.traces.store import Store
+
+LONG = 30.0
+"""Seconds to wait for what comes at once."""
 
 
 @pytest.fixture
@@ -158,6 +162,33 @@ def test_a_conversation_with_an_object_asks_for_it_instead_of_going_to_another_s
     with pytest.raises(SettingsError, match="-m VARIABLE"):
         choose_model(None, before)
     assert choose_model("simulated:chatty", before)[0] == "simulated:chatty"
+
+
+def test_a_stopped_run_is_waited_for_as_long_as_said(subtests: pytest.Subtests, session: Session) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    async def rest() -> str:
+        """Lets itself be cancelled."""
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    async def hog() -> str:
+        """Blocks the event loop."""
+        begun.set()
+        release.wait(LONG)
+        return ""
+
+    for tool, seconds, ended in [(rest, LONG, True), (hog, 0.01, False)]:
+        with subtests.test(tool.__name__):
+            begun.clear()
+            release.clear()
+            live = session.start(Agent(ScriptedModel([ToolCall(tool.__name__), "x"]), [tool], todos=False), "Go.")
+            assert begun.wait(LONG)
+            assert session.stop(live, seconds) is ended
+            release.set()
+            assert live.result(LONG).status == "cancelled"
+            assert session.last_run() is live.run
 
 
 @pytest.mark.req("KX.5")
