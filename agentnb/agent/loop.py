@@ -89,7 +89,7 @@ class Loop:
 
     def close_open(self, status: e.RoundStatus) -> None:
         """Answer every open call and end the open round, if there is one."""
-        self._dispatch.answer_open_calls()
+        self._dispatch.answer_open_calls(time_is_up=self._lifecycle.time_is_up)
         self._todos.look()
         if self._log.run.open_round is not None:
             self._finish_round(status)

@@ -242,7 +242,7 @@ def _round_index(run: RunState) -> int:
 def _question_answered(run: RunState, event: e.QuestionAnswered) -> None:
     outcome: Outcome = "withdrawn" if event.withdrawn else "declined" if event.declined else "answered"
     answer = event.answer if outcome == "answered" else None
-    _close_questions(run, {event.question_id}, outcome=outcome, answer=answer, closed_at=event.at)
+    _close_questions(run, {event.question_id}, outcome=outcome, answer=answer, by=event.by, closed_at=event.at)
     run._waiting = tuple([question for question in run._waiting if question.id != event.question_id])
     _set_status(run)
 

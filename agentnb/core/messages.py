@@ -56,7 +56,7 @@ class ToolResult(Part, tag="tool_result", frozen=True, gc=False):
     parts: tuple[Text | Image, ...] = ()
     is_error: bool = False
     error_code: str | None = None
-    """``unknown_tool``, ``invalid_arguments``, ``tool_error``, ``timeout``, ``cancelled`` or a tool's own."""
+    """``unknown_tool``, ``invalid_arguments``, ``tool_error``, ``timeout``, ``cancelled``, ``time_limit`` or a tool's own."""
 
     @property
     def text(self) -> str:

@@ -20,8 +20,8 @@ QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "hum
 """What the person is asked for: a permission, information, a review of a plan, or a step that they do themselves."""
 KINDS: tuple[QuestionKind, ...] = ("approval", "elicitation", "plan_review", "human_step")
 
-Answerer: TypeAlias = Literal["person", "program"]
-"""Who answers: the person, or a function that was given to answer in their place."""
+Answerer: TypeAlias = Literal["person", "program", "nobody"]
+"""Who answers: the person, or a function that was given to answer in their place; nobody, if neither can."""
 TEXT: dict[str, Any] = {"type": "string"}
 """The schema of an answer in free text."""
 YES = frozenset({"yes", "y", "true", "ok"})
@@ -68,6 +68,8 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome = "open"
     answer: Any = None
     """The answer as plain data; None unless it was answered."""
+    by: Answerer = "person"
+    """Who answered or declined."""
     closed_at: datetime | None = None
     """When it was answered, declined or withdrawn, UTC; None while it is open, or if its process died."""
 

@@ -19,12 +19,27 @@ DUPLICATE = "duplicate_call_blocked"
 """Error code of a call that was blocked because it repeats an earlier one."""
 MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN = "max_tool_calls", "max_tool_calls_per_turn"
 """Error codes of calls that were blocked because a limit was reached, and the stop reasons of these limits."""
+TIME_LIMIT = "time_limit"
+"""Error code of a call that the time limit of the run cut off."""
+LIMIT_REACHED = "limit_reached"
+"""Error code of a call in the final answer at a limit, which may call no tool."""
 DENIED = "denied"
 """Error code of a call that a gate or the person denied."""
 INTERRUPTED = "interrupted"
 """Error code of a call during which the process died."""
 NOT_RUN = frozenset(
-    {"unknown_tool", "invalid_arguments", "cancelled", INTERRUPTED, DENIED, DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN}
+    {
+        "unknown_tool",
+        "invalid_arguments",
+        "cancelled",
+        TIME_LIMIT,
+        LIMIT_REACHED,
+        INTERRUPTED,
+        DENIED,
+        DUPLICATE,
+        MAX_TOOL_CALLS,
+        MAX_TOOL_CALLS_PER_TURN,
+    }
 )
 """Error codes of calls whose tool did not run, or not to the end."""
 

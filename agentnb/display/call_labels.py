@@ -7,7 +7,16 @@ from typing import Any
 import msgspec
 
 from agentnb.core.events import Progress
-from agentnb.core.rounds import DENIED, INTERRUPTED, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, CallRecord, is_blocked
+from agentnb.core.rounds import (
+    DENIED,
+    INTERRUPTED,
+    LIMIT_REACHED,
+    MAX_TOOL_CALLS,
+    MAX_TOOL_CALLS_PER_TURN,
+    TIME_LIMIT,
+    CallRecord,
+    is_blocked,
+)
 from agentnb.core.todos import TODO_TOOL
 from agentnb.display.labels import clean, counted, first_line
 
@@ -21,6 +30,13 @@ WHY_SKIPPED = {
     MAX_TOOL_CALLS_PER_TURN: "limit of tool calls in this turn reached",
 }
 """Why a gate blocked a call, by its rule."""
+WHY_NOT_ENDED = {
+    "cancelled": "stopped by you",
+    TIME_LIMIT: "cut off by the time limit",
+    LIMIT_REACHED: "not run: limit reached",
+    INTERRUPTED: "interrupted: the kernel died",
+}
+"""Why a call was not run, or not to its end, by its error code."""
 MARKS = {"running": "…", "waiting": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
 
 
@@ -52,10 +68,10 @@ def state(record: CallRecord) -> str:
     if record.result is None:
         return "waiting" if record.waits else "running"
     code = record.result.error_code
-    if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, DENIED):
+    if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, LIMIT_REACHED, DENIED):
         return "blocked"
-    if code in ("cancelled", INTERRUPTED):
-        return "stopped" if code == "cancelled" else "interrupted"
+    if code in ("cancelled", TIME_LIMIT, INTERRUPTED):
+        return "interrupted" if code == INTERRUPTED else "stopped"
     return "failed" if record.result.is_error else "ok"
 
 
@@ -73,9 +89,11 @@ def outcome(record: CallRecord) -> str:
     """Return the state of a call, as a mark and in words: ``✓ ok``, ``⊘ skipped: repeated call``."""
     kind = state(record)
     code = record.result.error_code if record.result is not None else None
+    if code in WHY_NOT_ENDED:
+        return f"{MARKS[kind]} {WHY_NOT_ENDED[code]}"
     if kind == "blocked":
         reason = WHY_SKIPPED.get(record.rule, "" if code == DENIED else WHY_SKIPPED["consecutive"])
         return f"{MARKS[kind]} skipped: {reason}" if reason else f"{MARKS[kind]} denied"
-    words = {"interrupted": "interrupted: the kernel died", "waiting": "waiting for your approval", "stopped": "stopped by you"}
+    words = {"waiting": "waiting for your approval"}
     why = f": {clean(code).replace('_', ' ')}" if kind == "failed" and code not in (None, "tool_error") else ""
     return f"{MARKS[kind]} {words.get(kind, kind)}{why}"

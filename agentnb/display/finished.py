@@ -11,7 +11,7 @@ from agentnb.detect.run import Run
 from agentnb.display.call_labels import state
 from agentnb.display.form import Form
 from agentnb.display.head import details_html
-from agentnb.display.labels import clean, counted, cut
+from agentnb.display.labels import counted, cut
 from agentnb.display.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.question import question_html
@@ -28,7 +28,7 @@ MAX_FIGURES = 6
 """Pictures shown above the transcript: the last ones."""
 MAX_OF_AN_ANSWER = 100_000
 MAX_OF_A_REASON = 2_000
-MAX_OF_LAST_WORDS = 600
+MAX_OF_A_LAST_REPLY = 600
 _SENTENCE = re.compile(r"(?s)(.{8,200}?[.:!?])(\s.*)")
 
 
@@ -44,8 +44,8 @@ def result_html(run: Run) -> Html:
     kind = "why why-bad" if run.status == "failed" else "why"
     boxes = [tag("div", kind, reason)] if reason else []
     if not answer and run.status in ("limited", "stopped", "cancelled") and run.text.strip():
-        last = words(clean(run.text.strip()), MAX_OF_LAST_WORDS)
-        boxes.append(tag("div", "why", tag("b", "warn", "Last reply: "), last))
+        last = markdown_html(run.text.strip(), MAX_OF_A_LAST_REPLY)
+        boxes.append(tag("div", "why", tag("b", "warn", "Last reply:"), last))
     boxes += [tag("div", "why", with_commands(cut(note, MAX_OF_A_REASON))) for note in notes(run)]
     asked = [question_html(one, live=False, over=not run.should_continue) for one in run.questions if one.outcome == "open"]
     open_questions = tag("div", "list", *asked) if asked else NOTHING

@@ -37,6 +37,8 @@ NO_ANSWER = {
     "withdrawn": "Withdrawn before there was an answer",
 }
 """Why a closed question has no answer."""
+DECLINED_BY = {"program": "No answer from the function that answers for you", "nobody": "Nobody could answer here"}
+"""The same for a question that was declined, but not by the person."""
 
 
 def question_lines(run: Run) -> list[str]:
@@ -60,6 +62,8 @@ def answer_told(asked: AskedQuestion) -> str:
     """Return what became of a question: ``You: Vienna``, or why there is no answer; empty while it is open."""
     if asked.outcome == "answered":
         return f"You: {choice_in_words(asked.answer)}"
+    if asked.outcome == "declined" and asked.by in DECLINED_BY:
+        return DECLINED_BY[asked.by]
     return NO_ANSWER.get(asked.outcome, "")
 
 

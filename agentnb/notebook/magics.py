@@ -101,7 +101,8 @@ class AgentMagics(Magics):
         metavar="WHAT",
         choices=ON_STOP,
         default="",
-        help="when you stop the run: raise (default), which also stops Run All, or continue with the next cell",
+        help="after the Stop button or %%agent stop: raise (default), which also stops Run All, or continue with the next "
+        "cell. Kernel > Interrupt always stops Run All",
     )
     @argument("--background", action="store_true", help="return at once; watch and steer it with %%agent status, say, stop")
     @argument("--raw", action="store_true", help="send the text as it is, without replacing {{ name }}")

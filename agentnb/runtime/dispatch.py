@@ -151,21 +151,27 @@ class Dispatch:
 
         return check
 
-    def suspend(self) -> None:
-        """Suspend the run when the calls that run have ended, and leave the questions of gates open. No-op without any."""
+    def suspend(self, why: str) -> None:
+        """Suspend the run when the calls that run have ended, and leave the questions of gates open. No-op without any.
+
+        ``why``: ``asked`` or ``nobody_here``, for the log.
+        """
         questions = waiting_for_approval(self._log.run.waiting, self._log.run.open_round) if self._can_suspend else []
         for question in questions:
-            self._suspending = "asked"
+            self._suspending = why
             self._elicitation.leave_open(question.id)
 
-    def answer_open_calls(self) -> None:
-        """Answer every call of the open round that has no result as cancelled."""
+    def answer_open_calls(self, *, time_is_up: bool = False) -> None:
+        """Answer every call of the open round that has no result: with why the run no longer waits for it."""
         current = self._log.run.open_round
-        self._answer_inner(lambda name: tool_errors.cancelled())
+        unfinished = tool_errors.out_of_time if time_is_up else tool_errors.cancelled
+        if current is not None and current.is_final:
+            unfinished = tool_errors.limit_reached
+        self._answer_inner(lambda name: unfinished())
         for record in current.records if current else ():
             if record.result is None:
                 self._unanswered.add(record.call.id)
-                self._finish(record.call, Ran(tool_errors.cancelled()))
+                self._finish(record.call, Ran(unfinished()))
 
     def _answer_inner(self, outcome: Callable[[str], ToolOutcome]) -> None:
         """Answer every open call that a tool made itself."""

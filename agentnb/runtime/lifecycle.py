@@ -59,10 +59,10 @@ class Lifecycle:
         on_limit: OnLimit = "stop",
         on_answer: Callable[[Answer], None] = lambda answer: None,
         end_tool: Callable[[], None] = lambda: None,
-        on_suspend: Callable[[], None] = lambda: None,
+        on_suspend: Callable[[str], None] = lambda why: None,
     ) -> None:
         """``on_answer``: takes the person's answers; ``end_tool``: ends a plain tool on the thread that waits for the run;
-        ``on_suspend``: called when the person suspends the run.
+        ``on_suspend``: called with the reason when the run is to be suspended.
         """
         self.log = log
         self.clock = clock or Clock()
@@ -210,6 +210,11 @@ class Lifecycle:
         if self.inbox.stop_requested or self._time_up is not None:
             raise asyncio.CancelledError
 
+    @property
+    def time_is_up(self) -> bool:
+        """Whether the time limit is ending the run."""
+        return self._time_up is not None
+
     def is_cancelled(self, error: BaseException) -> bool:
         """Return whether the error cancels the run, rather than being raised by a model of its own accord."""
         task = asyncio.current_task()
@@ -233,7 +238,7 @@ class Lifecycle:
             elif command.name == "stop" and task is not None and not self._over:
                 self._cancel(task)
             elif command.name == "suspend":
-                self._on_suspend()
+                self._on_suspend(command.text)
             self._woken.set()
 
         def wake(command: Command) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentnb.core.approvals import waiting_for_approval
 from agentnb.core.inbox import Inbox
-from agentnb.core.questions import Answer, WaitingOnUser, answer_in_words, checked_answer
+from agentnb.core.questions import Answer, Answerer, WaitingOnUser, answer_in_words, checked_answer
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.foreground import Foreground
@@ -68,10 +68,11 @@ class LiveRun:
         """Continue a paused run."""
         self._put("resume")
 
-    def suspend(self) -> None:
+    def suspend(self, *, nobody_here: bool = False) -> None:
         """Suspend the run while a gate waits for your answer: its log is closed, and `recover` resumes it with the answer.
 
-        Calls that run end first. Raises `SettingsError` if no gate waits, or if no store keeps the log.
+        Calls that run end first. ``nobody_here``: not you decided it; nobody can answer here. Raises `SettingsError` if no gate
+        waits, or if no store keeps the log.
         """
         waiting = waiting_for_approval(self.run.waiting, self.run.open_round)
         left = [question.id for question in waiting if question.id not in self._answered]
@@ -80,7 +81,7 @@ class LiveRun:
         if not self._is_kept:
             raise SettingsError(f"Run {self.run_id} is in memory only", "To suspend runs, keep them: RunOptions(store=Store())")
         self._answered.update(left)
-        self._put("suspend")
+        self._put("suspend", "nobody_here" if nobody_here else "asked")
 
     def say(self, text: str) -> None:
         """Send the model a message, which it reads in the next round. Raises `SettingsError` if it is blank."""
@@ -101,9 +102,10 @@ class LiveRun:
         question = self._question(question_id)
         self._put_answer(Answer(question.id, answer_in_words(question.schema, text)))
 
-    def decline(self, question_id: str | None = None) -> None:
-        """Decline a question; the tool that asked gets `Declined`."""
-        self._put_answer(Answer(self._question(question_id).id, declined=True))
+    def decline(self, question_id: str | None = None, *, nobody_here: bool = False) -> None:
+        """Decline a question; the tool that asked gets `Declined`. ``nobody_here``: nobody can answer it here."""
+        by: Answerer = "nobody" if nobody_here else "person"
+        self._put_answer(Answer(self._question(question_id).id, declined=True, by=by))
 
     def result(self, timeout: float | None = None) -> Run:
         """Block until the run has ended and return it; raises TimeoutError after ``timeout`` seconds."""

@@ -16,6 +16,7 @@ import msgspec
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import MAX_DEPTH
 from agentnb.core.questions import AskedQuestion, choice_in_words
+from agentnb.core.rounds import LIMIT_REACHED, TIME_LIMIT
 from agentnb.errors import Declined, NotAnswered, ToolFailed
 from agentnb.tools.tool import ToolOutcome, failure
 
@@ -61,6 +62,20 @@ def cancelled() -> ToolOutcome:
     return failure(
         "cancelled", "The run was stopped before this call had ended. Do not assume that it took effect, nor that it did not."
     )
+
+
+def out_of_time() -> ToolOutcome:
+    """Return the result for a call that had not ended when the run reached its time limit."""
+    return failure(
+        TIME_LIMIT,
+        "The time limit of the run was reached before this call had ended. Do not assume that it took effect, nor that it did "
+        "not.",
+    )
+
+
+def limit_reached() -> ToolOutcome:
+    """Return the result for a call in a final answer, which was to be given without tools."""
+    return failure(LIMIT_REACHED, "Not run: a limit of the run was reached, and the last reply may call no tools.")
 
 
 def interrupted(tool: str, asked: Iterable[AskedQuestion] = ()) -> ToolOutcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
@@ -138,6 +139,13 @@ class Session:
         each = (one for one in self.store.each_summary() if one.status == "waiting_on_user" and one.parent_id is None)
         return (one.id for one in each if one.id not in here)
 
+    def only_suspended(self) -> str:
+        """Return the id of the suspended top-level run, if there is exactly one and no live run waits; else an empty text."""
+        if any(live.run.waiting for live in self.running()):
+            return ""
+        found = list(islice(self.suspended(), 2))
+        return found[0] if len(found) == 1 else ""
+
     def newest_interrupted(self) -> str:
         """Return the newest interrupted top-level run; nested runs belong to their parent.
 
@@ -187,8 +195,11 @@ class Session:
         else:
             begun = [live for live in self._live if live.run.started_at is not None]
             found = begun[-1].board if begun else None
+        if found is None and not self.has_run:
+            hint = "That of a run which Python code started is run.todos" if self.has_hosted else "Start one: %%agent -t NAME"
+            raise SettingsError("There is no todo list: no %%agent cell has run yet", hint)
         if found is None:
-            raise SettingsError("There is no todo list: the newest run has no tools", "Name some: %%agent -t NAME")
+            raise SettingsError("There is no todo list: the newest run of a cell has no tools", "Name some: %%agent -t NAME")
         return found
 
     def _board_of(self, run: Run | None) -> Board | None:
@@ -217,6 +228,11 @@ class Session:
         """Whether a run was loaded or has started."""
         return self._loaded is not None or any(live.run.started_at is not None for live in self._live)
 
+    @property
+    def has_hosted(self) -> bool:
+        """Whether any run has begun here, in a cell or by Python code."""
+        return bool(self._begun_here)
+
     def running(self) -> list[LiveRun]:
         """Return the runs that have not ended, oldest first."""
         return [live for live in tuple(self._begun_here) if not live.done]
@@ -228,13 +244,23 @@ class Session:
             raise SettingsError("Nothing is running", "%agent history lists past runs")
         return running[-1]
 
+    def stop(self, live: LiveRun, seconds: float) -> bool:
+        """Stop the run; return whether it has ended, after waiting so long for a run that a cell started.
+
+        Other runs are not waited for: one that Python code awaits may need the event loop of this thread.
+        """
+        live.stop()
+        if live in self._live:
+            with suppress(Exception, asyncio.CancelledError):  # how it ended is told by its card
+                live.result(seconds)
+        return live.done
+
     def waiting_for_answer(self) -> LiveRun:
         """Return the newest run with an open question for the person; raises `SettingsError` if there is none."""
         waiting = [live for live in self.running() if live.run.waiting]
         if not waiting:
-            suspended = list(islice(self.suspended(), 2))
-            hint = f"%agent answer {suspended[0]} TEXT resumes the one that is suspended" if len(suspended) == 1 else ""
-            hint = "%agent history lists those that are suspended: %agent answer ID TEXT" if len(suspended) > 1 else hint
+            several = len(list(islice(self.suspended(), 2))) > 1
+            hint = "%agent history lists those that are suspended: %agent answer ID TEXT" if several else ""
             raise SettingsError("No run waits for an answer", hint or "%agent status shows what is running")
         return waiting[-1]
 

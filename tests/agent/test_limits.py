@@ -154,7 +154,8 @@ def test_calls_in_the_last_answer_are_not_run_and_its_words_are_kept() -> None:
 
     model = ScriptedModel([ToolCall("count", {"n": 1}), ["I count on.", ToolCall("count", {"n": 2})], "Done."])
     run = checked(bare(model, [count], max_rounds=1, on_limit="final_answer").run_sync("go"))
-    assert (ran, run.text, codes(run), len(model.requests)) == ([1], "I count on.", [None, "cancelled"], 2)
+    assert (ran, run.text, codes(run), len(model.requests)) == ([1], "I count on.", [None, "limit_reached"], 2)
+    assert "a limit of the run was reached" in run.rounds[-1].results[0].text
 
 
 @pytest.mark.req("K2.2")
@@ -344,6 +345,7 @@ def test_when_the_time_is_up_in_a_tool_the_run_ends_and_keeps_what_it_has(
         with subtests.test(way=way, kind=kind):
             run, model = out_of_time(TOOLS[kind], skipped, way=way)
             assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "max_seconds", [("max_seconds", SOON)])
+            assert not any("stopped" in result.text for result in run.rounds[0].results), "the person stopped nothing"
             assert len(model.requests) == 1, "nothing is asked of the model when the time is up"
             assert {result.text for result in run.rounds[0].results if not result.is_error} <= {"made 1", "made 2", "cut short"}
             assert run.seconds < SOON
@@ -460,7 +462,7 @@ def test_while_a_question_is_open_the_time_stands_still_and_goes_on_with_its_ans
 
     run = on_quick_loop(steps)
     assert run.stop_reason == ("natural" if answered else "max_seconds")
-    assert codes(run) == [None if answered else "cancelled"]
+    assert codes(run) == [None if answered else "time_limit"]
 
 
 @pytest.mark.req("KX.2")
@@ -478,7 +480,7 @@ def test_a_run_inside_a_run_ends_with_the_outer_ones_time_or_with_its_own(
     model = ScriptedModel([ToolCall("inside"), "Done."])
     outer = checked(bare(model, [inside], max_seconds=SOON if inner_seconds is None else 10 * SOON).run_sync("go"))
     if inner_seconds is None:
-        assert (outer.stop_reason, codes(outer)) == ("max_seconds", ["cancelled"])
+        assert (outer.stop_reason, codes(outer)) == ("max_seconds", ["time_limit"])
     else:
         assert (outer.status, outer.rounds[0].results[0].text) == ("completed", "ended by itself")
 

@@ -64,6 +64,6 @@ def test_who_waits_for_a_last_answer_that_a_tool_holds_up_is_told_that_there_is_
     finally:
         loop.close()
     assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "max_seconds", [("max_seconds", 5)])
-    assert (codes(run), len(model.requests)) == (["cancelled"], 1)
+    assert (codes(run), len(model.requests)) == (["time_limit"], 1)
     words = ["There is no final answer: a tool could not be stopped"] if on_limit == "final_answer" else []
     assert list(run.warnings) == words

@@ -28,6 +28,11 @@ def answered(answer: Any, id: str = "q1") -> Fact:
     return e.QuestionAnswered, {"question_id": id, "answer": answer}
 
 
+def declined_by(who: str) -> Fact:
+    """The answer of who is not the person, and did not answer."""
+    return e.QuestionAnswered, {"question_id": "q1", "declined": True, "by": who}
+
+
 DECLINED = (e.QuestionAnswered, {"question_id": "q1", "declined": True})
 WITHDRAWN = (e.QuestionAnswered, {"question_id": "q1", "withdrawn": True})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import timedelta
 from html import unescape
@@ -19,6 +20,7 @@ from agentnb.display.compact import compact_html
 from agentnb.display.elapsed import Elapsed
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
+from agentnb.display.page import page_html
 from agentnb.display.text import run_text
 from agentnb.models import Reply, ScriptedModel
 
@@ -122,6 +124,34 @@ def test_calls_that_a_limit_did_not_let_run_are_told_as_such_and_not_as_failed()
     assert "⊘ skipped: limit of tool calls reached" in run_text(run) and "failed" not in run_text(run)
     a_turn = made(many, "x", max_tool_calls_per_turn=1)
     assert run_text(a_turn).count("⊘ skipped: limit of tool calls in this turn reached") == 2
+
+
+def test_the_last_reply_of_a_run_without_an_answer_is_markdown_and_bounded() -> None:
+    code = "Now the **fit**:\n\n```python\nfit(1)\n```\n\n<b>x</b>"
+    html = run_html(made(said(Text(code), ToolCall("add", {"a": 1})), "x", max_rounds=1))
+    box = html[html.index("Last reply:") :]
+    box = box[: box.index("agentnb-foot")]
+    assert "```" not in box and "<strong" in box and "<pre" in box and "&lt;b&gt;x" in box
+    html = run_html(made(said(Text("word " * 10_000), ToolCall("add", {"a": 1})), "x", max_rounds=1))
+    box = html[html.index("Last reply:") : html.index("agentnb-foot")]
+    assert len(words(box)) < 1_000 and "more characters)" in box
+
+
+def test_what_a_limit_cut_off_is_not_said_to_be_stopped_by_the_person(subtests: pytest.Subtests) -> None:
+    last = said(Text("I go on."), ToolCall("add", {"a": 2}))
+    runs = {"not run: limit reached": made(*calls(1), last, max_rounds=1, on_limit="final_answer")}
+
+    async def slow() -> str:
+        """Takes long."""
+        await asyncio.Event().wait()
+        return "late"
+
+    agent = Agent(ScriptedModel([ToolCall("slow")]), tools=[slow], max_seconds=0.01)
+    runs["cut off by the time limit"] = agent.run_sync("Go.")
+    for told, run in runs.items():
+        for form, text in {"html": words(run_html(run)), "page": words(page_html(run)), "text": run_text(run)}.items():
+            with subtests.test(told, form=form):
+                assert told in text and "stopped" not in text and "failed" not in text
 
 
 # While it goes on

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hostile import BREAKS, SCRIPTS, check_is_harmless
-from some_questions import DECLINED, WITHDRAWN, answered, asked, asking_call, run_of
+from some_questions import DECLINED, WITHDRAWN, answered, asked, asking_call, declined_by, run_of
 
 from agentnb.core import events as e
 from agentnb.core.questions import MAX_CHOICES, AskedQuestion, WaitingOnUser, answer_in_words
@@ -106,6 +106,8 @@ CLOSED = {
     "answered with data": (answered({"city": ["Vienna"]}), 'You: {"city":["Vienna"]}'),
     "answered with yes": (answered(True), "You: yes"),
     "declined": (DECLINED, "You left it to the agent"),
+    "declined by a program": (declined_by("program"), "No answer from the function that answers for you"),
+    "declined by nobody": (declined_by("nobody"), "Nobody could answer here"),
     "withdrawn": (WITHDRAWN, "Withdrawn before there was an answer"),
 }
 

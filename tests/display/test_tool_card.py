@@ -47,6 +47,8 @@ def picture() -> Image:
 RUNNING = CallRecord(CALL)
 OK = answered(Text("344 rows"), seconds=0.038)
 FAILED = answered(Text("boom"), is_error=True, error_code="tool_error")
+TIMED_OUT = answered(Text("The time limit"), is_error=True, error_code="time_limit")
+NOT_RUN = answered(Text("Not run"), is_error=True, error_code="limit_reached")
 STOPPED = answered(Text("stopped"), is_error=True, error_code="cancelled")
 BLOCKED = answered(
     Text(f"{DUPLICATE}: load was not run again, because the same call was made 2 times in a row. Use its result."),
@@ -133,6 +135,8 @@ def test_its_state_stands_there_as_a_mark_and_in_words_with_the_time() -> None:
         "stopped": "■ stopped by you ",
         "blocked": "⊘ skipped: repeated call ",
     }
+    assert outcome(TIMED_OUT) == "■ cut off by the time limit"
+    assert outcome(NOT_RUN) == "⊘ not run: limit reached"
 
 
 def test_a_time_is_shown_from_a_tenth_of_a_second_on() -> None:

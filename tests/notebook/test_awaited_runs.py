@@ -51,7 +51,10 @@ def test_an_awaited_run_is_shown_once_and_keeps_no_log_without_a_store(kernel: K
     assert "shown above" in cell.result["text/html"] and "Four" not in cell.result["text/html"]
     assert "%agent load" not in cell.displays[0]["text/html"]
     assert kernel.run("print(Path('.agentnb/runs').exists())").printed == "False\n"
-    assert "Nothing has run yet" in kernel.run("%agent status").printed
+    told = kernel.run("%agent status").printed
+    assert "No %%agent cell has run yet" in told and "Nothing has run" not in told
+    refused = kernel.run("%agent todos").error
+    assert "no %%agent cell has run yet" in refused and "run.todos" in refused and "no tools" not in refused
     again = kernel.run("run = await made('Four.').run('Two and two?')\nNone")
     assert len(again.displays) >= 1 and not again.result
     assert (

@@ -55,6 +55,27 @@ def test_a_stopped_run_ends_its_cell_normally_if_you_say_so(subtests: pytest.Sub
     kernel.run("%agent defaults on-stop=raise")
 
 
+def test_an_interrupt_ends_its_cell_whatever_is_to_happen_after_a_stop(kernel: Any) -> None:
+    kernel.run("import signal\ndef interrupt() -> None:\n    'Interrupts.'\n    signal.raise_signal(signal.SIGINT)")
+    cell = kernel.run("%%agent -t interrupt --on-stop continue\n- go `interrupt()`")
+    assert (cell.status, cell.error, kernel.value("run.status")) == ("error", STOPPED, "cancelled")
+    assert "Kernel > Interrupt always stops Run All" in kernel.value(
+        "get_ipython().magics_manager.magics['cell']['agent'].__doc__"
+    )
+
+
+def test_a_stopped_run_of_a_cell_can_be_continued_at_once(kernel: Any) -> None:
+    kernel.run("import asyncio\nfrom agentnb import ToolCall\nfrom agentnb.models import ScriptedModel")
+    kernel.run("async def rest() -> str:\n    'Waits.'\n    await asyncio.Event().wait()")
+    kernel.run("model = ScriptedModel([ToolCall('rest', {}), 'On I go.'])")
+    begun = kernel.run("%%agent -m model -t rest --background\nRest.")
+    assert begun.status == "ok", begun.error
+    assert "is stopped. Continue with %%agent --continue" in kernel.run("%agent stop").printed
+    cell = kernel.run("%%agent -m model --continue\nGo on.")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("run.text") == "On I go."
+
+
 def test_python_code_that_waits_for_a_run_that_is_stopped_gets_the_run(subtests: pytest.Subtests, kernel: Any) -> None:
     kernel.run(f"{STOPPER}\nfrom agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
     kernel.run("def sleeper(): return Agent(ScriptedModel([ToolCall('nap', {'seconds': 600})]), [nap], todos=False)")

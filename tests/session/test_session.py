@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from waiting import wait_until
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models import ScriptedModel
+from agentnb.policies.gates import Ask
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.choice import choose_model
@@ -21,6 +24,9 @@ from agentnb.session.places import default_store
 from agentnb.session.session import Session
 from agentnb.tools.tool import ToolContext
 from agentnb.traces.store import Store
+
+LONG = 30.0
+"""Seconds to wait for what comes at once."""
 
 
 @pytest.fixture
@@ -158,6 +164,61 @@ def test_a_conversation_with_an_object_asks_for_it_instead_of_going_to_another_s
     with pytest.raises(SettingsError, match="-m VARIABLE"):
         choose_model(None, before)
     assert choose_model("simulated:chatty", before)[0] == "simulated:chatty"
+
+
+def test_the_only_suspended_run_is_meant_unless_a_live_run_waits(session: Session) -> None:
+    def careful(call: ToolCall, run: Run) -> Ask:
+        return Ask("May it?")
+
+    def work() -> str:
+        """Works."""
+        return "worked"
+
+    async def asks(context: ToolContext) -> str:
+        """Asks."""
+        return str(await context.ask("Which?"))
+
+    def suspended() -> str:
+        agent = Agent(ScriptedModel([ToolCall("work"), "x"]), [work], gates=[careful], todos=False)
+        return session.start(agent, "Go.", RunOptions(can_ask=False, suspend=True)).result(LONG).id
+
+    assert session.only_suspended() == ""
+    run_id = suspended()
+    assert session.only_suspended() == run_id
+    live = session.start(Agent(ScriptedModel([ToolCall("asks"), "x"]), [asks]), "Go.", RunOptions(can_ask=True))
+    wait_until(lambda: bool(live.run.waiting))
+    assert session.only_suspended() == ""
+    live.answer("This.")
+    live.result(LONG)
+    suspended()
+    assert session.only_suspended() == ""
+
+
+def test_a_stopped_run_is_waited_for_as_long_as_said(subtests: pytest.Subtests, session: Session) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    async def rest() -> str:
+        """Lets itself be cancelled."""
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    async def hog() -> str:
+        """Blocks the event loop."""
+        begun.set()
+        release.wait(LONG)
+        return ""
+
+    for tool, seconds, ended in [(rest, LONG, True), (hog, 0.01, False)]:
+        with subtests.test(tool.__name__):
+            begun.clear()
+            release.clear()
+            live = session.start(Agent(ScriptedModel([ToolCall(tool.__name__), "x"]), [tool], todos=False), "Go.")
+            assert begun.wait(LONG)
+            assert session.stop(live, seconds) is ended
+            release.set()
+            assert live.result(LONG).status == "cancelled"
+            assert session.last_run() is live.run
 
 
 @pytest.mark.req("KX.5")

@@ -352,7 +352,7 @@ class CardView:
         live = self._live
         if live is not None and self._blocks:
             with suppress(AgentnbError):  # no gate asks
-                live.suspend()
+                live.suspend(nobody_here=True)
             for question in self._run.waiting:
                 with suppress(AgentnbError):  # it was answered, withdrawn, or left open
-                    live.decline(question.id)
+                    live.decline(question.id, nobody_here=True)

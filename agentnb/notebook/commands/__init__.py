@@ -27,6 +27,9 @@ from agentnb.session.session import Session
 from agentnb.tools.function import FunctionTool, as_tool
 from agentnb.traces.store import bare_id
 
+PATIENCE = 5.0
+"""Seconds that ``%agent stop`` waits for the end of the run, so that the next cell can continue it."""
+
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
     """Run the command in the line; `SettingsError`, with the most similar commands, if there is no such command."""
@@ -54,8 +57,12 @@ def status(session: Session, shell: InteractiveShell, rest: str) -> None:
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: stop the newest run, or that one, and keep its results"""
     live = _running(session, rest)
-    live.stop()
-    print(f"Stopping run {live.run_id}")
+    ended = session.stop(live, PATIENCE)
+    print(
+        f"Run {live.run_id} is stopped. Continue with %%agent --continue"
+        if ended
+        else f"Stopping run {live.run_id}. See %agent status"
+    )
 
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:

@@ -23,7 +23,7 @@ MAX_OF_A_QUESTION = 200
 
 
 def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
-    """Answer a question of the run that the line names, or else of the newest waiting run.
+    """Answer a question of the run that the line names, or else of the newest waiting run, or of the only suspended one.
 
     A run that was suspended, or whose kernel died while a gate asked, is resumed.
     """
@@ -34,6 +34,8 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
         print(_answered(live, question, text, question.id))
         return None
     left = _left_waiting(session, first)
+    if not left and (left := session.only_suspended()):
+        text = rest  # it names no run: all of it belongs to the answer
     if not left:
         live = session.waiting_for_answer()
         print(_answered(live, live.run.waiting[0], rest))

@@ -14,15 +14,23 @@ from agentnb.traces.summaries import RunSummary
 
 NOTHING = "Nothing has run yet. Write a task in a cell that begins with %%agent"
 
+ONLY_PYTHON = (
+    "No %%agent cell has run yet. The runs that Python code started have ended; each is in the variable that your code gave it"
+)
+
 
 def status_lines(session: Session) -> list[str]:
     """Return what is running, or how the last run ended; suspended runs; what is left of the session's budget."""
     runs = [live.run for live in session.running()] or ([session.last_run()] if session.has_run else [])
-    lines = [f"{run.id}  {run_text(run)}" for run in runs] or [NOTHING, *_left_behind(session)]
+    lines = [f"{run.id}  {run_text(run)}" for run in runs] or [_none_yet(session), *_left_behind(session)]
     lines += _suspended(session, {run.id for run in runs})
     if session.budget.limit is not None:
         lines.append(f"Budget of the session: {_spent(session)}")
     return lines
+
+
+def _none_yet(session: Session) -> str:
+    return ONLY_PYTHON if session.has_hosted else NOTHING
 
 
 def default_lines(session: Session, keys: Collection[str]) -> list[str]:

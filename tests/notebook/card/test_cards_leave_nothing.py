@@ -136,6 +136,7 @@ def test_a_question_that_nobody_sees_is_declined_whether_it_comes_before_or_afte
     assert (cell.status, cell.error) == ("ok", "")
     assert "gave no answer" in told.value("run.rounds[-2].results[0].text")
     assert cell.shown.startswith("Done")
+    assert told.value("run.questions[0].by") == "nobody"
     nothing_is_left(told)
 
 
@@ -154,6 +155,7 @@ def test_a_question_of_a_gate_that_nobody_sees_suspends_the_run(told: Any) -> No
     assert (cell.status, cell.error) == ("ok", "")
     assert told.value("run.is_suspended") == "True"
     assert "Answer: %agent answer" in cell.shown
+    assert "nobody could answer here" in cell.shown and "you chose Later" not in cell.shown
     nothing_is_left(told)
 
 

@@ -54,14 +54,24 @@ def test_the_answer_resumes_the_run_in_a_cell_like_another(kernel: Any) -> None:
     }.items():
         refused = kernel.run(f"%agent answer {run_id}{line}")
         assert refused.status == "error" and words in refused.error
-    refused = kernel.run("%agent answer approve")
-    assert f"No run waits for an answer. %agent answer {run_id} TEXT resumes the one that is suspended" in refused.error
     refused = kernel.run("%%agent --continue\nGo on.")
     assert f"waits for your answer. Give it: %agent answer {run_id} TEXT" in refused.error
     cell = kernel.run(f"%agent answer {run_id[-8:]} approve")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.id, run.status, wrote") == f"('{run_id}', 'completed', ['a'])"
     assert kernel.run(f"%agent answer {run_id} approve").status == "error"
+    kernel.run("wrote.clear()")
+
+
+def test_the_only_suspended_run_needs_no_id_unless_a_live_run_waits(kernel: Any) -> None:
+    run_id = suspended(kernel)
+    for line, words in {"": "The line has no answer", " perhaps": "approve, deny", " approve it": "approve, deny"}.items():
+        refused = kernel.run(f"%agent answer{line}")
+        assert refused.status == "error" and words in refused.error and kernel.value("wrote") == "[]"
+    cell = kernel.run("%agent answer approve")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("run.id, run.status, wrote") == f"('{run_id}', 'completed', ['a'])"
+    assert "No run waits for an answer" in kernel.run("%agent answer approve").error
     kernel.run("wrote.clear()")
 
 
