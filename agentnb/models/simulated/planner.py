@@ -139,7 +139,7 @@ def _after_review(observation: Observation, left: Sequence[Entry]) -> str:
     if not left:
         return last_words(observation) if observation.made else "Done: nothing is left on the list."
     numbers = ", ".join(str(entry.id) for entry in left)
-    return f"Done, but for {'todo' if len(left) == 1 else 'todos'} {numbers}: what is blocked is not mine to do."
+    return f"Done, except for {'todo' if len(left) == 1 else 'todos'} {numbers}: I cannot do what is blocked."
 
 
 def _close_finished(observation: Observation, finished: Sequence[Entry], more: Iterable[Mark] = ()) -> tuple[ToolCall, ...]:
