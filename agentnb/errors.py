@@ -177,12 +177,22 @@ def sentences(what: str, hint: str) -> str:
     return f"{what} {hint}" if what.endswith((".", "?", "!")) else f"{what}. {hint}"
 
 
+LIKE = 0.6
+"""From which similarity on, of 1 for the same, one name may have been meant by another."""
+
+
+def nearest(name: str, known: Iterable[str], most: int = 3) -> str:
+    """Return a question with the known names most like ``name``; empty if none is similar. Leading hyphens do not count."""
+    bare = {one.lstrip("-"): one for one in known}
+    close = get_close_matches(name.lstrip("-"), bare, n=most, cutoff=LIKE)
+    return "Did you mean " + " or ".join(bare[one] for one in close) + "?" if close else ""
+
+
 def near(name: str, known: Iterable[str], most: int = 3) -> str:
     """Return a sentence with the known names most like ``name``, or with the first known names if none is similar."""
     choices = list(known)
-    close = get_close_matches(name, choices, n=most, cutoff=0.5)
-    if close:
-        return "Did you mean " + " or ".join(close) + "?"
+    if close := nearest(name, choices, most):
+        return close
     if not choices:
         return ""
     shown = ", ".join(choices[:8])

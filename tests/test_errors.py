@@ -85,6 +85,9 @@ def test_the_names_most_like_it_are_offered(subtests: pytest.Subtests) -> None:
         ("ad", ["add", "sub"], "Did you mean add?"),
         ("load", ["loud", "lead", "x"], "Did you mean loud or lead?"),
         ("zzz", ["add", "sub"], "Available: add, sub."),
+        ("halt", ["defaults", "stop"], "Available: defaults, stop."),
+        ("--bogus", ["--budget", "--tag"], "Available: --budget, --tag."),
+        ("--modle", ["-m", "--model"], "Did you mean --model?"),
         ("zzz", [], ""),
         ("zzz", [str(n) for n in range(10)], "Available: 0, 1, 2, 3, 4, 5, 6, 7 and 2 more."),
     ]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agentnb.errors import InterpolationError, near
+from agentnb.errors import InterpolationError, nearest
 
 _KEY = r"""-?\d+|"[^"\n]*"|'[^'\n]*'"""
 _FIELD = re.compile(rf"\{{\{{\ ([^\W\d]\w*)((?:\[(?:{_KEY})\])*)\ \}}\}}")
@@ -51,8 +51,8 @@ def _is_near_miss(match: re.Match[str], variables: Mapping[str, Any]) -> bool:
 def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
     name, items = match.groups()
     if name not in variables:
-        close = near(name, [known for known in variables if not known.startswith("_")])
-        advice = close if close.startswith("Did") else "Define it first."
+        close = nearest(name, [known for known in variables if not known.startswith("_")])
+        advice = close or "Define it first."
         raise InterpolationError(
             f"{match.group()}: there is no variable {name!r}", f"{advice} Or send the text as it is: --raw"
         )

@@ -11,7 +11,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic_arguments import parse_argstring
 
 from agentnb.core.redaction import redact_error
-from agentnb.errors import AgentnbError, SettingsError, near
+from agentnb.errors import AgentnbError, SettingsError, nearest
 from agentnb.models.options import shown
 from agentnb.runtime.foreground import RunInterrupted
 
@@ -75,6 +75,5 @@ def parsed(magic: Any, line: str, later: dict[str, str], *, see: str = "") -> An
         if not see and what.startswith("unrecognized arguments") and not what.split(": ", 1)[-1].startswith("-"):
             raise SettingsError(what, f"The text goes below the %{magic.parser.prog} line") from None
         wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")
-        raise SettingsError(
-            what, near(wrong, known) if wrong and wrong not in known else see or f"{own} shows the options"
-        ) from None
+        close = nearest(wrong, known) if wrong not in known else ""
+        raise SettingsError(what, close or see or f"{own} shows the options") from None

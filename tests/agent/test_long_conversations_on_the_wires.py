@@ -214,7 +214,7 @@ def test_a_model_that_calls_tools_all_the_same_is_not_heeded_and_its_words_are_k
     goes_well(run)
     told(server)
     assert (run.stop_reason, run.text, len(run.rounds)) == ("max_rounds", "Here it is.", 2)
-    assert [result.error_code for result in run.rounds[1].results] == ["cancelled"] * 2
+    assert [result.error_code for result in run.rounds[1].results] == ["limit_reached"] * 2
     assert following.text == "On it goes."
 
 

@@ -103,7 +103,7 @@ def test_write_lists_all_that_is_wrong() -> None:
         'todoList[1] (id "x"): title is missing',
         'todoList[1] (id "x"): status is missing',
         'todoList[1] (id "x"): id must be a whole number, 0 or more, not "x"',
-        'todoList[1] (id "x"): there is no field "prio". Did you mean priority or progress?',
+        'todoList[1] (id "x"): there is no field "prio". Did you mean priority?',
         'todoList[2]: must be an object with id, title, status, not "Load"',
         'todoList[3] (id 2): progress must be a number from 0 to 1, not "half"',
         'todoList[3] (id 2): priority must be one of low, medium, high, critical, not "urgent"',
