@@ -187,3 +187,8 @@ def test_who_asked_is_shown_with_the_prompt_and_in_what_the_model_saw() -> None:
     for shown in (page_html(run), compact_html(run)):
         assert "Anna &amp; Bert: Look." in re.sub("<[^>]*>", "", shown)
     assert "1 · user · Anna &amp; Bert" in page_html(run)
+
+
+def test_in_the_text_of_a_run_each_of_them_stands_once() -> None:
+    for run in (some_run(BEGAN), some_run(BEGAN, over=False), RunBuilder().extend(BEGAN).run):
+        assert run_text(run).count("step load began") == 1

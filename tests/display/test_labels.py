@@ -8,8 +8,11 @@ from agentnb.agent.agent import Agent
 from agentnb.core.events import ToolStarted
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.messages import ToolCall
+from agentnb.core.rounds import CallRecord
+from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.display import labels, states
+from agentnb.display.call_labels import arguments
 from agentnb.display.round_notes import guidance_line
 from agentnb.models import ScriptedModel
 
@@ -50,3 +53,18 @@ def test_the_chip_names_each_tool_that_is_running_once() -> None:
     run = Agent(ScriptedModel([calls, "Done."]), tools=[add, look], todos=False).run_sync("Go.")
     last = min(event.seq for event in run.events if isinstance(event, ToolStarted))
     assert states.chip(Run.from_events(run.events[: last + 1])) == "Running add, look"
+
+
+def test_the_arguments_of_the_todo_tool_are_told_as_its_operation_and_others_as_they_are(subtests: pytest.Subtests) -> None:
+    cases: dict[str, object] = {
+        "read": {"operation": "read"},
+        "write 2 todos": {"operation": "write", "todoList": [{}, {}]},
+        "add 1 todo": {"operation": "add", "newTodos": [{}]},
+        "update 1 completed, 2 changed": {"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}, {"id": 2}]},
+        'operation="guess"': {"operation": "guess"},
+        'operation="update", todoUpdates=["x"]': {"operation": "update", "todoUpdates": ["x"]},
+        'arguments="no object"': "no object",
+    }
+    for words, given in cases.items():
+        with subtests.test(words):
+            assert arguments(CallRecord(ToolCall(TODO_TOOL, given)), 200) == words  # type: ignore[arg-type]

@@ -18,10 +18,12 @@ from agentnb.core.usage import Usage
 from agentnb.display import labels, states
 from agentnb.display.compact import compact_html
 from agentnb.display.elapsed import Elapsed
+from agentnb.display.head import meta_html
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
 from agentnb.display.page import page_html
 from agentnb.display.text import run_text
+from agentnb.display.totals import Totals
 from agentnb.models import Reply, ScriptedModel
 
 GO_ON = "Continue: %%agent --continue"
@@ -233,6 +235,8 @@ def test_beside_a_limit_of_seconds_time_in_which_the_person_is_waited_for_does_n
     )
     assert since(paused) == 20.0
     assert since(facts(ASK)) == 0.0
+    adjusted = (e.CommandReceived, 20.0, {"command": "say", "text": "Soon."})
+    assert facts(ASK, adjusted, max_seconds=90).standing == 10.0 and since(facts(ASK, adjusted, ANSWER, max_seconds=90)) == 30.0
 
 
 def test_the_clock_of_a_recovered_run_leaves_out_the_time_in_which_nobody_was_at_it() -> None:
@@ -250,3 +254,8 @@ def test_while_the_person_is_waited_for_the_card_shows_a_time_that_stands() -> N
     card.take(e.CommandReceived(seq=1, at=started.at + timedelta(seconds=65), run_id=run.id, command="pause"))
     meta = card.whole()["slots"]["meta"]
     assert "01:05 of 01:30" in words(meta) and "data-since" not in meta
+
+
+def test_the_head_of_a_run_at_its_limit_of_rounds_does_not_count_them_again() -> None:
+    assert words(meta_html(at_limit("max_rounds", 1), Totals(at_limit("max_rounds", 1).rounds))).count("round") == 0
+    assert "1 round" in words(meta_html(at_limit("budget", 1), Totals()))

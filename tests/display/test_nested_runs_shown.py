@@ -122,7 +122,7 @@ def test_many_runs_are_counted_by_state_with_time_and_cost() -> None:
         many.ended(name)
         many.ended(name)  # told twice, counted once
     assert many.text == "3 runs: 1 done, 1 running, 1 failed · 0:00" and not many.is_over
-    assert 'value="2"' in many.html() and "agentnb-many-lines" not in many.html()
+    assert 'value="2"' in many.html() and "agentnb-many-lines" not in many.html() and "agentnb-active" in many.html()
     for event in done.events:
         live.apply(event)
     many.ended("c")
@@ -140,6 +140,13 @@ def test_the_list_of_many_runs_is_bounded_and_keeps_the_failed_ones() -> None:
     many.ended("f")
     html = many.html()
     assert html.count("works") == MAX_LISTED and "fails here" in html and "20 more" in html
+
+
+def test_many_runs_that_all_went_well_have_the_tone_of_that() -> None:
+    many = ManyRuns()
+    many.add("a", asyncio.run(agent("Done.").run("works")))
+    many.ended("a")
+    assert "agentnb-good" in many.html() and "agentnb-active" not in many.html()
 
 
 def test_the_watcher_of_a_nested_run_counts_events_only() -> None:

@@ -197,3 +197,28 @@ def test_an_open_question_stands_where_no_live_card_can_be() -> None:
     html = running_html(run_of(asked("Which <b>way</b>?", {"enum": ["left", "right"]})))
     assert "Which &lt;b&gt;way&lt;/b&gt;?" in html and "left, right" in html
     check_is_harmless(html)
+
+
+TITLES = {
+    "approval": ("The agent asks for your approval", "It had asked for your approval", "It asked for your approval"),
+    "elicitation": ("The agent asks you", "It had asked you", "It asked you"),
+    "plan_review": (
+        "The agent asks you to look at its plan",
+        "It had asked you to look at its plan",
+        "It asked you to look at its plan",
+    ),
+    "human_step": ("This step is yours", "This step was yours", "This step was yours"),
+}
+
+
+def test_each_kind_of_question_has_its_title_open_left_open_and_closed(subtests: pytest.Subtests) -> None:
+    for kind, titles in TITLES.items():
+        with subtests.test(kind):
+            (waits,), (closed,) = run_of(asked(kind=kind)).questions, run_of(asked(kind=kind), answered("yes")).questions
+            forms = [
+                question_html(waits, live=False),
+                question_html(waits, live=False, over=True),
+                question_html(closed, live=False),
+            ]
+            for html, title in zip(forms, titles, strict=True):
+                assert words(html).startswith(f"{title} Which?")

@@ -264,6 +264,11 @@ def test_without_system_and_tools_it_says_so_and_settings_are_shown() -> None:
     assert "No system prompt\n" in text and "No tools\n" in text and '{"max_tokens": 9}' in text
 
 
+def test_what_a_request_does_not_have_takes_no_room_in_it() -> None:
+    text = shown(made_of(Text("go"), settings={}), whole=False).text
+    assert "Settings" not in text and "ephemeral" not in text
+
+
 HOSTILE = [
     "<script>alert(1)</script>",
     "</pre></details><img src=x onerror=alert(1)>",

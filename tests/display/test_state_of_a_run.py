@@ -14,8 +14,9 @@ from agentnb.detect.run import Run
 from agentnb.display.compact import compact_html
 from agentnb.display.head import MARKS, chip_html, tone
 from agentnb.display.html import run_html
-from agentnb.display.states import chip
+from agentnb.display.states import NextStep, chip, next_step, why
 from agentnb.display.text import run_text
+from agentnb.display.todo_labels import MAX_TODOS, shown_todos
 
 
 def ended(built: RunBuilder, status: e.Status = "completed", stop_reason: str = "natural") -> Run:
@@ -83,3 +84,50 @@ def test_a_finished_run_is_folded_whatever_its_end(subtests: pytest.Subtests) ->
 def test_what_the_person_opened_in_the_live_card_stays_in_sight() -> None:
     run = ended(RunBuilder().round(called("look")).round("Done."))
     assert len(re.findall(r"<details[^>]* open", run_html(run, folds={"call:0:0": True}))) == 2
+
+
+NEXT: dict[str, tuple[e.Status, str, NextStep | None]] = {
+    "done": ("completed", "natural", None),
+    "stopped by the person": ("cancelled", "cancelled", NextStep("Continue", "%%agent --continue")),
+    "stopped by a policy": ("stopped", "blocked", NextStep("Continue", "%%agent --continue")),
+    "failed": ("failed", "error", NextStep("Continue", "%%agent --continue")),
+}
+
+
+def test_every_end_but_a_good_one_says_what_to_type_next(subtests: pytest.Subtests) -> None:
+    for name, (status, stop_reason, step) in NEXT.items():
+        with subtests.test(name):
+            assert next_step(ended(RunBuilder().round("So far."), status, stop_reason)) == step
+    assert next_step(ended(RunBuilder(), "failed", "error")) is None  # there is nothing to continue
+
+
+def test_a_run_that_a_loop_ended_says_what_it_repeated() -> None:
+    built = RunBuilder().round("Again.").round("Again.")
+    built.add(e.LoopDetected, rule="already_said", first=0, last=1, sentence="the answer of round 2 is that of round 1.")
+    assert why(ended(built, "stopped", "loop_detected")) == "The answer of round 2 is that of round 1."
+    assert why(ended(built, "stopped", "refusal")) == "The model declined to answer."
+
+
+def test_the_text_of_a_run_has_its_todos_a_line_each() -> None:
+    lines = run_text(ended(with_todos("completed", "in-progress"))).splitlines()
+    assert [line for line in lines if "Write story" in line] == [
+        "  ✓ 1 Write story 1, completed",
+        "  ◐ 2 Write story 2, in-progress",
+    ]
+
+
+def test_of_a_long_list_the_todos_around_the_first_open_one_are_shown() -> None:
+    for done, before, after in [
+        (0, 0, 2 * MAX_TODOS),
+        (2 * MAX_TODOS, 2 * MAX_TODOS - MAX_TODOS // 2, MAX_TODOS // 2),
+        (3 * MAX_TODOS, 0, 2 * MAX_TODOS),
+    ]:
+        todos = todos_of(*["completed"] * done, *["not-started"] * (3 * MAX_TODOS - done))  # type: ignore[list-item]
+        shown = shown_todos(todos)
+        assert shown.todos == todos[before : before + MAX_TODOS]
+        assert shown.before == (f"{before} todos before" if before else "")
+        assert shown.after == (f"{after} todos after" if after else "")
+
+
+def test_only_a_run_with_a_log_is_said_to_be_loadable() -> None:
+    assert "%agent load" in compact_html(ended(RunBuilder().round("Done."))) and "%agent load" not in compact_html(Run())

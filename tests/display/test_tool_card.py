@@ -253,3 +253,16 @@ def test_a_hostile_name_and_hostile_arguments_are_only_words() -> None:
 def test_cards_cost_no_more_than_what_they_show() -> None:
     html = tool_card_html(answered(Text("x" * 1_000_000), call=ToolCall("f", {"a": "y" * 1_000_000}, "c")), live=False)
     assert len(html) < 20_000
+
+
+def test_the_head_says_what_came_of_a_call_in_a_few_words(subtests: pytest.Subtests) -> None:
+    cases = {
+        "a table": (answered(Text("a\n1"), display=TABLE), "1 row, 1 column"),
+        "a text": (answered(Text("344 rows\nand more")), "344 rows and more"),
+        "a failure": (answered(Text("boom\nat line 1"), is_error=True, error_code="tool_error"), "boom"),
+        "a picture": (answered(Text("Figure 1"), picture()), ""),
+    }
+    for name, (record, told) in cases.items():
+        with subtests.test(name):
+            found = re.search(r'<span class="agentnb-tool-(?:result|error)[^>]*>(.*?)</span>', tool_card_html(record))
+            assert unescape(found.group(1) if found else "") == told

@@ -397,3 +397,18 @@ def test_whether_all_todos_were_completed_is_missing_without_a_list(subtests: py
         with subtests.test(name):
             found = tables.runs(run_of(todos=todos_of(*statuses))).all_completed[0]
             assert pd.isna(found) if told is None else found == told
+
+
+def test_what_a_run_does_not_have_is_missing_in_its_row() -> None:
+    row = tables.runs(
+        RunBuilder().round("Done.").add(e.RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
+    )
+    has = {name for name in row.columns if not pd.isna(row[name][0])}
+    nothing = {"limit", "limit_value", "all_completed", "cost", "budget", "error", "parent_id", "continued_from", "tags"}
+    nothing |= {"context_type", "entity", "origin_format", "origin_file", "origin_position", "forked_from", "forked_at_round"}
+    assert not has & nothing and {"run_id", "status", "stop_reason", "seconds", "prompt", "text"} <= has
+
+
+def test_the_text_of_a_message_of_results_is_that_of_its_results_and_no_more() -> None:
+    run = RunBuilder().round(called("look"), text="seen").run
+    assert list(tables.messages(run).text)[-1] == "seen"

@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from run_builder import run_of as built_run
+from run_builder import todo, todos_are, todos_of
 from scripted_work import do, run_of, work
 from test_tables import COLUMNS
 
@@ -148,3 +150,16 @@ def test_the_table_of_runs_has_the_completion_rate() -> None:
     summary = tables.runs([run_of(write("One", "Two", "Three"), *first), run_of(write("One"), *first), run_of("Done.")])
     assert list(summary["todos"]) == [3, 1, 0] and list(summary["todos_completed"]) == [1, 1, 0]
     assert [None if pd.isna(done) else bool(done) for done in summary["all_completed"]] == [False, True, None]
+
+
+def test_a_list_that_changes_before_the_first_round_has_rows_without_a_round() -> None:
+    run = built_run(todos_are(*todos_of("in-progress")), todos_are(*todos_of("completed")))
+    assert rows(run, "round", "what", "by", "after") == [
+        (None, "added", "outside", "in-progress"),
+        (None, "status", "outside", "completed"),
+    ]
+
+
+def test_each_field_that_changed_is_named() -> None:
+    before, after = todo(1), todo(1, title="Another", description="Why")
+    assert rows(built_run(todos_are(before), todos_are(after)), "changed") == [(None,), ("title, description",)]
