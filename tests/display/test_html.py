@@ -181,6 +181,8 @@ def test_rounds_that_cannot_change_are_drawn_once_and_look_the_same() -> None:
         growing.apply(event)
         assert running_html(growing, drawn=drawn) == running_html(growing)
     assert sorted(drawn) == [0, 1, 2, 3]
+    drawn[0] = Html("as it was drawn")
+    assert "as it was drawn" in running_html(growing, drawn=drawn)
 
 
 def test_a_run_that_goes_on_shows_its_state_the_text_that_streams_and_the_hint() -> None:
@@ -208,3 +210,10 @@ def test_the_state_of_a_todo_is_told_in_words_besides_its_mark(subtests: pytest.
 def test_a_todo_that_can_be_ticked_tells_its_state_to_who_does_not_see_it(status: Any) -> None:
     html = todos_html((Todo(1, "Plot it", status),), live=True)
     assert 'role="checkbox"' in html and f'aria-checked="{"true" if status == "completed" else "false"}"' in html
+
+
+def test_each_button_of_a_todo_says_to_the_page_what_it_does_to_which() -> None:
+    html = todos_html((Todo(1, "Load it", "completed"), Todo(7, "Plot it", "not-started")), live=True)
+    told = {tuple(re.findall(r' data-(?:do|id|key)="([^"]*)"', button)) for button in re.findall(r"<button[^>]*>", html)}
+    assert {("tick", "1", "tick:1"), ("tick", "7", "tick:7")} <= told
+    assert all(len(one) == 3 and one[2] == f"{one[0]}:{one[1]}" for one in told)

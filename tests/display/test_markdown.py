@@ -83,6 +83,7 @@ def test_latex_stays_as_it_was_written(subtests: pytest.Subtests) -> None:
 def test_a_dollar_alone_is_a_dollar(subtests: pytest.Subtests) -> None:
     cases = [
         ("$5 *and* $10", "$5 <em>and</em> $10"),
+        ("from $ 5 *and* $, so", "from $ 5 <em>and</em> $, so"),
         ("$A/*x*/$1", "$A/<em>x</em>/$1"),
         ("`$a` *b* `c$`", "<code>$a</code> <em>b</em> <code>c$</code>"),
         ("$HOME and `x$`", "$HOME and <code>x$</code>"),
@@ -122,8 +123,8 @@ def test_code_keeps_its_text_exactly(subtests: pytest.Subtests) -> None:
 
 
 def test_code_has_the_colours_of_its_language() -> None:
-    html = fragment("```python\nif x: return 'text'  # why\n```")
-    for name, text in {"keyword": "if", "string": "&#x27;text&#x27;", "comment": "# why"}.items():
+    html = fragment("```python\nif x: return 'text', len(x)  # why\n```")
+    for name, text in {"keyword": "if", "string": "&#x27;text&#x27;", "name": "len", "comment": "# why"}.items():
         assert f'<span class="agentnb-code-{name}">{unescape(text)}</span>' in html
     assert "<span" not in fragment("```nonsense\nif x: return 'text'\n```")
     assert "<span" not in fragment("```python\n" + "x = 1\n" * 4_000 + "```")

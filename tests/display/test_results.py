@@ -11,6 +11,7 @@ from typing import Any
 
 import PIL.Image
 import pytest
+from msgspec.structs import replace
 
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
@@ -190,6 +191,12 @@ def test_text_that_is_no_data_or_odd_data_is_shown_as_it_can_be(subtests: pytest
             html = result_html(record(text), whole=True)
             html.encode()
             assert tree(html).text.rstrip()
+    assert [shown(text).text.strip() for text in ("1.50", "1e3", '"x"', "null")] == ["1.50", "1e3", '"x"', "null"]
+
+
+def test_where_rows_are_left_out_stands_between_rows_only() -> None:
+    for gap, rows in {0: 3, 1: 4, 2: 3}.items():
+        assert len(rows_of(shown("", display=replace(TABLE, gap=gap)))) == rows
 
 
 def test_text_keeps_its_lines_and_gaps_and_is_no_markdown() -> None:
