@@ -116,7 +116,8 @@ def is_dead(lab: Any, index: int) -> None:
     assert calls == ["■ interrupted"], calls  # calls that went well have no mark
     assert run.locator("strong", has_text="it").count() == 1 and run.locator("td", has_text="Chinstrap").count() == 1
     assert "○ Load" in " ".join(run.inner_text().split())
-    assert run.locator("button, input, form, progress").count() == 0
+    # The page may put its own tools over it, for as long as the pointer is there: copy, find.
+    assert run.locator(":is(button, input, form, progress):not(.agentnb-tools *)").count() == 0
     assert "running" not in run.inner_text() and "Running" not in run.inner_text()
 
 

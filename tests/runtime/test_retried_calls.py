@@ -316,7 +316,7 @@ def test_a_run_that_waits_for_others_tells_it_as_attempt_0_and_counts_one_attemp
     waited = run.rounds[0].retries[0]
     assert waited.reason == f"{wire} has asked all calls to wait" and waited.status is None and 0 < waited.seconds <= LONG_WAIT
     assert retry_line(waited) == f"waited {duration(waited.seconds)}: {waited.reason}"
-    assert retry_line(run.rounds[0].retries[1]).startswith("attempt 1 failed, the next after ")
+    assert retry_line(run.rounds[0].retries[1]).startswith("attempt 1 failed, retried after ")
     (row,) = tables.usage(run).itertuples()
     assert row.attempts == 2 == len(server.requests) - 1 and row.waited >= waited.seconds
     assert store.load(run.id) == run
