@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
@@ -53,24 +52,28 @@ class ModelCalls:
     async def reply(self, request: Request) -> Message:
         """Return the model's reply as logged. If the stream breaks off, its partial reply is logged."""
         stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
-        limit = self._limit(request, comes_after_limit=self._log.run.last_round.is_final)
+        limit: ReplyLimit | None = None  # made for a reply that streams
         reply: Reply | None = None
-        started = perf_counter()
+        started, items = perf_counter(), None
         try:
-            async with _items(self.model, request) as items:
-                async for item in items:
-                    if isinstance(item, Reply):
-                        reply = item
-                    elif isinstance(item, Retry):
-                        self._note_retry(item, stream_buffer.end())
-                        stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
-                        limit.restart()
-                    else:
-                        limit.count(_length(item))
-                        stream_buffer.take(item)
-        except OverLimit:
+            items = _stream(self.model, request)
+            async for item in items:
+                if isinstance(item, Reply):
+                    reply = item
+                elif isinstance(item, Retry):
+                    self._note_retry(item, stream_buffer.end())
+                    stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
+                    limit = None
+                else:
+                    if limit is None:
+                        limit = self._limit(request, comes_after_limit=self._log.run.last_round.is_final)
+                    limit.count(_length(item))
+                    stream_buffer.take(item)
+        except OverLimit as error:
+            await _close(items, error)
             reply = self._cut_off(request, stream_buffer)
         except BaseException as error:
+            await _close(items, error)
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self.is_cancelled(error):
                 raise
@@ -147,7 +150,8 @@ class ModelCalls:
     async def side_request(self, request: Request) -> AsyncGenerator[StreamItem]:
         """Stream a side request, outside the conversation; only its retries and usage warnings are logged."""
         limit = self._limit(request, comes_after_limit=True)
-        async with _items(self.model, request) as items:
+        items = _stream(self.model, request)
+        try:
             async for item in items:
                 if isinstance(item, Reply):
                     reply = self._usage_check.complete(request, self._normalized(item))
@@ -160,6 +164,9 @@ class ModelCalls:
                 else:
                     self._count_aside(limit, item)
                     yield item
+        except BaseException as error:
+            await _close(items, error)
+            raise
 
     def _count_aside(self, limit: ReplyLimit, item: ReplyDelta | Unshown) -> None:
         try:
@@ -173,18 +180,10 @@ def _length(item: ReplyDelta | Unshown) -> int:
     return item.characters if isinstance(item, Unshown) else len(item.text)
 
 
-@asynccontextmanager
-async def _items(model: Model, request: Request) -> AsyncIterator[AsyncIterator[StreamItem]]:
-    """Give the model's stream, and close it after use."""
-    stream = _stream(model, request)
-    try:
-        yield stream
-    except GeneratorExit:  # nothing can be awaited any more
-        raise
-    except BaseException:
-        if hasattr(stream, "aclose"):
-            await stream.aclose()
-        raise
+async def _close(stream: AsyncIterator[StreamItem] | None, error: BaseException) -> None:
+    """Close the stream whose use has failed, unless nothing can be awaited any more."""
+    if not isinstance(error, GeneratorExit) and hasattr(stream, "aclose"):
+        await stream.aclose()  # type: ignore[union-attr]  # just looked
 
 
 def _stream(model: Model, request: Request) -> AsyncIterator[StreamItem]:
