@@ -82,7 +82,10 @@ class ModelCalls:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
         stream_buffer.end()
-        reply = self._normalized(reply)
+        return self._logged(request, self._normalized(reply), perf_counter() - started)
+
+    def _logged(self, request: Request, reply: Reply, seconds: float) -> Message:
+        """Log the reply, its usage complete and without its markers, and return its message as logged."""
         if self._usage_check.is_needed:
             reply = self._usage_check.complete(request, reply)
         message, signals = self._without_markers(reply.message)
@@ -92,7 +95,7 @@ class ModelCalls:
             signals=signals,
             usage=reply.usage,
             stop_reason=reply.stop_reason,
-            seconds=perf_counter() - started if reply.seconds is None else reply.seconds,
+            seconds=seconds if reply.seconds is None else reply.seconds,
             metadata=reply.metadata,
         )
         if self._usage_check.is_needed:
