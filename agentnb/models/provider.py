@@ -15,11 +15,11 @@ from agentnb.settings import Key
 PART = 100
 """Characters that a part of a reply counts for, such as a call, even if nothing is in it."""
 SEALED = 4
-"""Characters of what is kept and is no text, such as a signature, that count as one."""
+"""Characters of opaque data in a reply, such as a signature, that count as one."""
 
 
 def sealed_length(value: Any) -> int:
-    """Return for how many characters something counts that is kept and is no text."""
+    """Return how many characters opaque data counts for."""
     try:
         return len(str(value)) // SEALED
     except RecursionError:  # nested so deep that it is refused elsewhere

@@ -50,7 +50,7 @@ class Answer(str):
 
     def _ipython_display_(self) -> None:
         if not getattr(self, "_is_shown", bool)():
-            raise NotImplementedError  # the forms below are displayed
+            raise NotImplementedError  # IPython then tries the forms below
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(clean(str(self)))

@@ -1,7 +1,7 @@
 """Detection of tool calls that a reply announces and does not make: "I will now call look." and nothing else happens.
 
 Only the last two sentences outside code and quotes are read, and only an announcement of one's own that names a tool counts.
-What has been done, what could be done, what waits for somebody, and a question are answers.
+Reports, suggestions, questions and replies that wait for the person are answers, not announcements.
 """
 
 from __future__ import annotations

@@ -149,20 +149,19 @@ def two_empty_answers(run: RunSoFar) -> Stop | None:
 
 def call_in_words(run: RunSoFar) -> Continue | None:
     """Tell the model, once, that the call it wrote as text was not run. After that, such a text is an answer."""
-    name = _claimed(run)
-    if name is None or _tried(run, CLAIMED_CALL):
-        return None
-    told = prompt("claimed_call").replace("{{ tool }}", name)
-    return Continue(CLAIMED_CALL, told, round_status="narration_without_tool_call")
+    return _told_once(run, CLAIMED_CALL, _claimed(run))
 
 
 def call_announced(run: RunSoFar) -> Continue | None:
     """Tell the model, once, that it announced a call and made none. After that, such a text is an answer."""
-    name = _announced(run)
-    if name is None or _tried(run, ANNOUNCED_CALL):
+    return _told_once(run, ANNOUNCED_CALL, _announced(run))
+
+
+def _told_once(run: RunSoFar, reason: str, tool: str | None) -> Continue | None:
+    """Continue for this reason, once, with the prompt of that name, if the reply has no call of a tool that it speaks of."""
+    if tool is None or _tried(run, reason):
         return None
-    told = prompt("announced_call").replace("{{ tool }}", name)
-    return Continue(ANNOUNCED_CALL, told, round_status="narration_without_tool_call")
+    return Continue(reason, prompt(reason).replace("{{ tool }}", tool), round_status="narration_without_tool_call")
 
 
 def _tried(run: RunSoFar, reason: str) -> int:

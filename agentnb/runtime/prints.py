@@ -48,7 +48,7 @@ class CallPrints:
             found, dropped = as_shown("".join(self._pieces)), self._dropped
         found = encodable(found)
         if dropped or len(found) > MAX_KEPT:
-            found = redact(found)  # likewise
+            found = redact(found)  # before it is cut: part of a key would not be found
             dropped += max(len(found) - MAX_KEPT, 0)
             found = LEFT_OUT.format(dropped) + found[-MAX_KEPT:]
         return found

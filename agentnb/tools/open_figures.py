@@ -20,9 +20,10 @@ def close_returned(value: Any, before: list[Any]) -> None:
 
     A closed figure can still be drawn, changed and saved.
     """
-    held, now = _held(), open_figures()
-    if not now:
+    held = _held()
+    if held is None:  # in every call: nothing is looked for while pyplot is not loaded
         return
+    now = open_figures()
     items = value if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS else (value,)
     for figure in map(figure_of, items):
         if _is_in(figure, now) and not _is_in(figure, before) and figure.canvas.required_interactive_framework is None:
