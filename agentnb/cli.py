@@ -26,9 +26,10 @@ from agentnb.display.text import run_text
 from agentnb.errors import AgentnbError, SettingsError, StoreError, near
 from agentnb.session.places import default_store
 from agentnb.traces import tables
-from agentnb.traces.files import load_trace, load_traces, write_whole
+from agentnb.traces.files import load_trace, load_traces
 from agentnb.traces.store import Store
 from agentnb.traces.summaries import families
+from agentnb.traces.writing import write_whole
 
 SHOWN = 20
 """Runs listed by default, without ``-n``."""

@@ -65,7 +65,11 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The name of the trace format."""
     file: str = ""
     position: str = ""
-    """Its place in the file, such as the index of the run, or a task's id."""
+    """Its place in the file, such as the index of the run; empty if the file holds one run."""
+    task: str = ""
+    """Id of the task of a benchmark that the run worked on, if the trace names it."""
+    trial: str = ""
+    """Which attempt at its task it was, if the trace says so."""
 
 
 class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -304,7 +304,7 @@ def _run_finished(run: RunState, event: e.RunFinished) -> None:
     run._paused = False
     _withdraw_all(run, event.at)
     run._waiting = ()  # of a run that has ended no question is open
-    run._stop_reason = event.stop_reason
+    run._stop_reason = event.stop_reason or None  # foreign traces may not say why they ended
     run._ended_at = event.at
     run._seconds = event.seconds
     if event.last_round and run._rounds:

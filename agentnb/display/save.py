@@ -7,7 +7,7 @@ from pathlib import Path
 from agentnb.detect.run import Run
 from agentnb.display.page import page_html
 from agentnb.errors import StoreError
-from agentnb.traces.files import save_log, write_whole
+from agentnb.traces.writing import save_log, write_whole
 
 
 def save_trace(run: Run, path: str | Path) -> Path:

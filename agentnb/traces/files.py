@@ -1,120 +1,159 @@
-"""Loading runs from files and saving them."""
+"""Loading runs from files of any format, folders, archives, patterns and stores."""
 
 from __future__ import annotations
 
 import glob
-import os
-import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from agentnb.core.wire import encode
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError, TraceError
-from agentnb.traces.store import Store, load_file
+from agentnb.traces.archives import members, trace_file
+from agentnb.traces.formats import UnknownFormat, format_of
+from agentnb.traces.store import Store
+from agentnb.traces.trace_file import Problem, TraceFile
 
 RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
 """A run, a store, a path, a folder, a glob, or several of these."""
+ENDINGS = frozenset(
+    {".jsonl", ".ndjson", ".json", ".traj", ".eval", ".yaml", ".yml", ".db", ".sqlite", ".sqlite3", ".parquet"}
+    | {".html", ".htm", ".zip", ".gz", ".log", ".txt"}
+)
+"""Endings of the files that are looked at in a folder; a file that is named is read whatever its ending."""
+MAX_WARNINGS = 10
+"""Files left out that are named in warnings of their own; further ones are counted."""
 
 
-def load_trace(path: str | Path) -> Run:
-    """Return the run of a log file. A log without an end gives a run with status ``interrupted``.
+class Runs(list[Run]):
+    """The runs of a source, and the `problems`: what of it could not be read."""
 
-    Raises `TraceError` if the file is not a run log of agentnb or was written by a newer version,
-    `StoreError` if it cannot be read.
+    def __init__(self, runs: Iterable[Run] = (), problems: Iterable[Problem] = ()) -> None:
+        super().__init__(runs)
+        self.problems: list[Problem] = [*problems]
+
+
+def load_trace(path: str | Path, *, strict: bool = True) -> Run:
+    """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
+
+    Of a run with nested runs in the same file, the outer one is returned. ``strict=False`` leaves out what is damaged; the
+    run's warnings say what. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError` if it cannot be
+    opened.
     """
-    path = Path(path).expanduser()
+    path = _expanded(path)
     if path.is_dir():
         raise TraceError(f"{path} is a folder", f"Load all runs in it with load_traces({str(path)!r})")
-    return load_file(path)
+    runs = [*_of_path(path, strict, [])]
+    ids = {run.id for run in runs}
+    outer = [run for run in runs if run.parent_id not in ids]
+    if len(outer) != 1:
+        what = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
+        raise TraceError(what, f"Load all of them with load_traces({str(path)!r})" if outer else "")
+    return outer[0]
 
 
-def load_traces(source: RunSource) -> list[Run]:
-    """Return all runs of a path, a folder, a glob, a store, or several of these, oldest first within each.
+def load_traces(source: RunSource, *, strict: bool = True) -> Runs:
+    """Return all runs of a path, a folder, a glob, an archive, a store, or several of these, in order of their names.
 
-    A single path must be a run log. In a folder, a glob or a store, files that are not are skipped with a warning.
+    The runs are a list, whose ``problems`` say what could not be read. A file that is named must be a trace, and with
+    ``strict`` a sound one; in a folder, a glob, an archive or a store, files that are not are left out with a warning.
+    ``strict=False`` reads of each file what can be read, and warns of nothing.
     """
-    if isinstance(source, Run):
-        return [source]
-    if isinstance(source, Store):
-        return _readable(sorted(source.folder.glob("*.jsonl")))
-    if isinstance(source, str | Path):
-        paths = _paths(source)
-        return [load_trace(paths[0])] if paths == [Path(source).expanduser()] else _readable(paths)
-    if not isinstance(source, Iterable):
-        raise TraceError(f"{source!r} is not a run", "Give a Run, several, a path, a folder, a glob or a Store")
-    return [run for one in source for run in load_traces(one)]
-
-
-def save_log(run: Run, path: Path) -> Path:
-    """Write the run's log to ``path`` (JSON Lines) atomically and return the path."""
-    return write_whole(path, (encode(event) for event in run.events))
-
-
-def write_whole(path: Path, pieces: Iterable[bytes], what: str = "The run") -> Path:
-    """Write a file atomically and return its path. Raises `StoreError` if that fails, or if ``path`` exists and is not a file.
-
-    ``what`` is written, in the words of the error.
-    """
-    _check_replaceable(path, what)
-    try:
-        target = path.resolve()  # so that a link stays a link
-        _make_folder(target.parent)
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.writelines(pieces)
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink()
-            raise
-    except (OSError, ValueError) as error:  # ValueError: characters that no file name can have
-        why = getattr(error, "strerror", None) or error
-        raise StoreError(f"{what} cannot be saved as {_shown(path)}: {why}", "Choose another name or folder") from error
-    return path
-
-
-def _shown(path: Path) -> str:
-    return str(path) if str(path).isprintable() else ascii(str(path))
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder of a file if it is not there; raise OSError that names it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(error.errno, f"its folder {_shown(folder)} cannot be made ({error.strerror})") from error
-
-
-def _check_replaceable(path: Path, what: str) -> None:
-    try:
-        is_other = path.exists() and not path.is_file()
-    except (OSError, ValueError):
-        return  # writing reports it
-    if is_other:
-        raise StoreError(f"{what} cannot be saved as {path}: it is there already, and is not a file", "Choose another name")
-
-
-def _readable(paths: list[Path]) -> list[Run]:
-    """Return the runs of the files that are run logs; warn about each other file."""
-    runs = []
-    for path in paths:
-        try:
-            runs.append(load_file(path))
-        except TraceError as error:
-            warnings.warn(f"Left out: {error}", stacklevel=4)
+    problems: list[Problem] = []
+    runs = Runs(_each(source, strict, problems))
+    runs.problems += problems
+    if strict:
+        _warn(problems)
     return runs
 
 
-def _paths(source: str | Path) -> list[Path]:
-    path = Path(source).expanduser()
+def iter_traces(source: RunSource, *, strict: bool = True, problems: list[Problem] | None = None) -> Iterator[Run]:
+    """Yield what `load_traces` returns, one run after the other, so that a source of any size fits into memory.
+
+    What could not be read is appended to ``problems``.
+    """
+    yield from _each(source, strict, [] if problems is None else problems)
+
+
+def _each(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator[Run]:
+    if isinstance(source, Run):
+        yield source
+    elif isinstance(source, Store):
+        yield from _readable(sorted(source.folder.glob("*.jsonl")), strict, problems)
+    elif isinstance(source, str | Path):
+        yield from _named(source, strict, problems)
+    elif isinstance(source, Iterable):
+        for one in source:
+            yield from _each(one, strict, problems)
+    else:
+        raise TraceError(f"{source!r} is not a run", "Give a Run, several, a path, a folder, a glob or a Store")
+
+
+def _named(source: str | Path, strict: bool, problems: list[Problem]) -> Iterator[Run]:
+    path = _expanded(source)
     if path.is_dir():
-        return sorted(path.glob("*.jsonl"))
-    if path.exists() or not glob.has_magic(str(path)):
-        return [path]
-    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-    if not found:
-        raise StoreError(f"No file matches {source}")
-    return found
+        yield from _readable(_files_in(path), strict, problems)
+    elif path.exists() or not glob.has_magic(str(path)):
+        yield from _of_path(path, strict, problems)
+    else:
+        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+        if not found:
+            raise StoreError(f"No file matches {source}")
+        yield from _readable(found, strict, problems)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Return the files of a folder and its subfolders that may be traces, without hidden ones."""
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def _readable(paths: Iterable[Path], strict: bool, problems: list[Problem]) -> Iterator[Run]:
+    """Yield the runs of these files; what cannot be read is a problem, and stops nothing."""
+    for path in paths:
+        try:
+            yield from _of_path(path, strict, problems)
+        except TraceError as error:
+            problems.append(Problem(str(path), "", error.what))
+
+
+def _of_path(path: Path, strict: bool, problems: list[Problem]) -> Iterator[Run]:
+    try:
+        yield from _of_file(trace_file(path, strict=strict), problems)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
+
+
+def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
+    """Yield the runs of a file, or of the files in an archive that is of no format itself."""
+    try:
+        found = format_of(file)
+    except UnknownFormat:
+        if file.kind != "zip":
+            raise
+        for member in members(file):
+            try:
+                yield from _of_file(member, problems)
+            except TraceError as error:
+                problems.append(Problem(member.name, "", error.what))
+        return
+    with file.guarded():
+        yield from found.read(file)
+    problems += file.problems
+
+
+def _warn(problems: list[Problem]) -> None:
+    for problem in problems[:MAX_WARNINGS]:
+        warnings.warn(f"Left out: {problem}", stacklevel=3)
+    if len(problems) > MAX_WARNINGS:
+        warnings.warn(
+            f"Left out: {len(problems) - MAX_WARNINGS:,} more. load_traces(...).problems lists all of them", stacklevel=3
+        )
+
+
+def _expanded(source: str | Path) -> Path:
+    try:
+        return Path(source).expanduser()
+    except RuntimeError as error:
+        raise StoreError(f"{source} cannot be read: {error}", "Name the folder in full") from error

@@ -26,26 +26,29 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading. Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened."""
+def opened(path: Path, most: int = MAX_SIZE) -> Iterator[BinaryIO]:
+    """Open a file of at most so many bytes for reading.
+
+    Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened.
+    """
     try:
         found = path.stat()
     except ValueError:  # characters that no name may hold
         raise TraceError(f"{str(path)!a} cannot be the name of a file", "Name a run log, as in .agentnb/runs") from None
-    check_file(found, path)  # to open a device may change it
+    check_file(found, path, most)  # to open a device may change it
     descriptor = os.open(path, _FLAGS)
     with os.fdopen(descriptor, "rb") as file:
-        check_file(os.fstat(descriptor), path)  # another file may be there by now
+        check_file(os.fstat(descriptor), path, most)  # another file may be there by now
         yield file
 
 
-def check_file(found: os.stat_result, path: str | Path) -> None:
+def check_file(found: os.stat_result, path: str | Path, most: int = MAX_SIZE) -> None:
     """Raise `TraceError` unless this is a regular file of a size that can be read."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((name for fits, name in _KINDS if fits(found.st_mode)), "something else")
         raise TraceError(f"{path} is {kind}, and no file", "Move it elsewhere; the other runs are not touched by it")
-    if found.st_size > MAX_SIZE:
+    if found.st_size > most:
         raise TraceError(
-            f"{path} has {found.st_size / 1e9:.1f} GB, and files up to {MAX_SIZE / 1e9:.0f} GB are read",
+            f"{path} has {found.st_size / 1e9:.1f} GB, and files up to {most / 1e9:.0f} GB are read",
             "Move it elsewhere; the other runs are not touched by it",
         )

@@ -222,6 +222,16 @@ class RunWriter:
         run.mark_interrupted()  # unless it has an end
         return run
 
+    def finish_without_end(self) -> Run:
+        """Return the run of a trace that does not say how it ended, with no stop reason.
+
+        It is completed if the agent had the last word and called no tool in it; else it broke off, and is interrupted.
+        """
+        told = [item for item in self._items if isinstance(item, _Round) or item.kind is e.CommandReceived]
+        last = told[-1] if told else None
+        answered = isinstance(last, _Round) and not last.calls and bool(last.parts)
+        return self.finish("completed" if answered else None, "")
+
     # Calls
 
     def _add_call(self, now: _Round, call: ToolCall) -> _Call:
@@ -292,7 +302,8 @@ class RunWriter:
         self._gaps += Counter()  # without those that are not there
         message = prompt.fields["message"]
         origin = self._origin
-        told = [self._text("origin", one) for one in (origin.format, origin.file, origin.position, message.text)]
+        place = (origin.format, origin.file.replace("\\", "/").rpartition("/")[2], origin.position, message.text)
+        told = [*[self._text("origin", one) for one in place], *self._said()]
         return e.RunStarted(
             seq=0,
             at=prompt.at,
@@ -306,6 +317,12 @@ class RunWriter:
             origin=self._origin,
             **self._about,
         )
+
+    def _said(self) -> Iterator[Any]:
+        """Yield all that tells this run from others of the same prompt, whose files may have the same name."""
+        for one in self._rounds:
+            yield [part.text for part in one.parts if isinstance(part, Text)]
+            yield [(each.call.name, each.call.arguments, each.result and each.result.text) for each in one.calls]
 
     def _facts(self) -> Iterator[_Fact]:
         index, reason, author = 0, "prompt", ""

@@ -22,7 +22,7 @@ from agentnb.models import Reply, ScriptedModel, TextDelta
 from agentnb.models.model import Retry, StreamItem
 from agentnb.runtime.run_options import RunOptions
 from agentnb.tools.tool import ToolContext
-from agentnb.traces.files import save_log
+from agentnb.traces.writing import save_log
 
 words = st.text(st.characters(), max_size=12)  # half characters too
 numbers = st.integers(-100, 100)

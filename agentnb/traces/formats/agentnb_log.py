@@ -1,0 +1,37 @@
+"""agentnb's own logs: JSON Lines of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agentnb.core.well_formed import check_events
+from agentnb.core.wire import decode_lines
+from agentnb.detect.run import Run
+from agentnb.traces.store import load_file
+from agentnb.traces.trace_file import TraceFile
+
+NAME = "agentnb"
+TITLE = "run log of agentnb"
+_BEGINS = b'{"kind":'
+
+
+def sniff(file: TraceFile) -> str:
+    """Return what the file lacks; a log whose first line is damaged is still one."""
+    start = file.start
+    if start.startswith((b'{"kind":"run_started"', _BEGINS[: len(start)] if len(start) < len(_BEGINS) else b"\0")):
+        return ""
+    first = file.first if file.kind in ("json", "lines") and start.startswith(_BEGINS) else None
+    is_event = isinstance(first, dict) and {"kind", "seq", "run_id"} <= first.keys()
+    return "" if is_event else "its first line is not a run_started event"
+
+
+def read(file: TraceFile) -> Iterator[Run]:
+    """Yield the run of the log."""
+    if file.path is not None:
+        yield load_file(file.path)
+        return
+    events = decode_lines((line for _, line in file.lines()), file.name)
+    check_events(events, file.name)
+    run = Run.from_events(events)
+    run.mark_interrupted()
+    yield run

@@ -1,0 +1,245 @@
+"""A file that may hold traces, of any product: what kind of file it is, and bounded ways to read it.
+
+Nothing in a file is ever executed. A record of JSON Lines, a whole document and what an archive expands to are bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from agentnb.core.events import Origin
+from agentnb.detect.run import Run
+from agentnb.errors import TraceError
+from agentnb.traces.run_writer import RunWriter
+
+Kind: TypeAlias = Literal["json", "lines", "zip", "sqlite", "parquet", "html", "text", "empty"]
+"""``json``: one document; ``lines``: JSON Lines of two or more records."""
+MAX_RECORD = 100_000_000
+"""Bytes of the longest line of JSON Lines that is read."""
+MAX_DOCUMENT = 1_000_000_000
+"""Bytes of the largest document that is read as a whole."""
+START = 65_536
+"""Bytes at the beginning of a file by which its kind is recognized."""
+_MAGIC: tuple[tuple[bytes, Kind], ...] = (
+    (b"PK\x03\x04", "zip"),
+    (b"PK\x05\x06", "zip"),
+    (b"SQLite format 3\0", "sqlite"),
+    (b"PAR1", "parquet"),
+)
+_MALFORMED = (
+    msgspec.MsgspecError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    UnicodeError,
+    ValueError,
+)
+"""What reading a record raises whose fields are not what its format says."""
+T = TypeVar("T")
+
+
+class Problem(NamedTuple):
+    """A part of a file that could not be read."""
+
+    file: str
+    position: str
+    """Where in the file, such as ``line 7``; empty for the whole file."""
+    message: str
+
+    def __str__(self) -> str:
+        return f"{', '.join(filter(None, (self.file, self.position)))}: {self.message}"
+
+
+class TraceFile:
+    """A file, or a member of an archive, that may hold traces.
+
+    With ``strict`` the first `problem` raises `TraceError`; without, what can be read is read, and `problems` lists the rest.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        opener: Callable[[], AbstractContextManager[BinaryIO]],
+        *,
+        path: Path | None = None,
+        strict: bool = True,
+    ) -> None:
+        """``opener``: opens the file for reading, as often as it is called; ``path``: None within an archive."""
+        self.name = name
+        self.path = path
+        self.strict = strict
+        self.problems: list[Problem] = []
+        self.open = opener
+
+    # What it is
+
+    @cached_property
+    def start(self) -> bytes:
+        """The first bytes of the file, without a byte order mark."""
+        with self.open() as file:
+            return file.read(START).removeprefix(b"\xef\xbb\xbf")
+
+    @cached_property
+    def kind(self) -> Kind:
+        """What kind of file it is, by what is in it; its name does not matter."""
+        start = self.start
+        for magic, kind in _MAGIC:
+            if start.startswith(magic):
+                return kind
+        start = start.lstrip()
+        if not start:
+            return "empty"
+        if start[:1] not in (b"{", b"["):
+            return "html" if start[:15].lower().startswith((b"<!doctype html", b"<html")) else "text"
+        return "lines" if self._is_lines() else "json"
+
+    def _is_lines(self) -> bool:
+        with self.open() as file:
+            lines = (line for line in iter(lambda: file.readline(MAX_RECORD + 1), b"") if line.strip())
+            first, second = next(lines, b""), next(lines, b"")
+        return bool(second) and _decoded(first.removeprefix(b"\xef\xbb\xbf")) is not None
+
+    @cached_property
+    def first(self) -> Any:
+        """The document, or the first record of JSON Lines; None for other kinds, and for what is no JSON."""
+        if self.kind == "lines":
+            return next((record for _, record in self.records()), None)
+        return self.document if self.kind == "json" else None
+
+    def lacks(self, *keys: str, kind: Kind | None = None) -> str:
+        """Return which of these keys the first JSON object of the file lacks, as a sentence's end; empty if none.
+
+        ``kind``: ``json`` or ``lines``, if it must be one of them.
+        """
+        if kind is not None and self.kind != kind:
+            return f"it is not {_KIND_WORDS[kind]}"
+        if not isinstance(self.first, dict):
+            return f"it has no object with {', '.join(keys)}"
+        missing = [key for key in keys if key not in self.first]
+        return f"it has no {', '.join(missing)}" if missing else ""
+
+    # Reading it
+
+    @cached_property
+    def document(self) -> Any:
+        """The whole file as one JSON value. Raises `TraceError` if it is none, or is too large."""
+        data = self.whole()
+        found = _decoded(data)
+        if found is None and data.strip() != b"null":
+            raise self.wrong("It is not JSON, or its end is missing")
+        return found
+
+    def whole(self) -> bytes:
+        """Return the whole file. Raises `TraceError` if it is too large."""
+        with self.open() as file:
+            data = file.read(MAX_DOCUMENT + 1)
+        if len(data) > MAX_DOCUMENT:
+            raise self.wrong(f"It has more than {MAX_DOCUMENT / 1e9:.0f} GB, which is as much as is read at once")
+        return data.removeprefix(b"\xef\xbb\xbf")
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines that are not blank, with their numbers from 1. Raises `TraceError` for one that is too long."""
+        with self.open() as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_RECORD + 1), b""), 1):
+                if len(line) > MAX_RECORD:
+                    raise self.wrong(f"It is longer than {MAX_RECORD / 1e6:.0f} MB", f"line {number}")
+                whole = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                if whole.strip():
+                    yield number, whole
+
+    def records(self) -> Iterator[tuple[int, Any]]:
+        """Yield the records of JSON Lines with their line numbers.
+
+        A last line that was cut off is noted and left out, any other that is no JSON is a `problem`.
+        """
+        for number, line in self.lines():
+            found = _decoded(line)
+            if found is not None:
+                yield number, found
+            elif line.endswith(b"\n"):
+                self.problem("It is not JSON", f"line {number}")
+            else:
+                self.note("It was cut off", f"line {number}")
+
+    def writer(self, format_name: str, position: str = "", *, task: str = "", trial: str = "", **about: Any) -> RunWriter:
+        """Return a writer for a run of this file. ``position``: where it is, if the file holds several."""
+        return RunWriter(Origin(format_name, self.name, position, task, trial), **about)
+
+    def each(self, items: Iterable[tuple[str, T]], read: Callable[[str, T], Run]) -> Iterator[Run]:
+        """Yield the run of each item, read with its position; one that is malformed is a `problem`."""
+        for position, item in items:
+            with self.guarded(position):
+                yield read(position, item)
+
+    @contextmanager
+    def guarded(self, position: str = "") -> Iterator[None]:
+        """Make a `problem` of whatever malformed data raises."""
+        try:
+            yield
+        except TraceError as error:
+            if self.strict:
+                raise
+            self.note(error.what, position)
+        except _MALFORMED as error:
+            self.problem(_reason(error), position, error)
+
+    # What is wrong with it
+
+    def wrong(self, message: str, position: str = "") -> TraceError:
+        """Return the error that says what is wrong with the file, and where."""
+        return TraceError(str(Problem(self.name, position, message)), "What can be read of it: load_traces(..., strict=False)")
+
+    def problem(self, message: str, position: str = "", cause: Exception | None = None) -> None:
+        """Raise `TraceError` if the file is read strictly; else note that this part was left out."""
+        if self.strict:
+            raise self.wrong(message, position) from cause
+        self.note(message, position)
+
+    def note(self, message: str, position: str = "") -> None:
+        """Note a part that was left out."""
+        self.problems.append(Problem(self.name, position, message))
+
+
+_KIND_WORDS: dict[Kind, str] = {
+    "json": "one JSON document",
+    "lines": "JSON Lines",
+    "zip": "a zip archive",
+    "sqlite": "an SQLite database",
+    "parquet": "a Parquet file",
+    "html": "a page of HTML",
+    "text": "text",
+    "empty": "empty",
+}
+
+
+def _decoded(data: bytes) -> Any:
+    """Return the JSON value, also with NaN and infinities, as Python writes them; None if it is none."""
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    if b"NaN" not in data and b"Infinity" not in data:
+        return None
+    try:
+        return json.loads(data, parse_constant=lambda name: None)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"It has no {error}"
+    if isinstance(error, RecursionError):
+        return "It is nested too deep to be read"
+    return f"It is not as its format says ({type(error).__name__}: {error})"
