@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,7 +13,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import StoreError, TraceError
 from agentnb.traces.archives import members, trace_file
 from agentnb.traces.formats import UnknownFormat, format_of
-from agentnb.traces.store import Store
+from agentnb.traces.store import Store, load_file
 from agentnb.traces.trace_file import Problem, TraceFile
 
 RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
@@ -80,7 +81,7 @@ def _each(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator[
     if isinstance(source, Run):
         yield source
     elif isinstance(source, Store):
-        yield from _readable(sorted(source.folder.glob("*.jsonl")), strict, problems)
+        yield from _sound(((str(path), partial(_logged, path)) for path in sorted(source.folder.glob("*.jsonl"))), problems)
     elif isinstance(source, str | Path):
         yield from _named(source, strict, problems)
     elif isinstance(source, Iterable):
@@ -110,12 +111,21 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _readable(paths: Iterable[Path], strict: bool, problems: list[Problem]) -> Iterator[Run]:
-    """Yield the runs of these files; what cannot be read is a problem, and stops nothing."""
-    for path in paths:
+    """Yield the runs of these files, of any format."""
+    return _sound(((str(path), partial(_of_path, path, strict, problems)) for path in paths), problems)
+
+
+def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[Run]]]], problems: list[Problem]) -> Iterator[Run]:
+    """Yield the runs of these sources, each with its name; one that cannot be read is a problem, and stops nothing."""
+    for name, read in sources:
         try:
-            yield from _of_path(path, strict, problems)
+            yield from read()
         except TraceError as error:
-            problems.append(Problem(str(path), "", error.what))
+            problems.append(Problem(name, "", str(error)))
+
+
+def _logged(path: Path) -> Iterator[Run]:
+    yield load_file(path)
 
 
 def _of_path(path: Path, strict: bool, problems: list[Problem]) -> Iterator[Run]:
@@ -132,11 +142,7 @@ def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
     except UnknownFormat:
         if file.kind != "zip":
             raise
-        for member in members(file):
-            try:
-                yield from _of_file(member, problems)
-            except TraceError as error:
-                problems.append(Problem(member.name, "", error.what))
+        yield from _sound(((one.name, partial(_of_file, one, problems)) for one in members(file)), problems)
         return
     with file.guarded():
         yield from found.read(file)

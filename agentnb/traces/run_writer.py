@@ -41,6 +41,8 @@ _WRITTEN_HERE = (
     e.CommandReceived,
     e.RunFinished,
 )
+_NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
+"""What encoding a value raises that no log can hold."""
 
 
 @dataclass(slots=True)
@@ -303,11 +305,11 @@ class RunWriter:
         message = prompt.fields["message"]
         origin = self._origin
         place = (origin.format, origin.file.replace("\\", "/").rpartition("/")[2], origin.position, message.text)
-        told = [*[self._text("origin", one) for one in place], *self._said()]
+        told = [*[self._text("origin", one) for one in place], *self._contents()]
         return e.RunStarted(
             seq=0,
             at=prompt.at,
-            run_id=self._run_id or f"trace-{hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:16]}",
+            run_id=self._run_id or f"trace-{hashlib.sha256(self._encoded(told)).hexdigest()[:16]}",
             parent_id=self._parent_id,
             schema=e.SCHEMA,
             prompt=message,
@@ -318,7 +320,7 @@ class RunWriter:
             **self._about,
         )
 
-    def _said(self) -> Iterator[Any]:
+    def _contents(self) -> Iterator[Any]:
         """Yield all that tells this run from others of the same prompt, whose files may have the same name."""
         for one in self._rounds:
             yield [part.text for part in one.parts if isinstance(part, Text)]
@@ -359,13 +361,19 @@ class RunWriter:
     def _wrong(self, what: str) -> TraceError:
         return TraceError(f"{self._source}: {what}", "The trace is damaged, or of another format")
 
+    def _encoded(self, value: Any) -> bytes:
+        try:
+            return msgspec.json.encode(value)
+        except _NOT_JSON as error:
+            raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
+
     def _as_read(self, make: Callable[[], Any]) -> Any:
         """Return the event as it is read from a log that holds it."""
         try:
             return decode(encode(make()))
         except TraceError as error:
             raise self._wrong(error.what) from error
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        except _NOT_JSON as error:
             raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
 
     def _text(self, name: str, value: Any) -> str:

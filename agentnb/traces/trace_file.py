@@ -56,7 +56,8 @@ class Problem(NamedTuple):
     message: str
 
     def __str__(self) -> str:
-        return f"{', '.join(filter(None, (self.file, self.position)))}: {self.message}"
+        place = ", ".join(filter(None, (self.file, self.position)))
+        return self.message if self.message.startswith(place) else f"{place}: {self.message}"
 
 
 class TraceFile:
