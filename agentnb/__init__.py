@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from agentnb.traces.files import load_traces as load_traces
     from agentnb.traces.importing import import_traces as import_traces
     from agentnb.traces.store import Store as Store
+    from agentnb.traces.to_code import to_code as to_code
 
 __version__ = "0.1.0"
 
@@ -69,6 +70,7 @@ _NAMES = {
     "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces",
+    "to_code": "agentnb.traces.to_code",
     "tool": "agentnb.tools.function",
 }
 """Each public name and the module it lives in."""

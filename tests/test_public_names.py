@@ -40,6 +40,7 @@ NAMES = {
     "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces.tables",
+    "to_code": "agentnb.traces.to_code",
     "tool": "agentnb.tools.function",
 }
 """Each public name, and the module it stands in."""
