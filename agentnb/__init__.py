@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agentnb.policies.gates.duplicate import DuplicateGuard as DuplicateGuard
     from agentnb.policies.named import Matrix as Matrix
     from agentnb.policies.named import Minimal as Minimal
+    from agentnb.rerun.diff import diff as diff
     from agentnb.runtime.run_options import RunOptions as RunOptions
     from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
@@ -60,6 +61,7 @@ _NAMES = {
     "ToolCall": "agentnb.core.messages",
     "ask_person": "agentnb.tools.ask_person",
     "detect": "agentnb",
+    "diff": "agentnb.rerun.diff",
     "errors": "agentnb",
     "examples": "agentnb",
     "import_traces": "agentnb.traces.importing",
@@ -80,7 +82,6 @@ _LATER = frozenset(
         "Experiment",
         "Workflow",
         "compare",
-        "diff",
         "fork",
         "plots",
         "replay",
