@@ -54,6 +54,11 @@ def test_each_says_what_it_holds_in_one_sentence_and_what_its_numbers_are(subtes
             assert (row.unit == "UTC") == row.dtype.startswith("datetime")
 
 
+def test_every_column_can_be_written_as_csv_and_parquet_and_read_again() -> None:
+    plain = {"str", "bool", "boolean", "int64", "Int64", "float64", "datetime64[us, UTC]"}
+    assert set(COLUMNS["dtype"]) == plain, "no Python objects"
+
+
 def test_columns_of_one_name_that_name_a_round_or_a_time_have_one_unit() -> None:
     assert set(COLUMNS[COLUMNS["column"].isin(["round", "first", "last", "forked_at_round"])]["unit"]) == {"rounds from 1"}
     assert set(COLUMNS[COLUMNS["column"].str.endswith("seconds")]["unit"]) == {"seconds"}
