@@ -13,6 +13,7 @@ from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from agentnb.display.html import run_html
+from agentnb.display.markdown import markdown_html
 from agentnb.display.page import page_html
 
 pytestmark = pytest.mark.browser
@@ -72,6 +73,16 @@ def test_in_exported_html_a_card_is_as_wide_as_its_cell(browser: Any, tmp_path: 
                 )
                 assert page.evaluate("() => document.documentElement.scrollWidth") <= width
                 page.context.close()
+
+
+def test_a_formula_is_drawn_and_what_is_unseen_in_it_takes_no_room(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, markdown_html("$\\frac{a}{b}$ and $\\frac{a+1}{b+2}$"), tmp_path)
+    over, under = page.locator("mfrac").first.locator("mi").all()
+    assert over.bounding_box()["y"] + over.bounding_box()["height"] <= under.bounding_box()["y"] + 2
+    assert "/" not in page.locator("p").inner_text()
+    assert page.locator("p").text_content() == "a/b  and (a+1)/(b+2) "
+    assert [one.bounding_box()["width"] for one in page.locator("mpadded").all()] == [0] * 5
+    page.context.close()
 
 
 def test_no_word_is_broken_in_its_middle_though_jupyterlab_would(browser: Any, tmp_path: Path) -> None:
