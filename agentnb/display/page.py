@@ -37,8 +37,8 @@ def page_html(run: Run) -> str:
     )
     card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
     log = tag("code", "tool-code", f"{run.id}.jsonl")
-    note = tag("p", "aside", f"{LEFT_OUT}. The log of the run has them whole: ", log) if _is_cut(run) else NOTHING
-    body = tag("body", "page", tag("main", "", note, card, tag("p", "aside", about)))
+    note = tag("p", "quiet", f"{LEFT_OUT}. The log of the run has them whole: ", log) if _is_cut(run) else NOTHING
+    body = tag("body", "page", tag("main", "", note, card, tag("p", "quiet", about)))
     return f"<!doctype html>\n{tag('html', '', tag('head', '', head), body, lang='en')}\n"
 
 

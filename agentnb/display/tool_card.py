@@ -145,7 +145,7 @@ def _inner_cards(record: CallRecord, *, key: str, live: bool, pictures: bool, wh
         for place, one in enumerate(record.inner)
         if whole or place >= left_out
     ]
-    more = tag("div", "aside", f"{left_out:,} earlier calls") if left_out and not whole else NOTHING
+    more = tag("div", "quiet", f"{left_out:,} earlier calls") if left_out and not whole else NOTHING
     return tag("div", "tool-inner", more, *cards) if cards else NOTHING
 
 
