@@ -129,11 +129,11 @@ def tool_body_html(
     """
     result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
     inner = _inner_cards(record, key=key, live=live, pictures=pictures, whole=whole)
-    printed = printed_html(record, whole=whole, live=live, where=where)
-    if _fits(record) and not printed:
+    if _fits(record) and not record.printed:
         return joined(inner, result)
-    label = tag("div", "tool-label", "result") if result else NOTHING
     arguments = NOTHING if _fits(record) else arguments_html(record, whole=whole, live=live, where=where)
+    printed = printed_html(record, whole=whole, live=live, where=where, apart=bool(arguments or inner))
+    label = tag("div", "tool-label tool-apart", "result") if result else NOTHING
     return joined(arguments, inner, printed, label, result)
 
 

@@ -25,6 +25,12 @@ def test_the_card_shows_prints_before_the_result_and_never_as_markup(subtests: p
     assert "printed" not in tool_card_html(CallRecord(CALL, DONE))
 
 
+def test_a_line_parts_the_prints_from_what_is_above_them_only() -> None:
+    long = ToolCall("read", {"text": "many words " * 40}, "c1")
+    for call, lines in ((CALL, 1), (long, 2)):
+        assert tool_card_html(CallRecord(call, DONE, printed="one\n")).count("tool-apart") == lines
+
+
 def test_long_prints_are_cut_and_a_live_card_can_show_all_of_them() -> None:
     record = CallRecord(CALL, DONE, printed="x" * 20_000)
     assert "Show all 20,000 characters" in tool_card_html(record, live=True)
