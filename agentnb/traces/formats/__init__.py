@@ -7,7 +7,18 @@ from typing import Protocol
 
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
-from agentnb.traces.formats import agentnb_log, openai_chat, tau_bench
+from agentnb.traces.formats import (
+    agentnb_log,
+    claude_code,
+    claude_code_web,
+    codex,
+    copilot_cli,
+    docker_agent,
+    gemini_cli,
+    kimi_cli,
+    openai_chat,
+    tau_bench,
+)
 from agentnb.traces.trace_file import TraceFile
 
 
@@ -26,7 +37,18 @@ class Format(Protocol):
         """Yield the runs of the file, in its order. What is malformed is a `problem` of the file."""
 
 
-FORMATS: tuple[Format, ...] = (agentnb_log, tau_bench, openai_chat)
+FORMATS: tuple[Format, ...] = (
+    agentnb_log,
+    claude_code,
+    claude_code_web,
+    codex,
+    copilot_cli,
+    gemini_cli,
+    kimi_cli,
+    docker_agent,
+    tau_bench,
+    openai_chat,
+)
 """All formats. The more particular a format is, the earlier it stands."""
 
 
