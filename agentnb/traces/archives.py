@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from agentnb.errors import TraceError
-from agentnb.traces.reading import opened
+from agentnb.traces.reading import check_file, opened
 from agentnb.traces.trace_file import TraceFile
 
 MAX_EXPANDED = 20_000_000_000
@@ -21,6 +21,8 @@ MAX_MEMBERS = 100_000
 """Files in an archive."""
 LARGEST = 1_000_000_000_000
 """Bytes of the largest file that is read as a stream."""
+_STREAMED = frozenset({"lines", "zip"})
+"""Kinds of files that are read piece by piece, and so may be larger than one that is read as a whole."""
 _GZIP = b"\x1f\x8b"
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, gzip.BadGzipFile)
 """What damaged and encrypted archives raise."""
@@ -31,7 +33,10 @@ def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
     with opened(path, LARGEST) as file:
         is_gzip = file.read(2) == _GZIP
     opener = _gzip(path) if is_gzip else lambda: opened(path, LARGEST)
-    return TraceFile(str(path), opener, path=None if is_gzip else path, strict=strict)
+    found = TraceFile(str(path), opener, path=None if is_gzip else path, strict=strict)
+    if not is_gzip and found.kind not in _STREAMED:
+        check_file(path.stat(), path)
+    return found
 
 
 def members(archive: TraceFile) -> Iterator[TraceFile]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import glob
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError, TraceError
+from agentnb.examples import find
 from agentnb.traces.archives import members, trace_file
 from agentnb.traces.formats import UnknownFormat, format_of
-from agentnb.traces.store import Store
+from agentnb.traces.store import Store, load_file
 from agentnb.traces.trace_file import Problem, TraceFile
 
 RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
@@ -38,8 +40,8 @@ def load_trace(path: str | Path, *, strict: bool = True) -> Run:
     """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
 
     Of a run with nested runs and forks in the same file, the outer one is returned. ``strict=False`` leaves out what is
-    damaged; the run's warnings say what. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError` if it cannot be
-    opened.
+    damaged; the run's warnings say what. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError`
+    if it cannot be opened.
     """
     path = _expanded(path)
     if path.is_dir():
@@ -80,7 +82,7 @@ def _each(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator[
     if isinstance(source, Run):
         yield source
     elif isinstance(source, Store):
-        yield from _readable(sorted(source.folder.glob("*.jsonl")), strict, problems)
+        yield from _sound(((str(path), partial(_logged, path)) for path in sorted(source.folder.glob("*.jsonl"))), problems)
     elif isinstance(source, str | Path):
         yield from _named(source, strict, problems)
     elif isinstance(source, Iterable):
@@ -110,12 +112,21 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _readable(paths: Iterable[Path], strict: bool, problems: list[Problem]) -> Iterator[Run]:
-    """Yield the runs of these files; what cannot be read is a problem, and stops nothing."""
-    for path in paths:
+    """Yield the runs of these files, of any format."""
+    return _sound(((str(path), partial(_of_path, path, strict, problems)) for path in paths), problems)
+
+
+def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[Run]]]], problems: list[Problem]) -> Iterator[Run]:
+    """Yield the runs of these sources, each with its name; one that cannot be read is a problem, and stops nothing."""
+    for name, read in sources:
         try:
-            yield from _of_path(path, strict, problems)
+            yield from read()
         except TraceError as error:
-            problems.append(Problem(str(path), "", error.what))
+            problems.append(Problem(name, "", str(error)))
+
+
+def _logged(path: Path) -> Iterator[Run]:
+    yield load_file(path)
 
 
 def _of_path(path: Path, strict: bool, problems: list[Problem]) -> Iterator[Run]:
@@ -132,11 +143,7 @@ def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
     except UnknownFormat:
         if file.kind != "zip":
             raise
-        for member in members(file):
-            try:
-                yield from _of_file(member, problems)
-            except TraceError as error:
-                problems.append(Problem(member.name, "", error.what))
+        yield from _sound(((one.name, partial(_of_file, one, problems)) for one in members(file)), problems)
         return
     with file.guarded():
         yield from found.read(file)
@@ -153,7 +160,9 @@ def _warn(problems: list[Problem]) -> None:
 
 
 def _expanded(source: str | Path) -> Path:
+    """Return the path, or that of an example if there is no such file."""
     try:
-        return Path(source).expanduser()
+        found = Path(source).expanduser()
+        return found if found.exists() else find(str(source)) or found
     except RuntimeError as error:
         raise StoreError(f"{source} cannot be read: {error}", "Name the folder in full") from error

@@ -24,13 +24,11 @@ from agentnb.core.well_formed import YEARS, check_events
 from agentnb.core.wire import decode, encode
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, TraceError
-from agentnb.traces.filled import Gap, sentences_of
+from agentnb.traces.filled import FILLED, LOST, NO_PROMPT, NO_RESULT, Gap, sentences_of
 from agentnb.traces.todo_lists import FollowedTodos
 
 Content: TypeAlias = str | Sequence[AnyPart] | None
 """What a message holds: a text, or parts; None and blank texts are nothing."""
-NO_PROMPT = "(The trace has no prompt.)"
-NO_RESULT = "The trace has no result of this call. Whether it took effect is not known."
 UNNAMED = "unknown"
 _WRITTEN_HERE = (
     e.RunStarted,
@@ -42,6 +40,8 @@ _WRITTEN_HERE = (
     e.CommandReceived,
     e.RunFinished,
 )
+_NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
+"""What encoding a value raises that no log can hold."""
 
 
 @dataclass(slots=True)
@@ -215,7 +215,7 @@ class RunWriter:
             ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
             facts.append(_Fact(e.RunFinished, ended, self._time(at)))
         if self._gaps:
-            facts.insert(0, _Fact(e.Warned, {"message": f"Filled in what the trace lacks. {' '.join(self.filled)}"}, prompt.at))
+            facts.insert(0, _Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}"}, prompt.at))
         events = [self._as_read(lambda: started)]
         for seq, fact in enumerate(facts, 1):
             about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
@@ -306,11 +306,11 @@ class RunWriter:
         message = prompt.fields["message"]
         origin = self._origin
         place = (origin.format, origin.file.replace("\\", "/").rpartition("/")[2], origin.position, message.text)
-        told = [*[self._text("origin", one) for one in place], *self._said()]
+        told = [*[self._text("origin", one) for one in place], *self._contents()]
         return e.RunStarted(
             seq=0,
             at=prompt.at,
-            run_id=self._run_id or f"trace-{hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:16]}",
+            run_id=self._run_id or f"trace-{hashlib.sha256(self._encoded(told)).hexdigest()[:16]}",
             parent_id=self._parent_id,
             schema=e.SCHEMA,
             prompt=message,
@@ -321,7 +321,7 @@ class RunWriter:
             **self._about,
         )
 
-    def _said(self) -> Iterator[Any]:
+    def _contents(self) -> Iterator[Any]:
         """Yield all that tells this run from others of the same prompt, whose files may have the same name."""
         for one in self._rounds:
             yield [part.text for part in one.parts if isinstance(part, Text)]
@@ -347,7 +347,7 @@ class RunWriter:
             result = each.result
             if result is None:
                 self._gaps["no result"] += 1
-                result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code="lost")
+                result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code=LOST)
             yield _Fact(e.ToolStarted, {"call": call})
             yield _Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
             todos = self._todos.after(call, result, each.at)
@@ -365,13 +365,19 @@ class RunWriter:
     def _wrong(self, what: str) -> TraceError:
         return TraceError(f"{self._source}: {what}", "The trace is damaged, or of another format")
 
+    def _encoded(self, value: Any) -> bytes:
+        try:
+            return msgspec.json.encode(value)
+        except _NOT_JSON as error:
+            raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
+
     def _as_read(self, make: Callable[[], Any]) -> Any:
         """Return the event as it is read from a log that holds it."""
         try:
             return decode(encode(make()))
         except TraceError as error:
             raise self._wrong(error.what) from error
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        except _NOT_JSON as error:
             raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
 
     def _text(self, name: str, value: Any) -> str:

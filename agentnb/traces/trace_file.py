@@ -56,7 +56,8 @@ class Problem(NamedTuple):
     message: str
 
     def __str__(self) -> str:
-        return f"{', '.join(filter(None, (self.file, self.position)))}: {self.message}"
+        place = ", ".join(filter(None, (self.file, self.position)))
+        return self.message if self.message.startswith(place) else f"{place}: {self.message}"
 
 
 class TraceFile:
@@ -113,7 +114,7 @@ class TraceFile:
         """The document, or the first record of JSON Lines; None for other kinds, and for what is no JSON."""
         if self.kind == "lines":
             return next((record for _, record in self.records()), None)
-        return self.document if self.kind == "json" else None
+        return self._json if self.kind == "json" else None
 
     def lacks(self, *keys: str, kind: Kind | None = None) -> str:
         """Return which of these keys the first JSON object of the file lacks, as a sentence's end; empty if none.
@@ -122,6 +123,8 @@ class TraceFile:
         """
         if kind is not None and self.kind != kind:
             return f"it is not {_KIND_WORDS[kind]}"
+        if self.kind == "json" and self.first is None:
+            return "it is not JSON, or its end is missing"
         if not isinstance(self.first, dict):
             return f"it has no object with {', '.join(keys)}"
         missing = [key for key in keys if key not in self.first]
@@ -129,14 +132,16 @@ class TraceFile:
 
     # Reading it
 
-    @cached_property
+    @property
     def document(self) -> Any:
         """The whole file as one JSON value. Raises `TraceError` if it is none, or is too large."""
-        data = self.whole()
-        found = _decoded(data)
-        if found is None and data.strip() != b"null":
+        if self._json is None:
             raise self.wrong("It is not JSON, or its end is missing")
-        return found
+        return self._json
+
+    @cached_property
+    def _json(self) -> Any:
+        return _decoded(self.whole())
 
     def whole(self) -> bytes:
         """Return the whole file. Raises `TraceError` if it is too large."""

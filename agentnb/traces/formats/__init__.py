@@ -17,6 +17,7 @@ from agentnb.traces.formats import (
     gemini_cli,
     kimi_cli,
     openai_chat,
+    sam,
     tau_bench,
 )
 from agentnb.traces.trace_file import TraceFile
@@ -46,6 +47,7 @@ FORMATS: tuple[Format, ...] = (
     gemini_cli,
     kimi_cli,
     docker_agent,
+    sam,
     tau_bench,
     openai_chat,
 )

@@ -12,16 +12,15 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "agentnb"
 TITLE = "run log of agentnb"
-_BEGINS = b'{"kind":'
+_BEGINS = b'{"kind":"run_started"'
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks; a log whose first line is damaged is still one."""
-    start = file.start
-    if start.startswith((b'{"kind":"run_started"', _BEGINS[: len(start)] if len(start) < len(_BEGINS) else b"\0")):
+    """Return what the file lacks. A log whose first line is damaged, or of a later version, is a log."""
+    if file.start.startswith(_BEGINS):
         return ""
-    first = file.first if file.kind in ("json", "lines") and start.startswith(_BEGINS) else None
-    is_event = isinstance(first, dict) and {"kind", "seq", "run_id"} <= first.keys()
+    first = file.first if file.kind in ("json", "lines") else None
+    is_event = isinstance(first, dict) and isinstance(first.get("kind"), str) and bool(first.keys() & {"run_id", "schema"})
     return "" if is_event else "its first line is not a run_started event"
 
 

@@ -49,7 +49,10 @@ def _reader(file: TraceFile) -> Any:
     def read_one(position: str, record: Any) -> Run:
         about = record if isinstance(record, dict) else {}
         writer = file.writer(NAME, position, model=str(about.get("model") or ""), tools=tools_of(about.get("tools")))
-        take(writer, _messages(record) or ())
+        messages = _messages(record)
+        if messages is None:
+            raise ValueError("it has no list of messages")
+        take(writer, messages)
         return writer.finish_without_end()
 
     return read_one
