@@ -62,7 +62,10 @@ def format_of(file: TraceFile) -> Format:
     """Return the format of a file; raises `UnknownFormat`, which says what it lacked for each that was tried."""
     missed = []
     for one in FORMATS:
-        lack = one.sniff(file)
+        try:
+            lack = one.sniff(file)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # what is in a place may be anything
+            lack = f"its first records are malformed ({type(error).__name__}: {error})"
         if not lack:
             return one
         missed.append(f"{one.NAME}: {lack}")

@@ -35,7 +35,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_line(record: dict[str, Any]) -> bool:
-    kind = record.get("type")
+    kind = text_of(record.get("type"))
     if kind not in _KINDS:
         return False
     if kind == "summary":

@@ -36,7 +36,7 @@ def sniff(file: TraceFile) -> str:
     records = first_records(file, 5)
     if not records:
         return "it is not JSON Lines"
-    if any(record.get("type") in _KINDS and isinstance(record.get("payload"), dict) for record in records):
+    if any(text_of(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict) for record in records):
         return ""
     first = records[0]
     is_first_version = {"id", "timestamp", "instructions"} <= first.keys() and "type" not in first

@@ -40,7 +40,7 @@ def sniff(file: TraceFile) -> str:
     if lack:
         return lack
     items = file.document["messages"]
-    fits = isinstance(items, list) and items and all(isinstance(one, dict) and _is_item(one) for one in items[:5])
+    fits = isinstance(items, list) and any(isinstance(one, dict) and _is_item(one) for one in items[:5])
     return "" if fits else "its messages are not nested in messages"
 
 
@@ -88,6 +88,9 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
                 log.say(item["summary"], author="summary")
             elif item.get("message") is not None:
                 tools |= _message(log, item["message"])
+    if not log.items and not inner:  # opened, and closed again
+        file.note("It holds no message", position)
+        return
     spoke = [reply.author for reply in log.replies if reply.author]
     about: dict[str, Any] = {"agent": spoke[0]} if spoke else {}
     settings, model = {"recorded": recorded}, log.model
@@ -172,11 +175,11 @@ def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
             continue
         position = f"session {session_id}"
         with file.guarded(position):
-            yield from _runs(file, _session(opened, session_id, ()), position, None, 0)
+            yield from _runs(file, _session(file, opened, session_id, ()), position, None, 0)
 
 
-def _session(opened: sqlite3.Connection, session_id: str, above: tuple[str, ...]) -> dict[str, Any]:
-    """Return a session in the form of the document, with its sub-sessions."""
+def _session(file: TraceFile, opened: sqlite3.Connection, session_id: str, above: tuple[str, ...]) -> dict[str, Any]:
+    """Return a session in the form of the document, with its sub-sessions. An item that cannot be read is a problem."""
     if session_id in above:
         raise ValueError(f"the session {session_id} is within itself")
     row = opened.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()
@@ -187,19 +190,22 @@ def _session(opened: sqlite3.Connection, session_id: str, above: tuple[str, ...]
         return session | {"messages": msgspec.json.decode(row["messages"] or "[]")}
     order = "position" if "position" in columns(opened, "session_items") else "rowid"
     items = opened.execute(f"SELECT * FROM session_items WHERE session_id = ? ORDER BY {order}", (session_id,))
-    found = [_item(opened, dict(item), (*above, session_id)) for item in items.fetchall()]
+    found: list[Any] = []
+    for place, item in enumerate(items.fetchall()):
+        with file.guarded(f"session {session_id}, item {place}"):
+            found.append(_item(file, opened, dict(item), (*above, session_id)))
     if not found and session.get("messages"):
         found = msgspec.json.decode(session["messages"])
     return session | {"messages": found}
 
 
-def _item(opened: sqlite3.Connection, item: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
+def _item(file: TraceFile, opened: sqlite3.Connection, item: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
     if item.get("subsession_id"):
-        return {"sub_session": _session(opened, item["subsession_id"], above)}
+        return {"sub_session": _session(file, opened, item["subsession_id"], above)}
     if not item.get("message_json"):
         return {"summary": item.get("summary_text")}
     message = msgspec.json.decode(item["message_json"])
-    if isinstance(message.get("message"), dict):  # nested, as in the document
+    if isinstance(message, dict) and isinstance(message.get("message"), dict):  # nested, as in the document
         return {"message": message}
     about = {"agentName": item.get("agent_name"), "implicit": bool(item.get("implicit"))}
     return {"message": {**about, "message": message}}

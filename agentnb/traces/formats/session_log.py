@@ -14,6 +14,7 @@ from agentnb.core.events import ErrorRaised, RunError, Warned
 from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
+from agentnb.errors import TraceError
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
@@ -121,7 +122,12 @@ class SessionLog:
         return next((reply.model for reply in self.replies if reply.model), "")
 
     def write(self, writer: RunWriter, model: str = "", *, ended: bool = False) -> Run:
-        """Return the run. ``model``: the one the run has; replies of others name theirs. ``ended``: the log says so."""
+        """Return the run. ``model``: the one the run has; replies of others name theirs. ``ended``: the log says so.
+
+        Raises `TraceError` if the session holds nothing.
+        """
+        if not self.items:
+            raise TraceError("The session holds no message", "Nothing was said in it")
         last = self._last()
         for item in self._in_order():
             if isinstance(item, _Said):
