@@ -69,13 +69,13 @@ def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> I
 
 
 @dataclass(slots=True, eq=False)
-class _Conversation:
+class _RunLines:
     """The messages of one run."""
 
     line: int
     side: str = ""
     """Id of the sub-agent; empty for a session."""
-    parent: _Conversation | None = None
+    parent: _RunLines | None = None
     left_at: int | None = None
     """The round at which this branch was left, of a branch; ``parent`` is the conversation that went on."""
     agent: str = ""
@@ -115,16 +115,16 @@ class _Tree:
 
     def __init__(self) -> None:
         self.titles: dict[str, str] = {}
-        self._sessions: dict[str, _Conversation] = {}
-        self._sides: dict[str, _Conversation] = {}
-        self._left: list[_Conversation] = []
-        self._owner: dict[str, _Conversation] = {}
+        self._sessions: dict[str, _RunLines] = {}
+        self._sides: dict[str, _RunLines] = {}
+        self._left: list[_RunLines] = []
+        self._owner: dict[str, _RunLines] = {}
         self._message: dict[str, str] = {}
         """The nearest message at or above a line."""
         self._spawned: dict[str, str] = {}
         """Kind of sub-agent by the prompt it was given."""
 
-    def conversations(self) -> list[_Conversation]:
+    def conversations(self) -> list[_RunLines]:
         """Return those that hold a message: sessions before what belongs to them."""
         found = [*self._sessions.values(), *self._left, *self._sides.values()]
         return [one for one in found if one.log.items]
@@ -154,26 +154,26 @@ class _Tree:
         if kind == "assistant":
             self._note_spawned(record)
 
-    def _conversation(self, line: int, record: dict[str, Any], uuid: str, parent: str) -> _Conversation:
+    def _conversation(self, line: int, record: dict[str, Any], uuid: str, parent: str) -> _RunLines:
         side = text_of(record.get("agentId"))
         above = self._owner.get(parent)
         if not side and record.get("isSidechain") is True:
             side = above.side if above is not None and above.side else uuid or "side"
         if side:
             if side not in self._sides:
-                self._sides[side] = _Conversation(line, side, agent=self._kind_of_agent(record))
+                self._sides[side] = _RunLines(line, side, agent=self._kind_of_agent(record))
             return self._sides[side]
         if above is not None and not above.side:
             return above
         session = text_of(record.get("sessionId"))
-        return self._sessions.setdefault(session, _Conversation(line))
+        return self._sessions.setdefault(session, _RunLines(line))
 
-    def _go_back(self, one: _Conversation, line: int, before: str) -> None:
+    def _go_back(self, one: _RunLines, line: int, before: str) -> None:
         """Note a prompt. If there was one at this place, the person went back: what followed the earlier one is a branch."""
         earlier = one.prompts.get(before)
         if earlier is not None:
             from_line, from_uuid, from_item = earlier
-            left = _Conversation(from_line, one.side, parent=one)
+            left = _RunLines(from_line, one.side, parent=one)
             left.uuids, one.uuids = one.uuids[from_uuid:], one.uuids[:from_uuid]
             left.log.items, one.log.items = one.log.items[from_item:], one.log.items[:from_item]
             left.left_at = len(one.log.replies)

@@ -15,7 +15,7 @@ TITLE = "session of Claude Code on the web"
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     lack = file.lacks("loglines", kind="json")
-    return lack or ("" if isinstance(file.document["loglines"], list) else "its loglines are no list")
+    return lack or ("" if isinstance(file.document["loglines"], list) else "its loglines must be a list")
 
 
 def read(file: TraceFile) -> Iterator[Run]:

@@ -71,13 +71,13 @@ class ClaudeLog(SessionLog):
     def _user(self, record: dict[str, Any]) -> None:
         at, content = time_of(record.get("timestamp")), record["message"]["content"]
         blocks = content if isinstance(content, list) else [content]
-        said = []
+        user_blocks = []
         for block in blocks:
             if isinstance(block, dict) and block.get("type") == "tool_result":
                 self._tool_result(block, record, at)
             else:
-                said.append(block)
-        parts = parts_of([block for block in said if block is not None])
+                user_blocks.append(block)
+        parts = parts_of([block for block in user_blocks if block is not None])
         text = _text(parts)
         if text.startswith(_INTERRUPTED):
             self.interrupt(text, at)

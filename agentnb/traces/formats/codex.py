@@ -40,7 +40,7 @@ def sniff(file: TraceFile) -> str:
         return ""
     first = records[0]
     is_first_version = {"id", "timestamp", "instructions"} <= first.keys() and "type" not in first
-    return "" if is_first_version else "its lines are no session_meta, response_item or event_msg with a payload"
+    return "" if is_first_version else "it has no line of type session_meta, response_item or event_msg with a payload"
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -73,7 +73,7 @@ class _Session:
         kind, payload = record.get("type"), record.get("payload")
         at = time_of(record.get("timestamp"))
         if kind in _KINDS and not isinstance(payload, dict):
-            raise TypeError("its payload is no object")
+            raise TypeError("its payload must be an object")
         if kind == "session_meta" or (kind is None and "instructions" in record):
             self._meta(payload or record)
         elif kind == "turn_context" and payload:
@@ -159,8 +159,8 @@ class _Session:
         elif kind == "agent_message":
             self.events.reply(Reply([Text(text_of(event.get("message")))], at=at, model=self._model))
         elif kind == "turn.completed":
-            said: list[AnyPart] = [Text(event["message"])] if event.get("message") else []
-            self.events.reply(Reply(said, at=at, model=self._model, usage=_usage(event.get("usage"))))
+            parts: list[AnyPart] = [Text(event["message"])] if event.get("message") else []
+            self.events.reply(Reply(parts, at=at, model=self._model, usage=_usage(event.get("usage"))))
         elif kind == "token_count":
             self._token_count(event.get("info"))
         elif kind == "turn_aborted":

@@ -24,7 +24,7 @@ def sniff(file: TraceFile) -> str:
     if not records:
         return "it is not JSON Lines"
     fits = [isinstance(one.get("data"), dict) and text_of(one.get("type")).startswith(_KINDS) for one in records]
-    return "" if fits[0] or sum(fits) > 1 else "its lines are no events such as session.start with data"
+    return "" if fits[0] or sum(fits) > 1 else "it has no events such as session.start with data"
 
 
 def read(file: TraceFile) -> Iterator[Run]:

@@ -117,9 +117,9 @@ def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
         log.say(parts, author="system", at=at)
     elif role == "assistant":
         thought = text_of(message.get("reasoning_content"))
-        said: list[AnyPart] = [*([Thinking(thought)] if thought else []), *parts]
+        thought_and_text: list[AnyPart] = [*([Thinking(thought)] if thought else []), *parts]
         usage, model = _usage(message), text_of(message.get("model"))
-        log.reply(Reply(said, calls_of(message), author, at, usage, model=model))
+        log.reply(Reply(thought_and_text, calls_of(message), author, at, usage, model=model))
     elif role == "tool":
         failed = message.get("is_error") is True
         code = "tool_error" if failed else None

@@ -60,7 +60,7 @@ def _take(record: dict[str, Any], about: dict[str, Any], messages: dict[str, Any
         messages.clear()
         messages |= {str(one.get("id") or place): one for place, one in enumerate(session["messages"])}
     elif "messages" in session:
-        raise TypeError("its messages are no list")
+        raise TypeError("its messages must be a list")
 
 
 def _run(file: TraceFile, about: dict[str, Any], messages: dict[str, Any]) -> Run:

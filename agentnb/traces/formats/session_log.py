@@ -46,7 +46,7 @@ class Reply:
 
 
 @dataclass(slots=True)
-class _Said:
+class _UserMessage:
     parts: Sequence[AnyPart]
     author: str
     at: datetime | None
@@ -67,7 +67,7 @@ class _Trouble:
     ends: bool
 
 
-_Item: TypeAlias = Reply | _Said | _Result | _Trouble
+_Item: TypeAlias = Reply | _UserMessage | _Result | _Trouble
 
 
 class SessionLog:
@@ -83,11 +83,11 @@ class SessionLog:
     def say(self, content: Sequence[AnyPart] | str, *, author: str = "", at: datetime | None = None) -> None:
         """Take what was said to the agent: by the person, or under an author's name by the product."""
         parts = [Text(content)] if isinstance(content, str) else content
-        self.items.append(_Said(parts, author, at, "notice" if author else "person"))
+        self.items.append(_UserMessage(parts, author, at, "notice" if author else "person"))
 
     def interrupt(self, text: str, at: datetime | None = None) -> None:
         """Note that the person interrupted the agent."""
-        self.items.append(_Said([Text(text)], "", at, "interruption"))
+        self.items.append(_UserMessage([Text(text)], "", at, "interruption"))
 
     def reply(self, reply: Reply) -> Reply:
         """Take a reply, and return it."""
@@ -130,7 +130,7 @@ class SessionLog:
             raise TraceError("The session holds no message", "Nothing was said in it")
         last = self._last()
         for item in self._in_order():
-            if isinstance(item, _Said):
+            if isinstance(item, _UserMessage):
                 writer.say(item.parts, author=item.author, at=item.at)
             elif isinstance(item, _Result):
                 writer.result(item.call_id, item.content, **item.fields)
@@ -143,7 +143,7 @@ class SessionLog:
                 writer.event(Warned, message=item.message, at=item.at)
         if isinstance(last, _Trouble):
             return writer.finish("failed", "error")
-        if isinstance(last, _Said) and last.kind == "interruption":
+        if isinstance(last, _UserMessage) and last.kind == "interruption":
             return writer.finish("cancelled", "cancelled")
         if ended or (isinstance(last, Reply) and last.is_answer):
             is_natural = ended or (isinstance(last, Reply) and last.stop_reason in NATURAL)
@@ -153,7 +153,7 @@ class SessionLog:
     def _last(self) -> _Item | None:
         """Return what came last, besides results and the product's own notices."""
         for item in reversed(self.items):
-            if isinstance(item, Reply) or (isinstance(item, _Said) and item.kind != "notice"):
+            if isinstance(item, Reply) or (isinstance(item, _UserMessage) and item.kind != "notice"):
                 return item
             if isinstance(item, _Trouble) and item.ends:
                 return item
@@ -162,15 +162,15 @@ class SessionLog:
     def _in_order(self) -> list[_Item]:
         """Return the items with the prompt before the product's notices."""
         replied = next((place for place, item in enumerate(self.items) if isinstance(item, Reply)), len(self.items))
-        said = [item for item in self.items[:replied] if isinstance(item, _Said)]
-        prompt = next((item for item in said if item.kind == "person" and _has_text(item)), None)
-        prompt = prompt or next((item for item in said if item.author == COMMAND), None)
+        messages = [item for item in self.items[:replied] if isinstance(item, _UserMessage)]
+        prompt = next((item for item in messages if item.kind == "person" and _has_text(item)), None)
+        prompt = prompt or next((item for item in messages if item.author == COMMAND), None)
         if prompt is None:
             return self.items
         return [prompt, *[item for item in self.items if item is not prompt]]
 
 
-def _has_text(item: _Said) -> bool:
+def _has_text(item: _UserMessage) -> bool:
     return any(not isinstance(part, Text) or part.text.strip() for part in item.parts)
 
 
