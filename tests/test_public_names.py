@@ -30,6 +30,7 @@ NAMES = {
     "ToolCall": "agentnb.core.messages",
     "ask_person": "agentnb.tools.ask_person",
     "detect": "agentnb.detect",
+    "diff": "agentnb.rerun.diff",
     "errors": "agentnb.errors",
     "examples": "agentnb.examples",
     "import_traces": "agentnb.traces.importing",
@@ -40,6 +41,7 @@ NAMES = {
     "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces.tables",
+    "to_code": "agentnb.traces.to_code",
     "tool": "agentnb.tools.function",
 }
 """Each public name, and the module it stands in."""
@@ -47,7 +49,6 @@ LATER = [
     "Experiment",
     "Workflow",
     "compare",
-    "diff",
     "fork",
     "plots",
     "replay",

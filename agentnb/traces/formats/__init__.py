@@ -17,6 +17,7 @@ from agentnb.traces.formats import (
     gemini_cli,
     kimi_cli,
     openai_chat,
+    page,
     sam,
     tau_bench,
 )
@@ -40,6 +41,7 @@ class Format(Protocol):
 
 FORMATS: tuple[Format, ...] = (
     agentnb_log,
+    page,
     claude_code,
     claude_code_web,
     codex,
