@@ -45,8 +45,8 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
     """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
 
     Of a run with nested runs and forks in the same file, the outer one is returned. ``strict=False`` leaves out what is
-    damaged. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process writes. Raises `TraceError` if the file
-    cannot be read or holds several runs, `StoreError` if it cannot be opened.
+    damaged. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process writes. Raises `TraceError`
+    if the file cannot be read or holds several runs, `StoreError` if it cannot be opened.
     """
     path = _expanded(path)
     if path.is_dir():
