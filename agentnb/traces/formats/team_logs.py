@@ -72,7 +72,7 @@ def _messages(log: str) -> Iterator[Turn]:
             yield Turn(line["who"].strip(), body.partition("CONTENT:")[2].strip() or body, line["at"].strip())
             continue
         speaker = _SPEAKER.match(body)
-        yield Turn(speaker["who"] if speaker else "", body[speaker.end() :] if speaker else body, line["at"].strip())
+        yield Turn(speaker["who"] if speaker else "", body[speaker.end() :].strip() if speaker else body, line["at"].strip())
 
 
 def _hyperagent(log: str) -> Iterator[Turn]:
@@ -85,7 +85,7 @@ def _sections(begins: re.Pattern[str], log: str) -> Iterator[tuple[re.Match[str]
     found = [*begins.finditer(log)]
     for number, line in enumerate(found):
         end = found[number + 1].start() if number + 1 < len(found) else len(log)
-        yield line, log[line.end() : end]
+        yield line, log[line.end() : end].strip("\n")
 
 
 _READERS: tuple[Callable[[str], Iterator[Turn]], ...] = (_metagpt, _messages, _hyperagent)
