@@ -34,6 +34,7 @@ NAMES = {
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
+    "plots": "agentnb.traces.plots",
     "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces.tables",
@@ -47,7 +48,6 @@ LATER = [
     "diff",
     "examples",
     "fork",
-    "plots",
     "replay",
 ]
 HEAVY = (
