@@ -79,7 +79,9 @@ class _Clock:
         """When the open call of the model began."""
         self._compaction: float | None = None
         self._paused: float | None = None
-        self._calls: dict[str, tuple[str, float]] = {}
+        self._model_inferred = False
+        self._calls: dict[str, tuple[str, float, bool]] = {}
+        """The open calls: tool, start, and whether the start is inferred."""
         self._rounds: list[tuple[int, float, float]] = []
         self._found: list[Span] = []
         self._marks: list[tuple[str, float]] = []
@@ -106,12 +108,10 @@ class _Clock:
         if self._retry is not None and isinstance(event, _AFTER_A_WAIT):
             self._end_wait(now, replied=isinstance(event, e.ModelReplied))
         if isinstance(event, e.RoundStarted):
-            self._model = now
-            self._inferred |= event.at is None
+            self._model, self._model_inferred = now, event.at is None
             self._rounds.append((event.index + 1, now, now))
         elif isinstance(event, e.ModelReplied):
-            start = now - event.seconds if self._model is None and event.seconds else self._model
-            self._add(MODEL, now if start is None else start, now)
+            self._add(MODEL, self._start(self._model, event.seconds, now, inferred=self._model_inferred), now)
             self._model = None
         elif isinstance(event, e.ToolStarted | e.ToolFinished | e.CallBlocked):
             self._take_call(event, now)
@@ -119,6 +119,13 @@ class _Clock:
             self._take_preparation(event, now)
         else:
             self._take_other(event, now)
+
+    def _start(self, start: float | None, seconds: float | None, now: float, *, inferred: bool) -> float:
+        """Return when a part began that ends now: as recorded, else by its seconds, else where the part before it ended."""
+        if start is None or (inferred and seconds is not None):
+            return now - (seconds or 0.0)
+        self._inferred |= inferred
+        return start
 
     def _end_wait(self, now: float, *, replied: bool = False) -> None:
         """End the open wait: when it was over, or now if it was cut short; then no other attempt was made."""
@@ -131,11 +138,12 @@ class _Clock:
 
     def _take_call(self, event: e.ToolStarted | e.ToolFinished | e.CallBlocked, now: float) -> None:
         if isinstance(event, e.ToolStarted):
-            self._calls[event.call.id] = (event.call.name, now)
+            self._calls[event.call.id] = (event.call.name, now, event.at is None)
         elif isinstance(event, e.CallBlocked):
             self._add(event.call.name, now, now, SKIPPED, is_tool=True)
         else:
-            name, start = self._calls.pop(event.result.call_id, (event.result.name, now - (event.seconds or 0.0)))
+            name, start, inferred = self._calls.pop(event.result.call_id, (event.result.name, now, True))
+            start = self._start(start, event.seconds, now, inferred=inferred)
             self._add(name, start, now, _outcome(event.result), is_tool=True)
 
     def _take_preparation(self, event: e.RetryScheduled | e.CompactionStarted | e.ContextCompacted, now: float) -> None:
@@ -185,7 +193,7 @@ class _Clock:
             self._close_model(self._last)
             number, start, _ = self._rounds[-1]
             self._rounds[-1] = (number, start, max(start, self._last))
-        for name, start in self._calls.values():
+        for name, start, _ in self._calls.values():
             self._add(name, start, self._last, OPEN, is_tool=True)
         for lane, begun in ((COMPACTION, self._compaction), (PAUSE, self._paused)):
             if begun is not None:

@@ -206,6 +206,7 @@ def amounts(
     found = MaxNLocator(most, steps=steps, integer=whole, min_n_ticks=2).tick_values(0, top / unit)
     places = [float(at) for at in found if 0 <= at <= top / unit * 1.001]
     decimals = max((len(f"{at:.10f}".rstrip("0").partition(".")[2]) for at in places), default=0)
+    decimals = max(decimals, 2) if prefix == "$" else decimals
     labels = [f"{prefix}{at:,.{decimals}f}" for at in places]
     if which == "x":
         axes.set_xlim(0, top)

@@ -20,7 +20,7 @@ from agentnb.core import events as e
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
 from agentnb.errors import SettingsError
-from agentnb.traces.plots.style import distinct, short, whole_ticks
+from agentnb.traces.plots.style import clean, distinct, short, whole_ticks
 
 HOSTILE = (
     "$x^2$",
@@ -30,7 +30,6 @@ HOSTILE = (
     "\u202egpj.exe",
     "<b>bold</b>",
     "one\ntwo",
-    "half \ud83d",
     "model",
     "x" * 300,
     "\\$",
@@ -151,6 +150,10 @@ def test_a_figure_describes_itself_and_survives_pickling() -> None:
     assert repr(figure) == "Open todos, by round. Run …ab12cd34 (anthropic:m). At the end 0 of 3 todos open"
     again = pickle.loads(pickle.dumps(figure))
     assert repr(again) == repr(figure) and png(again) == png(figure)
+
+
+def test_what_cannot_be_drawn_has_a_placeholder() -> None:
+    assert clean("half \ud83d, \u202eright to left, 日, \x1b[0m, ✓") == "half �, �right to left, �, �[0m, ✓"
 
 
 def test_long_names_keep_their_ends_and_stay_distinct() -> None:

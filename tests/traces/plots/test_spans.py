@@ -89,12 +89,14 @@ def test_the_time_without_a_process_is_left_out() -> None:
     assert max(span.end for span in found.spans) <= 5.0
 
 
-def test_starts_that_a_trace_does_not_record_are_the_ends_of_what_came_before() -> None:
+def test_starts_that_a_trace_does_not_record_follow_from_seconds_or_from_the_end_of_what_came_before() -> None:
     writer = RunWriter(Origin("chat", "chat.json", "0"))
     writer.say("Go", at=START)
     writer.reply("", [ToolCall("look", {}, "c1")], at=START + timedelta(seconds=5))
     writer.result("c1", "seen", at=START + timedelta(seconds=7))
-    writer.reply("Done.", at=START + timedelta(seconds=10))
-    found = spans_of(writer.finish(at=START + timedelta(seconds=10)))
-    assert [(span.lane, span.start, span.end) for span in found.spans] == [("model", 0, 5), ("look", 5, 7), ("model", 7, 10)]
+    writer.reply("", [ToolCall("nap", {}, "c2")], at=START + timedelta(seconds=20), seconds=4.0)
+    writer.result("c2", "slept", at=START + timedelta(seconds=30), seconds=1.0)
+    found = spans_of(writer.finish(at=START + timedelta(seconds=31)))
+    parts = [(span.lane, span.start, span.end) for span in found.spans]
+    assert parts == [("model", 0, 5), ("look", 5, 7), ("model", 16, 20), ("nap", 29, 30)]
     assert found.timed and found.inferred
