@@ -107,9 +107,9 @@ def finish(
     bottom = _LINE * len(lines) + (_EDGE if lines else 0.06)
     whole = height + top + bottom
     figure.set_size_inches(width, whole)
-    small: dict[str, Any] = {"fontsize": 8.5, "color": FAINT, "linespacing": 1.25, "in_layout": False}
+    small: dict[str, Any] = {"fontsize": 8.5, "color": FAINT, "linespacing": 1.25}
     left = _EDGE / width
-    figure.text(left, 1 - _EDGE / whole, clean(title), va="top", fontsize=11, fontweight="bold", in_layout=False)
+    figure.text(left, 1 - _EDGE / whole, clean(title), va="top", fontsize=11, fontweight="bold")
     figure.text(left, 1 - (_EDGE + _TITLE_LINE) / whole, "\n".join(heading), va="top", **small)
     for place, row in enumerate(rows):
         _add_legend(figure, row, (left, 1 - (upper + _LEGEND_ROW * place) / whole))
@@ -258,7 +258,7 @@ def _add_legend(figure: Figure, row: Sequence[Any], place: tuple[float, float]) 
     from matplotlib.patches import Patch
 
     handles = [Patch(label=one.label, **one.fill) if isinstance(one, Look) else one for one in row]
-    legend = figure.legend(
+    figure.legend(
         handles=handles,
         loc="upper left",
         bbox_to_anchor=place,
@@ -267,4 +267,3 @@ def _add_legend(figure: Figure, row: Sequence[Any], place: tuple[float, float]) 
         borderpad=0.2,
         columnspacing=1.4,
     )
-    legend.set_in_layout(False)

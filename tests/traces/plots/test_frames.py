@@ -119,6 +119,17 @@ def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests
                 assert not any(box.overlaps(other) for other in boxes[place + 1 :])
 
 
+def test_a_figure_that_is_cropped_keeps_title_legend_and_notes() -> None:
+    """As the inline backend does it."""
+    figure = plots.tokens(eventful())
+    figure.draw_without_rendering()
+    kept = figure.get_tightbbox().bounds
+    boxes = [found.get_window_extent() for found in (*figure.texts, *figure.legends)]
+    left, bottom, width, height = (length * figure.dpi for length in kept)
+    for box in boxes:
+        assert box.x0 >= left - 1 and box.y0 >= bottom - 1 and box.x1 <= left + width + 1 and box.y1 <= bottom + height + 1
+
+
 def test_colour_is_never_the_only_sign() -> None:
     legend = {}
     for figure in (plots.timeline(eventful()), plots.guidance(guided()), plots.tools(eventful())):
