@@ -19,7 +19,10 @@ from agentnb.traces.formats import (
     mad,
     magentic,
     openai_chat,
+    openinference,
+    otel_genai,
     page,
+    parquet,
     sam,
     tau_bench,
 )
@@ -44,6 +47,9 @@ class Format(Protocol):
 FORMATS: tuple[Format, ...] = (
     agentnb_log,
     page,
+    parquet,
+    openinference,
+    otel_genai,
     claude_code,
     claude_code_web,
     codex,

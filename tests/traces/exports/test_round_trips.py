@@ -1,0 +1,73 @@
+"""Each form gives back what it can hold of a run, and of several in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from exported_runs import RUNS, family
+from round_trips import HOLDS, check
+
+from agentnb import load_trace, load_traces, save_trace
+from agentnb.traces.exports import EXPORTS
+from agentnb.traces.formats import FORMATS
+
+NOT_HELD = {
+    ("anthropic_messages", "authors"): {"said", "replies"},  # its messages have no names
+    ("openai_chat", "continued"): {"calls", "result texts", "thinking"},  # the history becomes rounds of the run
+    ("anthropic_messages", "continued"): {"calls", "result texts", "thinking", "what providers want back"},
+    ("openai_chat", "pictures"): set(),
+}
+"""What a form cannot hold of one run."""
+READ = {one.NAME for one in FORMATS}
+
+
+@pytest.mark.req("R0.83")
+def test_every_form_has_a_reader_and_a_row_here() -> None:
+    assert set(EXPORTS) == {"sam", *HOLDS}
+
+
+@pytest.mark.req("R0.83")
+def test_each_form_gives_back_what_it_can_hold(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for form, aspects in HOLDS.items():
+        if form == "anthropic_messages" and form not in READ:
+            continue
+        for name, make in RUNS.items():
+            with subtests.test(f"{name} as {form}"):
+                run = make()
+                back = load_trace(save_trace(run, tmp_path / "run", form))
+                check(run, back, aspects - NOT_HELD.get((form, name), set()))
+
+
+@pytest.mark.req("R0.83")
+def test_a_parquet_file_gives_back_the_very_runs(tmp_path: Path) -> None:
+    runs = [make() for make in RUNS.values()]
+    for run in runs:
+        assert load_trace(save_trace(run, tmp_path / "run.parquet")) == run
+    assert load_traces(save_trace(runs, tmp_path / "all.parquet")) == runs
+
+
+@pytest.mark.req("R0.83")
+def test_several_runs_fit_into_one_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for form, aspects in HOLDS.items():
+        if form == "anthropic_messages" and form not in READ:
+            continue
+        with subtests.test(form):
+            runs = [make() for make in RUNS.values()]
+            back = load_traces(save_trace(iter(runs), tmp_path / "runs", form))
+            assert len(back) == len(runs) and not back.problems
+            for name, run, one in zip(RUNS, runs, back, strict=True):
+                check(run, one, aspects & {"calls", "model", "system", "end"} - NOT_HELD.get((form, name), set()))
+
+
+@pytest.mark.req("R0.83")
+def test_nested_runs_stay_nested_in_spans_and_logs(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for form in ("otel", "openinference", "parquet"):
+        for runs in (family(), family()[::-1]):
+            with subtests.test(form):
+                path = save_trace(runs, tmp_path / "runs", form)
+                back = {run.id: run for run in load_traces(path)}
+                assert {run.id: run.parent_id for run in back.values()} == {"top": None, "inner": "top", "innermost": "inner"}
+                assert load_trace(path).id == "top"
+                for run in runs:
+                    check(run, back[run.id], HOLDS[form])
