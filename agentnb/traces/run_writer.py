@@ -150,7 +150,7 @@ class RunWriter:
         metadata: dict[str, Any] | None = None,
         signals: Iterable[str] = (),
     ) -> None:
-        """Take a reply of the model with the calls that it made. Arguments may be JSON texts; ``signals``: as `ModelReplied`."""
+        """Take a reply of the model with the calls that it made. Arguments may be JSON texts."""
         fields = {
             "usage": usage,
             "seconds": seconds,
@@ -358,6 +358,7 @@ class RunWriter:
             before = []
             index, author = index + 1, item.author
             reason = "tool_results" if item.calls else "continued"
+        yield from before  # of a round that there is not: it is refused
 
     def _round(self, one: _Round, index: int, reason: str, before: Iterable[_Fact]) -> Iterator[_Fact]:
         message = bounded(Message("assistant", (*one.parts, *[each.call for each in one.calls]), one.author))

@@ -30,20 +30,21 @@ ASPECTS: dict[str, Callable[[Run], Any]] = {
     "usage": lambda run: [one.usage for one in _replied(run)],
     "stop reasons": lambda run: [one.stop_reason for one in _replied(run)],
     "metadata": lambda run: [one.metadata for one in _replied(run)],
-    "times": lambda run: [run.started_at, run.ended_at, *_ends(run)],
+    "times": lambda run: [run.started_at, run.ended_at, *sorted(map(str, _ends(run)))],
     "seconds": lambda run: [
         [one.model_seconds, *[record.seconds for record in one.records if len(_told(record)) > 1]] for one in _replied(run)
     ],
     "id": lambda run: (run.id, run.parent_id, run.agent, run.tags),
     "end": lambda run: (run.status, run.stop_reason, run.error, run.limit and run.limit.limit),
     "todos": lambda run: run.todos,
-    "guidance": lambda run: [(one.guidance, [each.followed for each in one.followed]) for one in _replied(run)],
+    "guidance": lambda run: [one.guidance for one in _replied(run)],
+    "followed": lambda run: [[each.followed for each in one.followed] for one in _replied(run)],
     "loops": lambda run: [(one.rule, one.first, one.last, one.sentence, one.severity) for one in run.loops],
     "findings": lambda run: [(one.rule, one.family, one.first, one.last, one.evidence) for one in run.findings],
     "warnings": lambda run: [one for one in run.warnings if not one.startswith(FILLED)],
     "other model calls": lambda run: [(one.operation, one.model, one.usage) for one in run.model_calls],
     "plans": lambda run: {name: one.plan for name, one in run.plans.items()},
-    "history": lambda run: (run.inherited, len(run.rounds) - len(_replied(run)) >= 0, run.continued_from),
+    "history": lambda run: (run.inherited, run.continued_from),
 }
 CONVERSATION = {"said", "replies", "calls", "result texts", "model", "system", "tools", "thinking", "pictures said"}
 SPANS = set(ASPECTS)

@@ -20,5 +20,5 @@ def test_random_runs_come_back_from_every_form(plan: Plan) -> None:
         for run in really_run(plan, Store(Path(folder) / "runs")):
             for form in ("otel", "openinference"):
                 back = load_trace(save_trace(run, Path(folder) / "run", form))
-                check(run, back, HOLDS[form])
+                check(run, back, HOLDS[form] - {"followed"})  # judged by the status of rounds too
             assert load_trace(save_trace(run, Path(folder) / "run.parquet")) == run

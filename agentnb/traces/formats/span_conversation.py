@@ -47,6 +47,8 @@ RESTORED: dict[str, type[e.Event]] = {
     )
 }
 """Events of agentnb that are read again from the events of its own spans."""
+_OF_A_CALL = frozenset({"agentnb.guidance_given", "agentnb.retry_scheduled"})
+"""Events that belong to the reply after them."""
 _ALIKE = 60
 """Characters at the beginning of two texts by which one is the other, cut off or reformatted."""
 
@@ -112,11 +114,12 @@ class SpanConversation:
             for said in self._inputs:
                 self._hear(said, self._known_start())
         items: list[tuple[float, int, Any]] = [(_order(one.span), place, one) for place, one in enumerate(models)]
-        spans = [*([self._span] if self._span is not None else []), *[one.span for one in models]]
-        notes = [note for span in spans for note in span.events if note.name.startswith("agentnb.")]
-        items += [
-            (float(note.attributes.get("agentnb.seq") or 0), len(models) + place, note) for place, note in enumerate(notes)
-        ]
+        replied = [one for one in models if one.output is not None]
+        notes = [note for one in replied for note in one.span.events]
+        if self._span is not None:  # it has what was before a reply that never came, too
+            notes += [note for note in self._span.events if note.name not in _OF_A_CALL]
+        own = [note for note in notes if note.name.startswith("agentnb.")]
+        items += [(_number(note.attributes.get("agentnb.seq")), len(models) + place, note) for place, note in enumerate(own)]
         for _, _, item in sorted(items, key=lambda one: one[:2]):
             if isinstance(item, SpanNote):
                 self._restore(item)
@@ -129,9 +132,9 @@ class SpanConversation:
             self._restore(SpanNote("agentnb.model_called", model.span.attributes, self._end(model.span)))
             return
         self._read_inputs(model)
-        if model.output is None or (model.output.is_blank and model.span.failed and not model.uses):
+        said = model.output or Said("assistant")
+        if said.is_blank and model.span.failed and not model.uses:
             return
-        said = model.output
         known = {call.id for call in said.calls} - {""}
         names = [call.name for call in said.calls]
         extra = [use.call for use in model.uses if use.call.id not in known and use.call.name not in names]
@@ -176,8 +179,9 @@ class SpanConversation:
             start = floor if said.role == "tool" else place
             found = next((k for k in range(start, len(self._told)) if k not in used and _is_same(self._told[k], said)), None)
             if found is None:
-                self._hear(said, None if any(one.role == "user" for one in self._told) else model.span.started)
-                place = floor = len(self._told)
+                begun = any(one.role == "user" for one in self._told)
+                self._hear(said, None if begun else (self._span or model.span).started)
+                used.add(len(self._told) - 1)
                 continue
             used.add(found)
             if said.role != "tool":
@@ -260,8 +264,11 @@ class SpanConversation:
 
 def _order(span: Span) -> float:
     """Return the place of a span: agentnb's own have the number of their last event."""
-    seq = span.get("agentnb.seq")
-    return float(seq) if isinstance(seq, int | float) else float(span.start or 0)
+    return _number(span.get("agentnb.seq", span.start))
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _is_same(told: Said, said: Said) -> bool:

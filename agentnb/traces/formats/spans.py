@@ -7,6 +7,7 @@ them, in which numbered attributes are lists, in the order of their numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -64,7 +65,7 @@ class Span:
     def at(self, path: str) -> Any:
         """Return what is at a path of names, in whichever way the attributes are written; None if nothing is."""
         found: Any = self.attributes.get(path)
-        if found is not None:
+        if found is not None and not _has_paths(found):
             return found
         if self._tree is None:
             self._tree = nested(self.attributes)
@@ -98,6 +99,11 @@ def datetime_of(nanoseconds: int | None) -> datetime | None:
 
 
 # Attributes
+
+
+def _has_paths(value: Any) -> bool:
+    """Return whether this is a list of objects whose keys are paths, as ``message.role``."""
+    return isinstance(value, list) and any("." in str(key) for one in value if isinstance(one, dict) for key in one)
 
 
 def nested(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -201,10 +207,10 @@ def first_spans(file: TraceFile) -> list[Span]:
         return spans_in(file.first)
     found: list[Span] = []
     if file.kind == "lines" and spans_in(file.first) + notes_in(file.first):
-        for number, (_, record) in enumerate(file.records()):
-            found += spans_in(record)
-            if number >= LOOKED_AT:
-                break
+        found = spans_in(file.first)
+        for line in file.start.split(b"\n")[1:LOOKED_AT]:
+            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                found += spans_in(msgspec.json.decode(line))
     return found
 
 
