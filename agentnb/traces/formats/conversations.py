@@ -183,7 +183,7 @@ def run_of_conversation(file: TraceFile, name: str, one: Conversation, position:
 
 
 def finish(writer: RunWriter, reply: list[Step] | None, error: str = "") -> Run:
-    """Return the run whose last request got this reply, or this error; None for one whose end is not told."""
+    """Return the run whose last request got this reply, or this error. Without either, the trace does not tell how it ended."""
     if error:
         writer.event(e.ErrorRaised, error=e.RunError("ApiError", error), where="model")
         return writer.finish("failed", "error")
@@ -192,6 +192,8 @@ def finish(writer: RunWriter, reply: list[Step] | None, error: str = "") -> Run:
     if stop in _REFUSED:
         return writer.finish("stopped", "refusal")
     if stop in _CUT and last is not None and not last.calls:
+        cut = e.RunError("ReplyCut", f"The reply was cut off by a limit of tokens ({stop})")
+        writer.event(e.ErrorRaised, error=cut, where="reply")
         return writer.finish("failed", "reply_cut")
     if stop == "cancelled":
         return writer.finish("cancelled", "cancelled")

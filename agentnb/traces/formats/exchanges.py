@@ -20,6 +20,19 @@ RESPONSE_KEYS = ("response", "result", "output", "outputs", "completion", "body"
 _CONVERSATION_KEYS = frozenset(
     {"messages", "input", "contents", "system", "instructions", "systemInstruction", "tools", "model"}
 )
+_SECRET = frozenset(
+    {
+        "authorization",
+        "authorization_token",
+        "api_key",
+        "apikey",
+        "x-api-key",
+        "headers",
+        "extra_headers",
+        "extra_query",
+        "cookie",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -117,9 +130,20 @@ def error_of(record: Any) -> str:
 
 
 def recorded_of(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that are kept as a run's recorded data: those that say something and are not bulky."""
-    kept = {key: value for key, value in fields.items() if value not in (None, "", [], {})}
+    """Return the fields that are kept as a run's recorded data: those that say something, are not bulky and hold no key."""
+    kept = {
+        key: _without_keys(value) for key, value in fields.items() if key not in _SECRET and value not in (None, "", [], {})
+    }
     return encodable_data({key: value for key, value in kept.items() if len(json.dumps(value, default=str)) <= MAX_RECORDED})  # type: ignore[no-any-return]
+
+
+def _without_keys(value: Any) -> Any:
+    """Return plain data without the fields in which clients send keys and headers."""
+    if isinstance(value, list):
+        return [_without_keys(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_keys(one) for key, one in value.items() if str(key).lower() not in _SECRET}
 
 
 def _settings_of(request: dict[str, Any]) -> dict[str, Any]:
