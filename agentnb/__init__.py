@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from agentnb import detect as detect
     from agentnb import errors as errors
+    from agentnb import examples as examples
     from agentnb.agent.agent import Agent as Agent
     from agentnb.agent.output import Output as Output
     from agentnb.context.history import History as History
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from agentnb.tools.function import tool as tool
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
     from agentnb.traces import tables as tables
+    from agentnb.traces.files import iter_traces as iter_traces
     from agentnb.traces.files import load_trace as load_trace
     from agentnb.traces.files import load_traces as load_traces
+    from agentnb.traces.importing import import_traces as import_traces
     from agentnb.traces.store import Store as Store
 
 __version__ = "0.1.0"
@@ -57,6 +60,9 @@ _NAMES = {
     "ask_person": "agentnb.tools.ask_person",
     "detect": "agentnb",
     "errors": "agentnb",
+    "examples": "agentnb",
+    "import_traces": "agentnb.traces.importing",
+    "iter_traces": "agentnb.traces.files",
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
@@ -73,7 +79,6 @@ _LATER = frozenset(
         "Workflow",
         "compare",
         "diff",
-        "examples",
         "fork",
         "plots",
         "replay",

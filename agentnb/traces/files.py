@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError, TraceError
+from agentnb.examples import find
 from agentnb.traces.archives import members, trace_file
 from agentnb.traces.formats import UnknownFormat, format_of
 from agentnb.traces.store import Store, load_file
@@ -159,7 +160,9 @@ def _warn(problems: list[Problem]) -> None:
 
 
 def _expanded(source: str | Path) -> Path:
+    """Return the path, or that of an example if there is no such file."""
     try:
-        return Path(source).expanduser()
+        found = Path(source).expanduser()
+        return found if found.exists() else find(str(source)) or found
     except RuntimeError as error:
         raise StoreError(f"{source} cannot be read: {error}", "Name the folder in full") from error

@@ -7,7 +7,16 @@ from typing import Protocol
 
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
-from agentnb.traces.formats import agentnb_log, anthropic_messages, api_cassettes, openai_chat, openai_responses, tau_bench
+from agentnb.traces.formats import (
+    agentnb_log,
+    anthropic_messages,
+    api_cassettes,
+    openai_agents,
+    openai_chat,
+    openai_responses,
+    sam,
+    tau_bench,
+)
 from agentnb.traces.trace_file import TraceFile
 
 
@@ -26,7 +35,16 @@ class Format(Protocol):
         """Yield the runs of the file, in its order. What is malformed is a `problem` of the file."""
 
 
-FORMATS: tuple[Format, ...] = (agentnb_log, tau_bench, api_cassettes, openai_responses, anthropic_messages, openai_chat)
+FORMATS: tuple[Format, ...] = (
+    agentnb_log,
+    sam,
+    tau_bench,
+    api_cassettes,
+    openai_agents,
+    openai_responses,
+    anthropic_messages,
+    openai_chat,
+)
 """All formats. The more particular a format is, the earlier it stands."""
 
 

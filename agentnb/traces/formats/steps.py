@@ -124,6 +124,9 @@ class ReplyPieces:
             steps[place] = steps[place]._replace(**last)
         return steps
 
+    def __bool__(self) -> bool:
+        return bool(self._done or self._parts or self._calls or self._results)
+
     def _waits_for_results(self) -> bool:
         """Return whether a call has no result yet: another call beside it was made before any result was seen."""
         return len(self._results) < len(self._calls)
