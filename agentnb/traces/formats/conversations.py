@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from agentnb.core import events as e
@@ -30,6 +32,8 @@ class Conversation:
     """The exchanges of one conversation so far."""
 
     first: Exchange
+    number: int
+    """How many began before it."""
     steps: list[Step] = field(default_factory=list)
     reply: list[Step] | None = None
     error: str = ""
@@ -53,6 +57,7 @@ class Conversations:
     def __init__(self) -> None:
         self._open: dict[Any, list[Conversation]] = {}
         self._all: list[Conversation] = []
+        self._begun = 0
 
     def add(self, exchange: Exchange) -> Iterator[Conversation]:
         """Take an exchange; yield the conversation that has to give way to it, if there are too many."""
@@ -60,7 +65,8 @@ class Conversations:
         history = exchange.steps[start:]
         found, known = self._find(exchange, history)
         if found is None:
-            found = Conversation(exchange)
+            found = Conversation(exchange, self._begun)
+            self._begun += 1
             found.steps += exchange.steps[:start]
         else:
             self._all.remove(found)
@@ -159,13 +165,8 @@ def runs_of(file: TraceFile, name: str, exchanges: Iterable[Exchange], *, severa
             else:
                 yield from _run(file, name, one, one.first.position)
     left = [*done, *conversations.rest()]
-    for one in sorted(left, key=lambda one: _number(one.first.position)):
+    for one in sorted(left, key=lambda one: one.number):
         yield from _run(file, name, one, one.first.position if several or (several is None and len(left) > 1) else "")
-
-
-def _number(position: str) -> int:
-    digits = "".join(filter(str.isdigit, position))
-    return int(digits) if digits else 0
 
 
 def _run(file: TraceFile, name: str, one: Conversation, position: str) -> Iterator[Run]:
@@ -182,19 +183,27 @@ def run_of_conversation(file: TraceFile, name: str, one: Conversation, position:
     return finish(writer, one.reply, one.error)
 
 
-def finish(writer: RunWriter, reply: list[Step] | None, error: str = "") -> Run:
+def finish(
+    writer: RunWriter,
+    reply: list[Step] | None,
+    error: str = "",
+    *,
+    at: datetime | None = None,
+    seconds: float | None = None,
+) -> Run:
     """Return the run whose last request got this reply, or this error. Without either, the trace does not tell how it ended."""
+    end = partial(writer.finish, at=at, seconds=seconds)
     if error:
         writer.event(e.ErrorRaised, error=e.RunError("ApiError", error), where="model")
-        return writer.finish("failed", "error")
+        return end("failed", "error")
     last = next((step for step in reversed(reply or ()) if isinstance(step, Reply)), None)
     stop = last.stop_reason if last is not None else ""
     if stop in _REFUSED:
-        return writer.finish("stopped", "refusal")
+        return end("stopped", "refusal")
     if stop in _CUT and last is not None and not last.calls:
         cut = e.RunError("ReplyCut", f"The reply was cut off by a limit of tokens ({stop})")
         writer.event(e.ErrorRaised, error=cut, where="reply")
-        return writer.finish("failed", "reply_cut")
+        return end("failed", "reply_cut")
     if stop == "cancelled":
-        return writer.finish("cancelled", "cancelled")
-    return writer.finish_without_end("natural" if stop in _WHOLE else stop)
+        return end("cancelled", "cancelled")
+    return writer.finish_without_end("natural" if stop in _WHOLE else stop, at=at, seconds=seconds)

@@ -10,7 +10,7 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.models.openai import read_usage
 from agentnb.traces.formats import openai_responses
-from agentnb.traces.formats.content import json_text
+from agentnb.traces.formats.content import json_text, parts_of
 from agentnb.traces.formats.exchanges import recorded_of
 from agentnb.traces.formats.steps import ReplyPieces, Said, Step, hand_over
 from agentnb.traces.trace_file import TraceFile
@@ -79,7 +79,7 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
     about = {"agent": first} if (first := agents[0] if agents else last) else {}
     writer = file.writer(NAME, position, settings={"recorded": _recorded(state)}, **about)
     asked = state["original_input"]
-    hand_over(writer, [Said(openai_responses.parts_of(asked))] if isinstance(asked, str) else openai_responses.steps_of(asked))
+    hand_over(writer, [Said(parts_of(asked))] if isinstance(asked, str) else openai_responses.steps_of(asked))
     hand_over(writer, _steps(items, state.get("model_responses") or (), several=len({*agents, last} - {""}) > 1))
     waiting = _waiting(state)
     for item in waiting:
@@ -95,7 +95,7 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
 def _items(state: dict[str, Any]) -> list[Any]:
     """Return the items of the run: those of its session, if a handoff has left some out of what the next agent sees."""
     generated, session = state["generated_items"], state.get("session_items") or []
-    return session if len(session) > len(generated) else generated  # type: ignore[no-any-return]
+    return session if len(session) > len(generated) else generated
 
 
 def _recorded(state: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _result(item: dict[str, Any], raw: dict[str, Any]) -> Step:
     """Return the result that an item is; what the tool itself returned, if the item for the model does not hold it."""
     found = openai_responses.result_of(raw)
     if not found.parts and item.get("output") is not None:
-        return found._replace(parts=openai_responses.parts_of(json_text(item["output"])))
+        return found._replace(parts=parts_of(json_text(item["output"])))
     return found
 
 
