@@ -15,7 +15,17 @@ from agentnb.models.anthropic import read_usage
 from agentnb.traces.formats.api_records import read_records, sniff_records
 from agentnb.traces.formats.content import json_text, parts_of, result_parts, text_of, time_of
 from agentnb.traces.formats.exchanges import Api
-from agentnb.traces.formats.steps import SERVER_SIDE, Reply, ReplyPieces, Result, Said, Step, System, hand_over, thinking
+from agentnb.traces.formats.steps import (
+    SERVER_SIDE,
+    Reply,
+    ReplyPieces,
+    Result,
+    Step,
+    SystemPrompt,
+    UserMessage,
+    hand_over,
+    thinking,
+)
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
@@ -93,7 +103,7 @@ def is_response(body: Any) -> bool:
 def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return what a request says: its system prompt and its messages."""
     system = text_of(body.get("system"))
-    first: list[Step] = [System(system)] if system else []
+    first: list[Step] = [SystemPrompt(system)] if system else []
     return [*first, *steps_of(body["messages"])]
 
 
@@ -120,7 +130,7 @@ def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | N
     role, content = message["role"], message.get("content")
     at = at or time_of(message.get("timestamp") or message.get("created_at"))
     if role == "system":
-        return [System(text_of(content))]
+        return [SystemPrompt(text_of(content))]
     if role == "assistant":
         usage = usage_of(message["usage"]) if isinstance(message.get("usage"), dict) else UNKNOWN
         return reply_steps(content, author=author, at=at, usage=usage, stop_reason=str(message.get("stop_reason") or ""))
@@ -130,8 +140,8 @@ def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | N
 def _users_steps(content: Any, author: str, at: datetime | None) -> list[Step]:
     blocks = content if isinstance(content, list) else [content]
     results: list[Step] = [result_of(one, at) for one in blocks if _is_result(one)]
-    said = [part for one in blocks if not _is_result(one) for part in parts_of(one)]
-    return [*results, *([Said(said, author, at)] if said or not results else [])]
+    spoken = [part for one in blocks if not _is_result(one) for part in parts_of(one)]
+    return [*results, *([UserMessage(spoken, author, at)] if spoken or not results else [])]
 
 
 def _is_result(block: Any) -> bool:

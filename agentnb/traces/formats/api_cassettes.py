@@ -36,7 +36,7 @@ def sniff(file: TraceFile) -> str:
     if file.kind == "text":
         return "" if _CASSETTE.search(file.start) else "it has no interactions, as cassettes have"
     if file.kind != "json" or not isinstance(file.first, dict):
-        return "it is no cassette in YAML or JSON"
+        return "it is not a cassette in YAML or JSON"
     return "" if _interactions(file.first) is not None else "it has no interactions, as cassettes have"
 
 

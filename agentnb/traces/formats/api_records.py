@@ -58,6 +58,6 @@ def _exchanges(file: TraceFile, api: Api, items: Iterable[tuple[str, Any]]) -> I
         with file.guarded(position):
             found = exchange_of(api, record, position)
             if found is None:
-                file.problem(f"It is no exchange of {api.name}", position)
+                file.problem(f"It is not an exchange of {api.name}", position)
             else:
                 yield found

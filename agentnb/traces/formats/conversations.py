@@ -15,8 +15,9 @@ from typing import Any
 from agentnb.core import events as e
 from agentnb.core.request import ToolSpec
 from agentnb.detect.run import Run
+from agentnb.errors import TraceError
 from agentnb.traces.formats.exchanges import Exchange
-from agentnb.traces.formats.steps import Note, Reply, Result, Step, System, hand_over, signature, texts_of
+from agentnb.traces.formats.steps import Note, Reply, Result, Step, SystemPrompt, hand_over, signature, texts_of
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
@@ -28,7 +29,7 @@ _REFUSED = frozenset({"refusal", "content_filter", "SAFETY", "PROHIBITED_CONTENT
 
 
 @dataclass
-class Conversation:
+class OpenConversation:
     """The exchanges of one conversation so far."""
 
     first: Exchange
@@ -40,6 +41,11 @@ class Conversation:
     tools: dict[str, ToolSpec] = field(default_factory=dict)
     keys: set[Any] = field(default_factory=set)
     """By what the next request may find it."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no request can continue it: it is a record without a response, and ends with a reply."""
+        return self.reply is None and not self.error and bool(self.steps) and isinstance(self.steps[-1], Reply)
 
     def add(self, exchange: Exchange, steps: list[Step]) -> None:
         """Add what a request says beyond the one before, and its reply."""
@@ -55,23 +61,26 @@ class Conversations:
     """Puts exchanges together into conversations, in the order in which these began; yields those that cannot go on."""
 
     def __init__(self) -> None:
-        self._open: dict[Any, list[Conversation]] = {}
-        self._all: list[Conversation] = []
+        self._open: dict[Any, list[OpenConversation]] = {}
+        self._all: list[OpenConversation] = []
         self._begun = 0
 
-    def add(self, exchange: Exchange) -> Iterator[Conversation]:
-        """Take an exchange; yield the conversation that has to give way to it, if there are too many."""
-        start = next((at for at, step in enumerate(exchange.steps) if not isinstance(step, System)), len(exchange.steps))
+    def add(self, exchange: Exchange) -> Iterator[OpenConversation]:
+        """Take an exchange; yield its conversation if that is whole, or the one that rested longest if there are too many."""
+        start = next((at for at, step in enumerate(exchange.steps) if not isinstance(step, SystemPrompt)), len(exchange.steps))
         history = exchange.steps[start:]
         found, known = self._find(exchange, history)
         if found is None:
-            found = Conversation(exchange, self._begun)
+            found = OpenConversation(exchange, self._begun)
             self._begun += 1
             found.steps += exchange.steps[:start]
         else:
             self._all.remove(found)
             self._forget(found)
         found.add(exchange, history[known:])
+        if found.is_whole:
+            yield found
+            return
         self._all.append(found)
         found.keys = {_key(history), *({exchange.id, exchange.follows} - {""})}
         for key in found.keys:
@@ -81,17 +90,17 @@ class Conversations:
             self._forget(rested)
             yield rested
 
-    def rest(self) -> list[Conversation]:
+    def rest(self) -> list[OpenConversation]:
         """Return all that are open."""
         return self._all
 
-    def _forget(self, one: Conversation) -> None:
+    def _forget(self, one: OpenConversation) -> None:
         for key in one.keys:
             self._open[key] = [other for other in self._open[key] if other is not one]
             if not self._open[key]:
                 del self._open[key]
 
-    def _find(self, exchange: Exchange, history: list[Step]) -> tuple[Conversation | None, int]:
+    def _find(self, exchange: Exchange, history: list[Step]) -> tuple[OpenConversation | None, int]:
         """Return the conversation that a request goes on with, and how many of its steps that has already."""
         if exchange.follows in self._open:
             return self._open[exchange.follows][-1], 0
@@ -113,18 +122,18 @@ def _key(history: list[Step]) -> int:
     return key
 
 
-def _goes_on(one: Conversation, new: list[Step]) -> bool:
+def _goes_on(one: OpenConversation, new: list[Step]) -> bool:
     """Return whether what a request adds begins with the reply that the conversation got."""
-    if one.reply is None:  # a request that ends with a reply is a whole record, and no request
-        return not isinstance(new[0], Reply) if one.error else not isinstance(one.steps[-1], Reply)
+    if one.reply is None:
+        return not one.error or not isinstance(new[0], Reply)
     echo = new[: _echo_length(new)]
     if not echo:
         return False
-    said, told = _said(echo), _said(one.reply)
-    return said == told or (not told[0] and not told[1]) or not (said[0] or said[1])
+    again, before = _spoken(echo), _spoken(one.reply)
+    return again == before or not any(before) or not any(again)
 
 
-def _said(steps: Iterable[Step]) -> tuple[str, list[str]]:
+def _spoken(steps: Iterable[Step]) -> tuple[str, list[str]]:
     replies = [step for step in steps if isinstance(step, Reply)]
     text = "".join(texts_of(step.parts) for step in replies)
     return "".join(text.split()), [call.name for step in replies for call in step.calls]
@@ -155,26 +164,34 @@ def _call_ids(steps: Iterable[Step]) -> list[str]:
 
 
 def runs_of(file: TraceFile, name: str, exchanges: Iterable[Exchange], *, several: bool | None = None) -> Iterator[Run]:
-    """Yield the runs of exchanges. ``several``: whether their positions are told; by default if there are several runs."""
-    conversations = Conversations()
-    done: list[Conversation] = []
-    for exchange in exchanges:
-        for one in conversations.add(exchange):
-            if several is None:
-                done.append(one)
-            else:
-                yield from _run(file, name, one, one.first.position)
-    left = [*done, *conversations.rest()]
-    for one in sorted(left, key=lambda one: one.number):
+    """Yield the runs of exchanges. ``several``: whether their positions are told; by default if there are several runs.
+
+    If reading them fails, what was read before is yielded first.
+    """
+    conversations, failure = Conversations(), None
+    done: list[OpenConversation] = []
+    try:
+        for exchange in exchanges:
+            for one in conversations.add(exchange):
+                if several is None:
+                    done.append(one)
+                else:
+                    yield from _run(file, name, one, one.first.position if several else "")
+    except TraceError as error:
+        failure = error
+    left = sorted([*done, *conversations.rest()], key=lambda one: one.number)
+    for one in left:
         yield from _run(file, name, one, one.first.position if several or (several is None and len(left) > 1) else "")
+    if failure is not None:
+        raise failure
 
 
-def _run(file: TraceFile, name: str, one: Conversation, position: str) -> Iterator[Run]:
+def _run(file: TraceFile, name: str, one: OpenConversation, position: str) -> Iterator[Run]:
     with file.guarded(one.first.position):
         yield run_of_conversation(file, name, one, position)
 
 
-def run_of_conversation(file: TraceFile, name: str, one: Conversation, position: str) -> Run:
+def run_of_conversation(file: TraceFile, name: str, one: OpenConversation, position: str) -> Run:
     """Return the run of a conversation."""
     settings = {"recorded": dict(one.first.recorded)} if one.first.recorded else {}
     tools = tuple(one.tools.values())

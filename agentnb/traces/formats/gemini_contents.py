@@ -11,7 +11,7 @@ from agentnb.core.usage import Usage
 from agentnb.models.serialization import count
 from agentnb.traces.formats.content import json_text, parts_of, picture, time_of
 from agentnb.traces.formats.exchanges import Api
-from agentnb.traces.formats.steps import Reply, Result, Said, Step, System, thinking
+from agentnb.traces.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
 
 NAME = "gemini_contents"
 
@@ -45,7 +45,7 @@ def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return what a request says: its system instruction and its contents."""
     system = body.get("systemInstruction") or body.get("system_instruction") or {}
     told = "\n\n".join(str(one.get("text") or "") for one in system.get("parts") or ())
-    first: list[Step] = [System(told)] if told else []
+    first: list[Step] = [SystemPrompt(told)] if told else []
     return [*first, *steps_of(body["contents"])]
 
 
@@ -59,8 +59,8 @@ def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:
             continue
         answers = [one["functionResponse"] for one in parts if "functionResponse" in one]
         steps += [_result(one) for one in answers]
-        said = [part for one in parts for part in parts_shown(one)]
-        steps += [Said(said)] if said or not answers else []
+        spoken = [part for one in parts for part in parts_shown(one)]
+        steps += [UserMessage(spoken)] if spoken or not answers else []
     return steps
 
 

@@ -11,7 +11,7 @@ from agentnb.core.usage import Usage
 from agentnb.models.serialization import count, object_of
 from agentnb.traces.formats import anthropic_messages, openai_chat
 from agentnb.traces.formats.content import parts_of, result_parts, text_of
-from agentnb.traces.formats.steps import Reply, Result, Said, Step, System, thinking
+from agentnb.traces.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
 
 _ROLES = {
     "human": "user",
@@ -62,7 +62,7 @@ def message_steps(message: Any, author: str = "", at: datetime | None = None) ->
     fields = fields_of(message) or {}
     role, content = role_of(fields), fields.get("content")
     if role == "system":
-        return [System(text_of(content))]
+        return [SystemPrompt(text_of(content))]
     if role == "assistant":
         return [reply_of(fields, author, at)]
     if role == "tool":
@@ -71,7 +71,7 @@ def message_steps(message: Any, author: str = "", at: datetime | None = None) ->
         return [Result(call_id, result_parts(content), name, is_error, at)]
     if role == "user" and anthropic_messages.is_conversation([{"role": role, "content": content}]):
         return anthropic_messages.message_steps({"role": role, "content": content}, at=at)
-    return [Said(parts_of(content), str(fields.get("name") or ("" if role == "user" else role)), at)]
+    return [UserMessage(parts_of(content), str(fields.get("name") or ("" if role == "user" else role)), at)]
 
 
 def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = None) -> Reply:
@@ -83,10 +83,10 @@ def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = Non
     if usage == Usage():
         usage = openai_chat.usage_of(about.get("token_usage"))
     name = str(fields.get("name") or author)
-    return Reply(_said(fields), calls_of(fields), name, at, usage, None, str(stop), kept or None)
+    return Reply(_spoken(fields), calls_of(fields), name, at, usage, None, str(stop), kept or None)
 
 
-def _said(fields: dict[str, Any]) -> list[AnyPart]:
+def _spoken(fields: dict[str, Any]) -> list[AnyPart]:
     extra = dict(object_of(fields.get("additional_kwargs")))
     thought = thinking(extra.get("reasoning_content") or extra.get("reasoning") or fields.get("reasoning_content"))
     spoken = openai_chat.said_parts(

@@ -9,9 +9,9 @@ from agentnb.core.messages import Text, ToolCall
 from agentnb.detect.run import Run
 from agentnb.traces.formats import langsmith_tree as tree
 from agentnb.traces.formats.content import parts_of
-from agentnb.traces.formats.conversations import Conversation, Conversations, finish
+from agentnb.traces.formats.conversations import Conversations, OpenConversation, finish
 from agentnb.traces.formats.langsmith_tree import Node
-from agentnb.traces.formats.steps import Reply, Result, Said, Step, hand_over
+from agentnb.traces.formats.steps import Reply, Result, Step, UserMessage, hand_over
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "langsmith"
@@ -82,10 +82,10 @@ def _within(node: Node) -> Iterator[Node]:
         yield from [child] if child.is_sub_agent or child.kind in _TOOLS else _within(child)
 
 
-def _conversations(root: Node, models: list[Node]) -> list[Conversation]:
+def _conversations(root: Node, models: list[Node]) -> list[OpenConversation]:
     """Return the conversations of the models, in the order in which they began. Several agents are the authors of theirs."""
     agents = [_agent(root, one) for one in models]
-    conversations, found = Conversations(), list[Conversation]()
+    conversations, found = Conversations(), list[OpenConversation]()
     for one, agent in zip(models, agents, strict=True):
         exchange = tree.exchange_of(one)
         if len(set(agents)) > 1 and exchange.reply is not None:
@@ -95,7 +95,9 @@ def _conversations(root: Node, models: list[Node]) -> list[Conversation]:
     return sorted([*found, *conversations.rest()], key=lambda one: one.number)
 
 
-def _run(file: TraceFile, position: str, root: Node, parent: str | None, one: Conversation | None, steps: list[Step]) -> Run:
+def _run(
+    file: TraceFile, position: str, root: Node, parent: str | None, one: OpenConversation | None, steps: list[Step]
+) -> Run:
     first = one.first if one is not None else None
     writer = file.writer(
         NAME,
@@ -114,7 +116,7 @@ def _run(file: TraceFile, position: str, root: Node, parent: str | None, one: Co
     return finish(writer, one.reply if one is not None else None, error, at=root.end, seconds=root.seconds)
 
 
-def _nested(file: TraceFile, position: str, root: Node, one: Conversation, steps: list[Step], agent: str) -> Run:
+def _nested(file: TraceFile, position: str, root: Node, one: OpenConversation, steps: list[Step], agent: str) -> Run:
     """Return the run of a further conversation of a trace, such as that of another agent."""
     about = {"agent": agent} if agent else {}
     run_id, model, tools = one.first.position, one.first.model, one.tools.values()
@@ -193,7 +195,7 @@ def _is_before(one: Any, other: Any) -> bool:
 def _plain(root: Node, tools: list[Node]) -> list[Step]:
     """Return the steps of a trace without a model: its inputs, its tools and its outputs."""
     asked, answered = tree.plain_text(root.fields.get("inputs") or ""), root.fields.get("outputs")
-    steps: list[Step] = [Said(parts_of(asked), at=root.start)]
+    steps: list[Step] = [UserMessage(parts_of(asked), at=root.start)]
     if root.kind in _TOOLS:
         call = tree.call_of(root)
         return [*steps, Reply([], [call]), tree.result_of(root, call.id)]

@@ -17,7 +17,7 @@ from agentnb.models.serialization import count, object_of
 from agentnb.traces.formats import anthropic_messages, langchain_messages, openai_chat, openai_responses
 from agentnb.traces.formats.content import json_text, parts_of, text_of, time_of
 from agentnb.traces.formats.exchanges import Exchange, recorded_of
-from agentnb.traces.formats.steps import Reply, Result, Said, Step, System
+from agentnb.traces.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage
 
 _TOOLS = frozenset({"tool", "retriever"})
 
@@ -172,11 +172,11 @@ def asked_steps(asked: dict[str, Any]) -> list[Step]:
         messages = messages[0]  # one batch
     if isinstance(messages, list) and messages and all(langchain_messages.is_message(one) for one in messages):
         system = text_of(asked.get("system"))
-        first: list[Step] = [System(system)] if system else []
+        first: list[Step] = [SystemPrompt(system)] if system else []
         return [*first, *langchain_messages.steps_of(messages)]
     prompts = asked.get("prompts")
     told = prompts[0] if isinstance(prompts, list) and prompts else asked
-    return [Said(parts_of(plain_text(told)))]
+    return [UserMessage(parts_of(plain_text(told)))]
 
 
 def reply_steps(answered: dict[str, Any]) -> list[Step]:

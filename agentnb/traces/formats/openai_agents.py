@@ -12,7 +12,7 @@ from agentnb.models.openai import read_usage
 from agentnb.traces.formats import openai_responses
 from agentnb.traces.formats.content import json_text, parts_of
 from agentnb.traces.formats.exchanges import recorded_of
-from agentnb.traces.formats.steps import ReplyPieces, Said, Step, hand_over
+from agentnb.traces.formats.steps import ReplyPieces, Step, UserMessage, hand_over
 from agentnb.traces.trace_file import TraceFile
 
 NAME = "openai_agents"
@@ -79,7 +79,7 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
     about = {"agent": first} if (first := agents[0] if agents else last) else {}
     writer = file.writer(NAME, position, settings={"recorded": _recorded(state)}, **about)
     asked = state["original_input"]
-    hand_over(writer, [Said(parts_of(asked))] if isinstance(asked, str) else openai_responses.steps_of(asked))
+    hand_over(writer, [UserMessage(parts_of(asked))] if isinstance(asked, str) else openai_responses.steps_of(asked))
     hand_over(writer, _steps(items, state.get("model_responses") or (), several=len({*agents, last} - {""}) > 1))
     waiting = _waiting(state)
     for item in waiting:

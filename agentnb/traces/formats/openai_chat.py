@@ -16,7 +16,7 @@ from agentnb.traces.formats import anthropic_messages
 from agentnb.traces.formats.api_records import read_records, sniff_records
 from agentnb.traces.formats.content import json_text, parts_of, result_parts, text_of, time_of
 from agentnb.traces.formats.exchanges import Api
-from agentnb.traces.formats.steps import Reply, Result, Said, Step, System, hand_over, thinking
+from agentnb.traces.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
@@ -30,7 +30,15 @@ _OF_OTHERS = frozenset({"trajectory_format", "trajectory", "info", "simulations"
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    return sniff_records(file, API)
+    lack = sniff_records(file, API)
+    if not lack and isinstance(file.first, list) and any(map(_ran_bash, file.first)):
+        return "it is a list of messages of mini-swe-agent"
+    return lack
+
+
+def _ran_bash(message: Any) -> bool:
+    """Return whether this message is how mini-swe-agent tells the model what its command printed."""
+    return isinstance(message, dict) and str(message.get("content")).startswith("<returncode>")
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -94,9 +102,9 @@ def step_of(message: dict[str, Any]) -> Step:
     role, at = message["role"], time_of(message.get("timestamp") or message.get("created_at"))
     author, content = str(message.get("name") or ""), message.get("content")
     if role in ("system", "developer"):
-        return System(text_of(content))
+        return SystemPrompt(text_of(content))
     if role == "user":
-        return Said(parts_of(content), author, at)
+        return UserMessage(parts_of(content), author, at)
     if role == "assistant":
         stop, usage = str(message.get("finish_reason") or ""), usage_of(message.get("usage"))
         return Reply(said_parts(message), calls_of(message), author, at, usage, stop_reason=stop)

@@ -14,7 +14,7 @@ from agentnb.traces.formats import openai_chat
 from agentnb.traces.formats.api_records import read_records, sniff_records
 from agentnb.traces.formats.content import json_text, parts_of, picture, result_parts, text_of, time_of
 from agentnb.traces.formats.exchanges import Api
-from agentnb.traces.formats.steps import SERVER_SIDE, ReplyPieces, Result, Said, Step, System, hand_over, thinking
+from agentnb.traces.formats.steps import SERVER_SIDE, ReplyPieces, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
 
@@ -99,7 +99,7 @@ def is_response(body: Any) -> bool:
 def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return what a request says: its instructions and its input."""
     told = body.get("instructions")
-    first: list[Step] = [System(told if isinstance(told, str) else _text_of_items(told))] if told else []
+    first: list[Step] = [SystemPrompt(told if isinstance(told, str) else _text_of_items(told))] if told else []
     return [*first, *steps_of(_items(body["input"]))]
 
 
@@ -155,7 +155,7 @@ def _others_step(item: dict[str, Any]) -> list[Step]:
     kind, role, at = item.get("type", "message"), item.get("role"), time_of(item.get("timestamp"))
     if kind == "message":
         parts = parts_of(item.get("content"))
-        return [System(text_of(item.get("content")))] if role in ("system", "developer") else [Said(parts, at=at)]
+        return [SystemPrompt(text_of(item.get("content")))] if role in ("system", "developer") else [UserMessage(parts, at=at)]
     return [result_of(item)]
 
 

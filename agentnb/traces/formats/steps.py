@@ -15,13 +15,13 @@ SERVER_SIDE = "server_side"
 """Key of a call's metadata that says which server of the provider made it, as in ``{"server_side": {"type": "mcp_call"}}``."""
 
 
-class System(NamedTuple):
+class SystemPrompt(NamedTuple):
     """A system prompt."""
 
     text: str
 
 
-class Said(NamedTuple):
+class UserMessage(NamedTuple):
     """A message of the person, or of whoever else speaks to the agent."""
 
     parts: list[AnyPart]
@@ -60,15 +60,15 @@ class Note(NamedTuple):
     message: str
 
 
-Step: TypeAlias = System | Said | Reply | Result | Note
+Step: TypeAlias = SystemPrompt | UserMessage | Reply | Result | Note
 
 
 def hand_over(writer: RunWriter, steps: Iterable[Step]) -> None:
     """Hand steps to the writer of a run."""
     for step in steps:
-        if isinstance(step, System):
+        if isinstance(step, SystemPrompt):
             writer.system(step.text)
-        elif isinstance(step, Said):
+        elif isinstance(step, UserMessage):
             writer.say(step.parts, author=step.author, at=step.at)
         elif isinstance(step, Reply):
             fields = {"author": step.author, "at": step.at, "usage": step.usage, "seconds": step.seconds}
@@ -138,7 +138,7 @@ class ReplyPieces:
 
 def signature(step: Step) -> tuple[Any, ...]:
     """Return what is the same of a step wherever a later request repeats it: ids, cache marks and thinking may differ."""
-    if isinstance(step, Said):
+    if isinstance(step, UserMessage):
         return ("said", texts_of(step.parts).strip(), sum(isinstance(part, Image) for part in step.parts))
     if isinstance(step, Reply):
         return ("reply", texts_of(step.parts).strip(), tuple([call.name for call in step.calls]))
