@@ -8,6 +8,8 @@ from agentnb.errors import TraceError
 
 MAX_YAML = 50_000_000
 """Bytes of the largest document that is read: it takes about half a minute."""
+MAX_DEPTH = 200
+"""Lists and mappings in brackets within each other."""
 MAX_VALUES = 5_000_000
 """Values of a document, each alias counted as often as it stands there."""
 
@@ -20,17 +22,26 @@ def load_yaml(data: bytes, name: str) -> Any:
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import SafeConstructor
     from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.scanner import Scanner, ScannerError
 
     class PlainConstructor(SafeConstructor):
-        """Makes plain data. A merge key stays a key: merging aliases of aliases could take without bound."""
+        """Makes plain data, and refuses merge keys: to merge aliases of aliases could take without end."""
 
         def flatten_mapping(self, node: Any) -> None:
             pass
 
+    class ShallowScanner(Scanner):
+        """Refuses lists in lists beyond what can be read anyway, since its time grows with the square of their depth."""
+
+        def fetch_flow_collection_start(self, *args: Any, **named: Any) -> None:
+            if len(self.flow_context) > MAX_DEPTH:
+                raise ScannerError(None, None, "it is nested too deep")
+            super().fetch_flow_collection_start(*args, **named)
+
     if len(data) > MAX_YAML:
         raise TraceError(f"{name} has {len(data) / 1e6:,.0f} MB", f"YAML is read up to {MAX_YAML / 1e6:.0f} MB: split it")
     reader = YAML(typ="safe", pure=True)
-    reader.Constructor = PlainConstructor
+    reader.Constructor, reader.Scanner = PlainConstructor, ShallowScanner
     try:
         found = next(iter(reader.load_all(data)), None)
     except (YAMLError, ValueError, TypeError, RecursionError) as error:

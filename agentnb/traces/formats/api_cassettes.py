@@ -48,7 +48,7 @@ def _interactions(document: Any) -> list[Any] | None:
     found = document.get(
         "interactions", document.get("http_interactions", log.get("entries") if isinstance(log, dict) else None)
     )
-    fits = isinstance(found, list) and all(isinstance(one, dict) and "request" in one for one in found[:20])
+    fits = isinstance(found, list) and any(isinstance(one, dict) and "request" in one for one in found[:20])
     return found if fits and found else None
 
 
@@ -73,18 +73,16 @@ def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
     """Return an exchange; None if it is with another server, or asks for something else than a reply."""
     asked, answered = body_of(one["request"]), body_of(one.get("response") or {})
     status = _status(one.get("response") or {})
-    for api in APIS:
-        if not api.is_request(asked):
-            continue
-        if not api.is_response(answered) and status < _FAILED and answered is not None and not error_of(answered):
-            return None  # such as an embedding
-        found = exchange_of(api, {"request": asked, "response": answered}, position)
-        if found is None:
-            return None
-        error = found.error or (f"HTTP status {status}" if status >= _FAILED else "")
-        model = found.model or _model_of(one["request"])
-        return _timed(found._replace(error=error, reply=None if error else found.reply, model=model), one)
-    return None
+    asked_of = [api for api in APIS if api.is_request(asked)]
+    api = next((api for api in asked_of if api.is_response(answered)), None)
+    if api is None and asked_of and (answered is None or status >= _FAILED or error_of(answered)):
+        api = asked_of[0]
+    found = exchange_of(api, {"request": asked, "response": answered}, position) if api is not None else None
+    if found is None:
+        return None
+    error = found.error or (f"HTTP status {status}" if status >= _FAILED else "")
+    model = found.model or _model_of(one["request"])
+    return _timed(found._replace(error=error, reply=None if error else found.reply, model=model), one)
 
 
 def _timed(found: Exchange, one: dict[str, Any]) -> Exchange:

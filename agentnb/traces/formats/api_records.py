@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from agentnb.detect.run import Run
@@ -23,7 +25,16 @@ def _looked_at(file: TraceFile) -> list[Any]:
     first = file.first
     if file.kind == "json" and isinstance(first, list):
         return [first, *first[:1]]
-    return [first, [first]] if file.kind == "lines" else [first]
+    return [first, _first_lines(file)] if file.kind == "lines" else [first]
+
+
+def _first_lines(file: TraceFile) -> list[Any]:
+    """Return the first records of JSON Lines, which may be a message each: those that are whole where the file begins."""
+    lines = (line for line in file.start.split(b"\n")[:-1] if line.strip())
+    records: list[Any] = []
+    with suppress(ValueError, RecursionError):
+        records.extend(map(json.loads, lines))
+    return records
 
 
 def _holds(api: Api, record: Any) -> bool:
@@ -38,7 +49,7 @@ def _holds(api: Api, record: Any) -> bool:
 def read_records(file: TraceFile, api: Api) -> Iterator[Run]:
     """Yield the runs of a file: of one conversation, a list of them, or JSON Lines; with responses, of exchanges."""
     if file.kind == "lines":
-        if api.is_conversation([file.first]):  # a message a line
+        if api.is_conversation(_first_lines(file)):  # a message a line
             messages = [record for _, record in file.records()]
             yield from runs_of(file, api.name, _exchanges(file, api, [("", messages)]))
         else:

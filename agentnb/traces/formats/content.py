@@ -76,10 +76,11 @@ def parts_of(content: Any) -> list[AnyPart]:
     if content is None:
         return []
     if isinstance(content, str):
-        return [Text(content)]
+        return [Text(content)] if content.strip() else []
     if isinstance(content, dict):
         content = [content]
-    return [part for one in content if (part := _part(one)) is not None]
+    parts = (_part(one) for one in content)
+    return [part for part in parts if part is not None and not (isinstance(part, Text) and not part.text)]
 
 
 def result_parts(content: Any) -> list[AnyPart]:

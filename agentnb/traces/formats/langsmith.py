@@ -179,17 +179,13 @@ def _with_calls(steps: list[Step], tools: list[Node]) -> list[Step]:
         later = (
             place
             for place, step in enumerate(told)
-            if isinstance(step, Reply) and begun is not None and step.at is not None and _is_before(begun, step.at)
+            if isinstance(step, Reply) and begun is not None and step.at is not None and begun < step.at
         )
         place = next(later, len(told))
         call = tree.call_of(tool)
         told[place:place] = [Reply([], [call], at=begun), tree.result_of(tool, call.id)]
     tools.clear()
     return told
-
-
-def _is_before(one: Any, other: Any) -> bool:
-    return (one.tzinfo is None) == (other.tzinfo is None) and one < other
 
 
 def _plain(root: Node, tools: list[Node]) -> list[Step]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -47,20 +47,18 @@ class Node:
     @property
     def start(self) -> datetime | None:
         """When it started, if that is known."""
-        return time_of(self.fields.get("start_time"))
+        return _utc(self.fields.get("start_time"))
 
     @property
     def end(self) -> datetime | None:
         """When it ended, if it did."""
-        return time_of(self.fields.get("end_time"))
+        return _utc(self.fields.get("end_time"))
 
     @property
     def seconds(self) -> float | None:
         """How long it took, if both times are known."""
         start, end = self.start, self.end
-        if start is None or end is None or (start.tzinfo is None) != (end.tzinfo is None):
-            return None
-        return max(0.0, (end - start).total_seconds())
+        return None if start is None or end is None else max(0.0, (end - start).total_seconds())
 
     @property
     def error(self) -> str:
@@ -83,6 +81,12 @@ class Node:
     def is_sub_agent(self) -> bool:
         """Whether a model works within this tool."""
         return self.kind in _TOOLS and any(one.kind == "llm" for one in self.below())
+
+
+def _utc(value: Any) -> datetime | None:
+    """Return a time; one without a zone is of UTC, as LangSmith writes it."""
+    found = time_of(value)
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
 
 
 def is_run(value: Any) -> bool:
