@@ -63,7 +63,7 @@ def test_only_trace_errors_and_runs_come_out_of_damaged_files(
         if data.draw(st.booleans()):
             del inside[key]
         else:
-            inside[key] = data.draw(ODD)
+            inside[key] = copy.deepcopy(data.draw(ODD))
     path = tmp_path_factory.getbasetemp() / f"mutated{Path(name).suffix.replace('.yaml', '.json')}"
     is_lines = name.endswith(".jsonl") and isinstance(document, list)
     text = "".join(json.dumps(one) + "\n" for one in document) if is_lines else json.dumps(document, default=str)
