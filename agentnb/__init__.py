@@ -28,17 +28,20 @@ if TYPE_CHECKING:
     from agentnb.policies.gates.duplicate import DuplicateGuard as DuplicateGuard
     from agentnb.policies.named import Matrix as Matrix
     from agentnb.policies.named import Minimal as Minimal
+    from agentnb.rerun.diff import diff as diff
     from agentnb.runtime.run_options import RunOptions as RunOptions
     from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
     from agentnb.tools.function import tool as tool
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
+    from agentnb.traces import plots as plots
     from agentnb.traces import tables as tables
     from agentnb.traces.files import iter_traces as iter_traces
     from agentnb.traces.files import load_trace as load_trace
     from agentnb.traces.files import load_traces as load_traces
     from agentnb.traces.importing import import_traces as import_traces
     from agentnb.traces.store import Store as Store
+    from agentnb.traces.to_code import to_code as to_code
 
 __version__ = "0.1.0"
 
@@ -59,6 +62,7 @@ _NAMES = {
     "ToolCall": "agentnb.core.messages",
     "ask_person": "agentnb.tools.ask_person",
     "detect": "agentnb",
+    "diff": "agentnb.rerun.diff",
     "errors": "agentnb",
     "examples": "agentnb",
     "import_traces": "agentnb.traces.importing",
@@ -66,9 +70,11 @@ _NAMES = {
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
+    "plots": "agentnb.traces",
     "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces",
+    "to_code": "agentnb.traces.to_code",
     "tool": "agentnb.tools.function",
 }
 """Each public name and the module it lives in."""
@@ -78,9 +84,7 @@ _LATER = frozenset(
         "Experiment",
         "Workflow",
         "compare",
-        "diff",
         "fork",
-        "plots",
         "replay",
     }
 )

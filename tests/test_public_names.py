@@ -30,6 +30,7 @@ NAMES = {
     "ToolCall": "agentnb.core.messages",
     "ask_person": "agentnb.tools.ask_person",
     "detect": "agentnb.detect",
+    "diff": "agentnb.rerun.diff",
     "errors": "agentnb.errors",
     "examples": "agentnb.examples",
     "import_traces": "agentnb.traces.importing",
@@ -37,9 +38,11 @@ NAMES = {
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
+    "plots": "agentnb.traces.plots",
     "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces.tables",
+    "to_code": "agentnb.traces.to_code",
     "tool": "agentnb.tools.function",
 }
 """Each public name, and the module it stands in."""
@@ -47,9 +50,7 @@ LATER = [
     "Experiment",
     "Workflow",
     "compare",
-    "diff",
     "fork",
-    "plots",
     "replay",
 ]
 HEAVY = (

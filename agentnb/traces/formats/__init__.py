@@ -11,10 +11,20 @@ from agentnb.traces.formats import (
     agentnb_log,
     anthropic_messages,
     api_cassettes,
+    claude_code,
+    claude_code_web,
+    codex,
+    copilot_cli,
+    docker_agent,
+    gemini_cli,
+    kimi_cli,
     langsmith,
+    mad,
+    magentic,
     openai_agents,
     openai_chat,
     openai_responses,
+    page,
     sam,
     tau_bench,
 )
@@ -38,11 +48,21 @@ class Format(Protocol):
 
 FORMATS: tuple[Format, ...] = (
     agentnb_log,
+    page,
+    claude_code,
+    claude_code_web,
+    codex,
+    copilot_cli,
+    gemini_cli,
+    kimi_cli,
+    docker_agent,
     sam,
+    mad,
+    magentic,
     tau_bench,
-    api_cassettes,
     langsmith,
     openai_agents,
+    api_cassettes,
     openai_responses,
     anthropic_messages,
     openai_chat,
@@ -58,7 +78,10 @@ def format_of(file: TraceFile) -> Format:
     """Return the format of a file; raises `UnknownFormat`, which says what it lacked for each that was tried."""
     missed = []
     for one in FORMATS:
-        lack = one.sniff(file)
+        try:
+            lack = one.sniff(file)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # what is in a place may be anything
+            lack = f"its first records are malformed ({type(error).__name__}: {error})"
         if not lack:
             return one
         missed.append(f"{one.NAME}: {lack}")

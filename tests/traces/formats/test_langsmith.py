@@ -64,7 +64,7 @@ READ = ["user: How high?", 'assistant: look {"at": "tower"}', "tool: -> 7 m", "a
 
 
 def test_recorded_traces_have_the_messages_of_the_file() -> None:
-    for path in sorted(TRACES.glob("*.json")):
+    for path in sorted(TRACES.glob("langsmith_*.json")):
         told = json.loads(path.read_text(encoding="utf-8"))
         asked, answered = told["post"][0]["inputs"], told["patch"][0]["outputs"]
         run = load_trace(path)

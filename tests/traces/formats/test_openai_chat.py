@@ -185,7 +185,7 @@ def test_what_is_damaged_is_left_out_and_listed(tmp_path: Path) -> None:
 
 def test_records_of_other_products_are_not_claimed(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, value in {
-        "roles of others": [{"role": "human", "content": "a"}],
+        "roles of others": [{"role": "narrator", "content": 7}],
         "no content": [{"role": "user"}],
         "a trajectory": {"messages": TALK, "trajectory_format": "x"},
         "embeddings": {"model": "m", "input": "text", "encoding_format": "float"},
