@@ -180,6 +180,8 @@ def test_a_request_that_failed_and_was_sent_again_is_a_warning(tmp_path: Path) -
     assert run.status == "completed" and len(run.rounds) == 1 and any("Busy." in one for one in run.warnings)
     run = load_trace(cassette(tmp_path, exchange({"messages": [ASKS]}, {"string": "<html>"}, 502)))
     assert (run.status, str(run.error)) == ("failed", "HTTP status 502")
+    run = load_trace(cassette(tmp_path, exchange({"messages": [ASKS]}, {"detail": "gone"}, 404)))
+    assert (run.status, str(run.error)) == ("failed", "HTTP status 404")
 
 
 def test_results_find_their_calls_though_the_client_gave_these_ids_of_its_own(tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ def test_each_form_of_file_holds_the_same_trace(tmp_path: Path, subtests: pytest
         "a list in any order.json": runs[::-1],
         "lines.jsonl": runs,
         "batches.jsonl": [{"post": posted}, {"patch": patched}],
+        "updates before their creations.jsonl": [{"patch": patched}, {"post": posted}],
         "exported.json": {"runs": runs},
         "nested.json": {
             **runs[0],
@@ -122,6 +123,17 @@ def test_another_conversation_of_a_trace_is_a_nested_run_with_the_name_of_its_ag
     model = made("llm3", "llm", "Chat", 8, agent, inputs=asked, outputs=generated(constructed("AIMessage", content="Yes.")))
     outer, nested = load_traces(document(tmp_path, [*runs, agent, model]))
     assert outer.text == "It is 7 m." and (nested.parent_id, nested.agent, nested.text) == ("root", "Critic", "Yes.")
+
+
+def test_agents_that_share_a_conversation_are_the_authors_of_their_replies(tmp_path: Path) -> None:
+    root = made("root", "chain", "Team", 0)
+    writer, critic = made("n1", "chain", "Writer", 1, root), made("n2", "chain", "Critic", 3, root)
+    draft, verdict = constructed("AIMessage", content="A draft."), constructed("AIMessage", content="Fine.")
+    first = made("l1", "llm", "Chat", 1, writer, inputs={"messages": [ASKS]}, outputs=generated(draft))
+    more = [*ASKS, draft, constructed("HumanMessage", content="Judge.")]
+    last = made("l2", "llm", "Chat", 3, critic, inputs={"messages": [more]}, outputs=generated(verdict))
+    run = load_trace(document(tmp_path, [root, writer, critic, first, last]))
+    assert lines(run) == ["user: How high?", "Writer: A draft.", "user: Judge.", "Critic: Fine."]
 
 
 def test_tools_that_no_model_called_are_calls_where_they_ran(tmp_path: Path) -> None:

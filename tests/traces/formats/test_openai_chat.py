@@ -141,7 +141,7 @@ def test_calls_keep_their_results_whatever_their_ids_and_arguments_are(tmp_path:
         *turn(call("a", {"x": 2}, "same"), "two"),
         *turn(call("a", "{broken", "b"), {"plain": 3}),
         *turn(call("a", "", None), None),
-        {"role": "assistant", "content": None, "function_call": {"name": "old", "arguments": "{}"}},
+        {"role": "assistant", "content": None, "function_call": {"name": "old", "arguments": '{"y": 1}'}},
         {"role": "function", "name": "old", "content": "five"},
         {"role": "assistant", "tool_calls": [{"id": "z", "type": "custom", "custom": {"name": "sql", "input": "select"}}]},
     ]
@@ -155,7 +155,7 @@ def test_calls_keep_their_results_whatever_their_ids_and_arguments_are(tmp_path:
         'tool: -> {"plain": 3}',
         "assistant: a {}",
         "tool: -> ",
-        "assistant: old {}",
+        'assistant: old {"y": 1}',
         "tool: -> five",
         'assistant: sql {"input": "select"}',
         "tool: ! -> The trace has no result of this call. Whether it took effect is not known.",

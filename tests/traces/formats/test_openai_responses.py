@@ -109,7 +109,7 @@ def test_calls_of_other_kinds_and_their_results_are_read(tmp_path: Path) -> None
         {"type": "custom_tool_call", "call_id": "a", "name": "sql", "input": "select"},
         {"type": "custom_tool_call_output", "call_id": "a", "output": "1"},
         {"type": "local_shell_call", "call_id": "b", "action": {"type": "exec", "command": ["ls"]}},
-        {"type": "local_shell_call_output", "call_id": "b", "output": "a.txt"},
+        {"type": "local_shell_call_output", "call_id": "b", "output": "a.txt", "error": "denied"},
         {"type": "shell_call", "call_id": "s", "action": {"commands": ["ls"]}},
         {
             "type": "shell_call_output",
@@ -128,7 +128,7 @@ def test_calls_of_other_kinds_and_their_results_are_read(tmp_path: Path) -> None
     run = load_trace(document(tmp_path, items))
     assert [one for one in lines(run) if one.startswith("tool")] == [
         "tool: -> 1",
-        "tool: -> a.txt",
+        "tool: ! -> a.txt",
         "tool: -> b.txt",
         "tool: -> <image/png 2>",
         "tool: -> denied no",
