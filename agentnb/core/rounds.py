@@ -221,6 +221,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     def worked(self) -> bool:
         """Whether a work tool ran."""
         for record in self.records:  # noqa: SIM110  # runs in every round: a generator would take three times as long
-            if record.is_work and record.ran:
+            result = record.result
+            if record.role == "work" and result is not None and result.error_code not in NOT_RUN:
                 return True
         return False
