@@ -88,7 +88,7 @@ class ModelCalls:
         """Log the reply, its usage complete and without its markers, and return its message as logged."""
         if self._usage_check.is_needed:
             reply = self._usage_check.complete(request, reply)
-        message, signals = self._without_markers(reply.message)
+        message, signals = without_markers(reply.message) if self._markers else (reply.message, ())
         replied = self._log.emit(
             e.ModelReplied,
             message=message,
@@ -135,9 +135,6 @@ class ModelCalls:
             what = encodable(f"{type(error).__name__}: {error}")
             raise ModelError(f"{self.model.name} gave a reply that no log can hold ({what})", run=self._log.run) from error
 
-    def _without_markers(self, message: Message) -> tuple[Message, tuple[str, ...]]:
-        return without_markers(message) if self._markers else (message, ())
-
     def _keep_broken_off(self, request: Request, stream_buffer: StreamBuffer, reply: Reply | None, seconds: float) -> None:
         """Log the partial text and its usage, which the reply reports if it came before the failure."""
         heard, text = stream_buffer.all_that_came(), stream_buffer.end()
@@ -145,7 +142,9 @@ class ModelCalls:
         if usage == UNKNOWN and heard is not None:
             usage = used_until_cut(self.model, request, heard)
         if text:
-            message, _ = self._without_markers(Message("assistant", (Text(text),)))
+            message = Message("assistant", (Text(text),))
+            if self._markers:
+                message, _ = without_markers(message)
             self._log.emit(e.ModelReplied, message=message, usage=usage, stop_reason="broken_off", seconds=seconds)
         elif usage != UNKNOWN:
             self._log.emit(e.ExtraUsage, usage=usage)
