@@ -220,7 +220,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     @property
     def worked(self) -> bool:
         """Whether a work tool ran."""
-        for record in self.records:  # noqa: SIM110  # runs in every round: a generator would take three times as long
+        for record in self.records:  # runs in every round: a generator would take three times as long
             result = record.result
             if record.role == "work" and result is not None and result.error_code not in NOT_RUN:
                 return True

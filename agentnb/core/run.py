@@ -386,7 +386,7 @@ class RunFacts(RunState):
     def last_round_had_tool_results(self) -> bool:
         """Whether the round before the open one (or the last, between rounds) ran tools."""
         last = self.last_finished_round
-        return last is not None and bool(last.records)
+        return last is not None and last.records != ()
 
     @property
     def is_answered(self) -> bool:

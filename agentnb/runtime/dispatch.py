@@ -222,7 +222,8 @@ class Dispatch:
         """Run the calls. ``judged``: those that no gate is asked about again; ``started``: those that are run once more."""
         self._inside.loop = asyncio.get_running_loop()
         if len(calls) == 1:  # the usual case: nothing runs beside it
-            work, _ = self._begin(calls[0], self._toolbox.get(calls[0].name), judged, calls[0].id in started)
+            call = calls[0]
+            work, _ = self._begin(call, self._toolbox.get(call.name), judged, call.id in started)
             if work is not None:
                 await work
                 check_stop()

@@ -51,8 +51,8 @@ class ModelCalls:
 
     async def reply(self, request: Request) -> Message:
         """Return the model's reply as logged. If the stream breaks off, its partial reply is logged."""
-        stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
-        limit: ReplyLimit | None = None  # made for a reply that streams
+        stream_buffer: StreamBuffer | None = None  # this and the limit are made for a reply that streams
+        limit: ReplyLimit | None = None
         reply: Reply | None = None
         started, items = perf_counter(), None
         try:
@@ -61,11 +61,11 @@ class ModelCalls:
                 if isinstance(item, Reply):
                     reply = item
                 elif isinstance(item, Retry):
-                    self._note_retry(item, stream_buffer.end())
-                    stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
-                    limit = None
+                    self._note_retry(item, "" if stream_buffer is None else stream_buffer.end())
+                    stream_buffer = limit = None
                 else:
-                    if limit is None:
+                    if stream_buffer is None or limit is None:
+                        stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
                         limit = self._limit(request, comes_after_limit=self._log.run.last_round.is_final)
                     limit.count(_length(item))
                     stream_buffer.take(item)
@@ -81,7 +81,8 @@ class ModelCalls:
         if reply is None:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
-        stream_buffer.end()
+        if stream_buffer is not None:
+            stream_buffer.end()
         return self._logged(request, self._normalized(reply), perf_counter() - started)
 
     def _logged(self, request: Request, reply: Reply, seconds: float) -> Message:
@@ -110,8 +111,9 @@ class ModelCalls:
         words = encodable(f"{type(error).__name__}: {error}")
         return ModelError(f"{self.model.name} failed: {words}", run=self._log.run)
 
-    def _cut_off(self, request: Request, stream_buffer: StreamBuffer) -> Reply:
+    def _cut_off(self, request: Request, stream_buffer: StreamBuffer | None) -> Reply:
         """Return what came of a reply that went over a limit, without its calls, which are not whole."""
+        assert stream_buffer is not None, "it streamed"
         heard, text = stream_buffer.all_that_came(), stream_buffer.end()
         assert heard is not None, "it was too long"
         usage = used_until_cut(self.model, request, heard)
@@ -135,9 +137,11 @@ class ModelCalls:
             what = encodable(f"{type(error).__name__}: {error}")
             raise ModelError(f"{self.model.name} gave a reply that no log can hold ({what})", run=self._log.run) from error
 
-    def _keep_broken_off(self, request: Request, stream_buffer: StreamBuffer, reply: Reply | None, seconds: float) -> None:
+    def _keep_broken_off(
+        self, request: Request, stream_buffer: StreamBuffer | None, reply: Reply | None, seconds: float
+    ) -> None:
         """Log the partial text and its usage, which the reply reports if it came before the failure."""
-        heard, text = stream_buffer.all_that_came(), stream_buffer.end()
+        heard, text = (None, "") if stream_buffer is None else (stream_buffer.all_that_came(), stream_buffer.end())
         usage = checked(reply.usage) if reply is not None else UNKNOWN
         if usage == UNKNOWN and heard is not None:
             usage = used_until_cut(self.model, request, heard)
