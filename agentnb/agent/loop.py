@@ -21,6 +21,7 @@ from agentnb.errors import AgentnbError, ContextOverflow, ModelError
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.direct import called_directly
 from agentnb.policies.ending import ASKED_FOR_TOOLS
 from agentnb.policies.verdict import Continue, Stop, Verdict, after_calls, decide
 from agentnb.runtime.compactor import Compactor
@@ -54,7 +55,9 @@ class Loop:
         self._request_builder = request_builder
         self._dispatch = dispatch
         self._bundle = bundle
-        self._after_calls = after_calls(bundle.policies)
+        self._policies = called_directly(bundle.policies)
+        self._after_calls = called_directly(after_calls(bundle.policies))
+        self._guides = called_directly(bundle.guides)
         self._todos = todos or TodoSync(None, log)
         self._calls = ModelCalls(model, log, bundle, self._budget, is_cancelled=lifecycle.is_cancelled)
         self._compactor = Compactor(self._calls, request_builder, history, log)
@@ -66,6 +69,7 @@ class Loop:
 
     async def work(self) -> Stop:
         """Run rounds until a policy stops the run."""
+        run = self._log.run
         verdict = await self._first_verdict()
         log_findings(self._log)  # a process that died may not have come to it
         self._todos.look()  # the run may have waited for the store
@@ -77,8 +81,7 @@ class Loop:
             if self._inbox.has_news:
                 await self._lifecycle.read_inbox()
             self._todos.look()
-            run = self._log.run
-            verdict = decide(self._after_calls if run.last_round.records else self._bundle.policies, run)
+            verdict = decide(self._after_calls if run.last_round.records else self._policies, run)
         return verdict
 
     async def final_answer(self, limit: Stop) -> None:
@@ -180,13 +183,14 @@ class Loop:
 
         ``given``: how many of these are already logged.
         """
-        run, guidance = self._log.run, [*first]
-        for guide in self._bundle.guides:
+        log, guidance = self._log, [*first]
+        run = log.run
+        for guide in self._guides:
             found = guide(run)
             if found is not None:
                 guidance.append(found)
         for one in guidance[given:]:
-            self._log.emit(e.GuidanceGiven, guidance=one)
+            log.emit(e.GuidanceGiven, guidance=one)
 
     def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
         if has_calls:

@@ -18,6 +18,7 @@ from agentnb.core.inner_calls import with_inner
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL, headed_or_none
+from agentnb.policies.direct import called_directly
 from agentnb.policies.gates import Block, Gate, denied, judge
 from agentnb.runtime import tool_errors
 from agentnb.runtime.approval import Approval, Permission, logged_permissions
@@ -82,7 +83,7 @@ class Dispatch:
         """
         self._toolbox = toolbox
         self._log = log
-        self._gates = gates
+        self._gates = called_directly(gates)
         self._todos = todos or TodoSync(None, log)
         elicitation = elicitation or Elicitation(log, can_ask=False)
         self._unanswered: set[str] = set()
