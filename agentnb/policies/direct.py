@@ -11,7 +11,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def called_directly(rules: Iterable[F]) -> tuple[F, ...]:
     """Return policies, guides or gates as functions that take less time to call."""
-    return tuple([rule.__call__ if isinstance(type(rule).__call__, FunctionType) else rule for rule in rules])
+    return tuple([_direct(rule) for rule in rules])
+
+
+def _direct(rule: Any) -> Any:
+    return rule.__call__ if isinstance(type(rule).__call__, FunctionType) else rule
 
 
 def as_given(rule: Any) -> Any:

@@ -273,7 +273,8 @@ class Dispatch:
         if permission is not None:
             return self._run_if_approved(call, tool, permission), True
         # A tool gets the arguments as logged, redacted.
-        call = self._log.emit(ToolStarted, call=call, parent_call=self._parent_of(call) if self._inner else "").call
+        log, parent = self._log, self._parent_of(call) if self._inner else ""
+        call = log.append(ToolStarted(*log.head(), call=call, parent_call=parent)).call
         if (refusal := self._refusal(call, tool)) is not None:
             self._finish(call, Ran(refusal))
             return None, False
@@ -341,8 +342,8 @@ class Dispatch:
             parent = self._ended_inside(call, outcome)
         result = outcome.as_result(call.id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
-        self._log.emit(
-            ToolFinished,
+        finished = ToolFinished(
+            *self._log.head(),
             result=result,
             seconds=ran.seconds,
             traceback=ran.traceback,
@@ -351,6 +352,7 @@ class Dispatch:
             parent_call=parent,
             printed=self._inside.close_prints(call.id),
         )
+        self._log.append(finished)
         if self._turns:
             self._turns.pop(call.id, None)
 

@@ -17,6 +17,7 @@ from agentnb.errors import StoreError
 from agentnb.settings import SHORTEST_SECRET, known, secrets
 
 AnEvent = TypeVar("AnEvent", bound=Event)
+Logged = TypeVar("Logged", bound=AnyEvent)
 _now = datetime.now
 ROOM = "The run is still in memory; see that the disk has room and run the cell again"
 LEFT_ALONE = "The run is still in memory: keep it with save_trace(run, PATH), and see what else writes to its folder"
@@ -76,15 +77,17 @@ class EventLog:
         self._writer = writer
 
     def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
-        """Make an event of this kind and append it. Return it as logged, redacted."""
-        # Reuses the one dict there is, a plain line for each field: this runs many times per round.
-        fields["seq"] = self._seq
-        fields["at"] = _now(UTC)
-        fields["run_id"] = self.id
-        fields["parent_id"] = self.parent_id
-        return self.append(kind(**fields))  # type: ignore[arg-type, return-value]  # a kind with its own fields is one of AnyEvent
+        """Make an event of this kind and append it. Return it as logged, redacted.
 
-    def append(self, event: AnyEvent) -> AnyEvent:
+        ``append(KIND(*head(), ...))`` does the same in half the time, for events of which each round has some.
+        """
+        return self.append(kind(*self.head(), **fields))  # type: ignore[type-var]  # a kind with its own fields is one of AnyEvent
+
+    def head(self) -> tuple[int, datetime, str, str | None]:
+        """Return the fields with which the next event begins: its number, the time, and the ids of the run and its parent."""
+        return self._seq, _now(UTC), self.id, self.parent_id
+
+    def append(self, event: Logged) -> Logged:
         """Redact, store and fold the event, and send it to the watchers; return it redacted.
 
         If it cannot be stored, the run in memory still takes it in, nothing more is stored, and `StoreError` is raised: once.
@@ -170,8 +173,8 @@ class EventLog:
             raise StoreError(what, hint, run=self.run) from error
 
 
-def _could_show_a_key(event: ToolFinished) -> bool:
-    """Return whether the result is long enough to hold a key: the search takes longer than all else done for a short one."""
+def _could_show_a_key(event: Any) -> bool:
+    """Return whether the result of this `ToolFinished` is long enough to hold a key: the search takes longer than all else done for a short one."""
     for part in event.result.parts:
         if type(part) is not Text or len(part.text) >= SHORTEST_SECRET:
             return True

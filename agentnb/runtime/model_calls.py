@@ -90,8 +90,8 @@ class ModelCalls:
         if self._usage_check.is_needed:
             reply = self._usage_check.complete(request, reply)
         message, signals = without_markers(reply.message) if self._markers else (reply.message, ())
-        replied = self._log.emit(
-            e.ModelReplied,
+        replied = e.ModelReplied(
+            *self._log.head(),
             message=message,
             signals=signals,
             usage=reply.usage,
@@ -99,9 +99,10 @@ class ModelCalls:
             seconds=seconds if reply.seconds is None else reply.seconds,
             metadata=reply.metadata,
         )
+        logged = self._log.append(replied)
         if self._usage_check.is_needed:
             self._usage_check.warn(reply)
-        return replied.message
+        return logged.message
 
     def _limit(self, request: Request, *, comes_after_limit: bool) -> ReplyLimit:
         run, policies = self._log.run, self._policies
