@@ -54,7 +54,7 @@ class Loop:
         self._log = log
         self._request_builder = request_builder
         self._dispatch = dispatch
-        self._policies = called_directly(bundle.policies)
+        self._policies = bundle.policies
         self._after_calls = called_directly(after_calls(bundle.policies))
         self._guides = called_directly(bundle.guides)
         self._note, self._has_detectors = bundle.note, bool(bundle.detectors)
@@ -148,13 +148,14 @@ class Loop:
 
     async def _reply(self, *, may_call: bool) -> None:
         """Get the model's reply in the open round, and run its tool calls."""
+        check_stop = self._lifecycle.check_stop
         try:
             calls = (await self._model_reply(may_call)).calls
         finally:
             self._budget.settle(self._log.run.spent)  # before its tools spend, and even if the reply failed
-        self._lifecycle.check_stop()
+        check_stop()
         if calls and may_call:
-            await self._dispatch.run(calls, self._lifecycle.check_stop)
+            await self._dispatch.run(calls, check_stop)
         elif calls:
             self._dispatch.answer_open_calls()
         self._finish_round(self._status_of_reply(bool(calls)))

@@ -190,7 +190,11 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     @property
     def results(self) -> tuple[ToolResult, ...]:
         """Their results, in the same order; a call that is still running has none yet."""
-        return tuple([record.result for record in self.records if record.result is not None])
+        results = []
+        for record in self.records:  # a plain loop: this is read in every round
+            if record.result is not None:
+                results.append(record.result)  # noqa: PERF401
+        return tuple(results)
 
     @property
     def text(self) -> str:

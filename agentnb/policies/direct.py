@@ -11,11 +11,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def called_directly(rules: Iterable[F]) -> tuple[F, ...]:
     """Return policies, guides or gates as functions that take less time to call."""
-    return tuple([_direct(rule) for rule in rules])
-
-
-def _direct(rule: Any) -> Any:
-    return rule.__call__ if isinstance(type(rule).__call__, FunctionType) else rule
+    found: list[Any] = [*rules]
+    for place, rule in enumerate(found):
+        if type(type(rule).__call__) is FunctionType:
+            found[place] = rule.__call__
+    return tuple(found)
 
 
 def as_given(rule: Any) -> Any:

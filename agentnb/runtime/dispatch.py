@@ -329,18 +329,19 @@ class Dispatch:
         self._finish(call, ran)
 
     def _finish(self, call: ToolCall, ran: Ran) -> None:
-        if call.id not in self._unanswered:
+        call_id = call.id
+        if call_id not in self._unanswered:
             return  # too late: the tool had ignored its cancellation
         outcome, parent = ran.outcome, ""
         if self._inner:
-            for inner in [one for one in self._inner.values() if one.parent == call.id]:  # its tool did not wait for them
+            for inner in [one for one in self._inner.values() if one.parent == call_id]:  # its tool did not wait for them
                 self._finish(inner.call, Ran(tool_errors.cancelled()))
-        self._unanswered.discard(call.id)
-        if call.id in self._edited:
+        self._unanswered.discard(call_id)
+        if call_id in self._edited:
             outcome = tool_errors.edited(outcome, call)
         if self._inner:
             parent = self._ended_inside(call, outcome)
-        result = outcome.as_result(call.id, call.name)
+        result = outcome.as_result(call_id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
         finished = ToolFinished(
             *self._log.head(),
@@ -348,13 +349,13 @@ class Dispatch:
             seconds=ran.seconds,
             traceback=ran.traceback,
             display=display,
-            progress=self._inside.close(call.id),
+            progress=self._inside.close(call_id),
             parent_call=parent,
-            printed=self._inside.close_prints(call.id),
+            printed=self._inside.close_prints(call_id),
         )
         self._log.append(finished)
         if self._turns:
-            self._turns.pop(call.id, None)
+            self._turns.pop(call_id, None)
 
     def _parent_of(self, call: ToolCall) -> str:
         """Return the id of the call whose tool made this one; empty if the model made it."""

@@ -174,7 +174,10 @@ class EventLog:
 
 
 def _could_show_a_key(event: Any) -> bool:
-    """Return whether the result of this `ToolFinished` is long enough to hold a key: the search takes longer than all else done for a short one."""
+    """Return whether this `ToolFinished` is long enough to hold a key.
+
+    The search takes longer than all else that is done for a short one.
+    """
     for part in event.result.parts:
         if type(part) is not Text or len(part.text) >= SHORTEST_SECRET:
             return True
