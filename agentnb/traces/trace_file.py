@@ -185,6 +185,12 @@ class TraceFile:
             with self.guarded(position):
                 yield read(position, item)
 
+    def take_each(self, items: Iterable[T], take: Callable[[T], object], position: str = "", what: str = "message") -> None:
+        """Call ``take`` with each part of a run; one that is malformed is a `problem`, and the rest of the run is read."""
+        for index, item in enumerate(items):
+            with self.guarded(", ".join(filter(None, (position, f"{what} {index}")))):
+                take(item)
+
     @contextmanager
     def guarded(self, position: str = "") -> Iterator[None]:
         """Make a `problem` of whatever malformed data raises."""

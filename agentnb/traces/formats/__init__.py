@@ -7,7 +7,16 @@ from typing import Protocol
 
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
-from agentnb.traces.formats import agentnb_log, openai_chat, tau_bench
+from agentnb.traces.formats import (
+    agentnb_log,
+    inspect_log,
+    mini_swe_agent,
+    openai_chat,
+    openhands,
+    swe_agent,
+    tau2_bench,
+    tau_bench,
+)
 from agentnb.traces.trace_file import TraceFile
 
 
@@ -26,7 +35,16 @@ class Format(Protocol):
         """Yield the runs of the file, in its order. What is malformed is a `problem` of the file."""
 
 
-FORMATS: tuple[Format, ...] = (agentnb_log, tau_bench, openai_chat)
+FORMATS: tuple[Format, ...] = (
+    agentnb_log,
+    inspect_log,
+    openhands,
+    mini_swe_agent,
+    swe_agent,
+    tau2_bench,
+    tau_bench,
+    openai_chat,
+)
 """All formats. The more particular a format is, the earlier it stands."""
 
 
