@@ -9,7 +9,9 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.traces.formats import (
     agentnb_log,
+    atif,
     inspect_log,
+    langgraph,
     mini_swe_agent,
     openai_chat,
     openhands,
@@ -38,6 +40,8 @@ class Format(Protocol):
 FORMATS: tuple[Format, ...] = (
     agentnb_log,
     inspect_log,
+    atif,
+    langgraph,
     openhands,
     mini_swe_agent,
     swe_agent,

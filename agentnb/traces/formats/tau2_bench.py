@@ -41,7 +41,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     info = file.document.get("info")
     reader = _Reader(file, info if isinstance(info, dict) else {})
     simulations = file.document["simulations"]
-    yield from file.each(((str(index), one) for index, one in enumerate(simulations)), reader.read)
+    yield from file.each(((str(index) if len(simulations) > 1 else "", one) for index, one in enumerate(simulations)), reader.read)
 
 
 class _Reader:

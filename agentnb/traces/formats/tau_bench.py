@@ -43,13 +43,13 @@ def read(file: TraceFile) -> Iterator[Run]:
         writer = file.writer(NAME, position, task=task, trial=trial, settings=settings)
         messages = record["traj"]
         file.take_each(messages, lambda message: _take(writer, message), position)
-        return _finish(writer, record.get("info"), messages)
+        return _finish(writer, record.get("info"), [message for message in messages if isinstance(message, dict)])
 
     if file.kind == "lines":
         yield from file.each(((f"line {number}", record) for number, record in file.records()), read_one)
     else:
         records = file.document if isinstance(file.document, list) else [file.document]
-        yield from file.each(((str(index), record) for index, record in enumerate(records)), read_one)
+        yield from file.each(((str(index) if len(records) > 1 else "", record) for index, record in enumerate(records)), read_one)
 
 
 def _take(writer: RunWriter, message: dict[str, Any]) -> None:
@@ -75,8 +75,8 @@ def _finish(writer: RunWriter, info: Any, messages: list[dict[str, Any]]) -> Run
     last = messages[-1] if messages else {}
     if last.get("role") == "user" and STOP in str(last.get("content")):
         return writer.finish()
-    if last.get("role") == "tool" and last.get("name") in LAST_TOOLS:
+    if last.get("role") == "tool" and str(last.get("name")) in LAST_TOOLS:
         return writer.finish()
-    if sum(message["role"] == "assistant" for message in messages) >= MAX_STEPS:
+    if sum(message.get("role") == "assistant" for message in messages) >= MAX_STEPS:
         return limited(writer, "max_rounds", MAX_STEPS)
     return writer.finish_without_end()
