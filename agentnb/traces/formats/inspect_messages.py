@@ -160,8 +160,9 @@ class Conversation:
         if isinstance(error, dict):
             kind, told = str(error.get("type") or "unknown"), str(error.get("message") or "")
             code = _ERROR_CODES.get(kind, kind)
-            if told and told not in "\n".join(part.text for part in parts if isinstance(part, Text)):
-                parts.append(Text(told))  # which is what the model got
+            texts = [part.text for part in parts if isinstance(part, Text)]
+            if told and told not in "\n".join(texts):  # the model got it in place of the content
+                parts = [*(parts if any(texts) else ()), Text(told)]
         self._writer.result(
             call_id,
             parts,
