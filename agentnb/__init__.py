@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from agentnb import detect as detect
     from agentnb import errors as errors
+    from agentnb import examples as examples
     from agentnb.agent.agent import Agent as Agent
     from agentnb.agent.output import Output as Output
     from agentnb.context.history import History as History
@@ -27,15 +28,19 @@ if TYPE_CHECKING:
     from agentnb.policies.gates.duplicate import DuplicateGuard as DuplicateGuard
     from agentnb.policies.named import Matrix as Matrix
     from agentnb.policies.named import Minimal as Minimal
+    from agentnb.rerun.diff import diff as diff
     from agentnb.runtime.run_options import RunOptions as RunOptions
     from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
     from agentnb.tools.function import tool as tool
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
     from agentnb.traces import tables as tables
+    from agentnb.traces.files import iter_traces as iter_traces
     from agentnb.traces.files import load_trace as load_trace
     from agentnb.traces.files import load_traces as load_traces
+    from agentnb.traces.importing import import_traces as import_traces
     from agentnb.traces.store import Store as Store
+    from agentnb.traces.to_code import to_code as to_code
 
 __version__ = "0.1.0"
 
@@ -56,13 +61,18 @@ _NAMES = {
     "ToolCall": "agentnb.core.messages",
     "ask_person": "agentnb.tools.ask_person",
     "detect": "agentnb",
+    "diff": "agentnb.rerun.diff",
     "errors": "agentnb",
+    "examples": "agentnb",
+    "import_traces": "agentnb.traces.importing",
+    "iter_traces": "agentnb.traces.files",
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
     "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces",
+    "to_code": "agentnb.traces.to_code",
     "tool": "agentnb.tools.function",
 }
 """Each public name and the module it lives in."""
@@ -72,8 +82,6 @@ _LATER = frozenset(
         "Experiment",
         "Workflow",
         "compare",
-        "diff",
-        "examples",
         "fork",
         "plots",
         "replay",

@@ -110,8 +110,8 @@ def show(given: Namespace) -> str:
 
 def table(given: Namespace) -> str:
     """Write a table of runs, as CSV or Parquet."""
-    if given.name not in tables.__all__:
-        raise SettingsError(f"There is no table {given.name}", near(given.name, tables.__all__))
+    if given.name not in tables.NAMES:
+        raise SettingsError(f"There is no table {given.name}", near(given.name, tables.NAMES))
     kind = ".csv" if given.output is None else given.output.suffix.lower()
     if kind not in (".csv", ".parquet"):
         raise SettingsError(f"{given.output} is neither CSV nor Parquet", "End the name with .csv or .parquet")
@@ -292,7 +292,7 @@ COMMANDS: dict[str, Command] = {
     "table": Command(
         table,
         (
-            _argument("name", metavar="NAME", help=", ".join(tables.__all__)),
+            _argument("name", metavar="NAME", help=", ".join(tables.NAMES)),
             _argument(
                 "paths",
                 nargs="*",

@@ -122,7 +122,7 @@ class Bench:
         self.see("log in memory", *[encode(event).decode() for event in run.events])
         state = (run.prompt, run.system, run.tools, run.settings, run.messages, run.text, run.todos, run.warnings, run.error)
         self.see("run", state, run.rounds, run.waiting, run.questions, run.conversation_todos, run.agent, run.model)
-        for name in tables.__all__:
+        for name in tables.NAMES:
             self.see("tables", getattr(tables, name)(run).to_csv())
         self.see("page", page_html(run), run_html(run), run_text(run))
 

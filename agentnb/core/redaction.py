@@ -55,6 +55,11 @@ def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
     return _walked(value, _finder(secrets).masked) if secrets else value
 
 
+def change_texts(value: T, change: Callable[[str], str]) -> T:
+    """Return the value with ``change`` applied to all its texts, except fixed words of our own and the ids of runs."""
+    return _walked(value, change)  # type: ignore[no-any-return]  # of the same type
+
+
 def redact_error(error: AgentnbError) -> None:
     """Redact the error's texts in place, and drop its causes if one of them contains a key: tracebacks show them."""
     error.what, error.hint = redact((error.what, error.hint))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from itertools import count
 from typing import Any
 
 from agentnb.core import events as e
@@ -34,14 +35,26 @@ class _Wrong(Exception):
 
 def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
     """Raise `TraceError` with ``source``, the line and the reason if these events, one per line, do not make a run."""
+    check = checker(source)
+    for event in events:
+        check(event)
+
+
+def checker(source: str) -> Callable[[e.AnyEvent], None]:
+    """Return a function that checks the events of a log one after the other, and raises what `check_events` does."""
     reading = _Reading()
-    for number, event in enumerate(events, 1):
+    numbers = count(1)
+
+    def check(event: e.AnyEvent) -> None:
+        number = next(numbers)
         try:
             reading.take(event)
         except _Wrong as wrong:
             raise TraceError(
                 f"{source}, line {number}: {wrong}", "The log was changed or is damaged; the lines before it are sound"
             ) from None
+
+    return check
 
 
 class _Reading:

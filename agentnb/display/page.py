@@ -15,6 +15,7 @@ from agentnb.display.question import MAX_OF_A_QUESTION
 from agentnb.display.results import as_json, given
 from agentnb.display.rounds import MAX_OF_A_TEXT, MAX_OF_THINKING
 from agentnb.display.style import style_sheet
+from agentnb.traces.page_log import ELEMENT, packed_log
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Makes the browser itself refuse everything but our style sheet and the pictures in the page."""
@@ -24,12 +25,13 @@ LEFT_OUT = "Parts of very long texts are left out of this page, where it says so
 
 
 def page_html(run: Run) -> str:
-    """Return the whole page, with what the model saw in each round; if texts are too long for it, it says where they are."""
+    """Return the whole page, with what the model saw in each round, and the log of the run, from which it is loaded again."""
     title = f"{first_line(run.prompt, 70)} · agentnb"
     started = f"{run.started_at:%Y-%m-%d %H:%M} UTC" if run.started_at else ""
     about = " · ".join(part for part in (run.id, started, counted(len(run.events), "event")) if part)
     head = joined(
         Html('<meta charset="utf-8">'),
+        Html('<meta name="generator" content="agentnb">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
         tag("title", "", words(title)),
@@ -37,8 +39,13 @@ def page_html(run: Run) -> str:
     )
     card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
     log = tag("code", "tool-code", f"{run.id}.jsonl")
-    note = tag("p", "aside", f"{LEFT_OUT}. The log of the run has them whole: ", log) if _is_cut(run) else NOTHING
-    body = tag("body", "page", tag("main", "", note, card, tag("p", "aside", about)))
+    note = (
+        tag("p", "aside", f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and ", log)
+        if _is_cut(run)
+        else NOTHING
+    )
+    packed = Html(f'<template id="{ELEMENT}">{packed_log(run.events)}</template>')
+    body = tag("body", "page", tag("main", "", note, card, tag("p", "aside", about)), packed)
     return f"<!doctype html>\n{tag('html', '', tag('head', '', head), body, lang='en')}\n"
 
 

@@ -1,25 +1,52 @@
-"""Saving runs to files: as logs that can be loaded again, or as pages that can be read anywhere."""
+"""Saving runs to files: as logs, as pages that can be read anywhere, or in the forms of other products."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from agentnb.detect.run import Run
 from agentnb.display.page import page_html
-from agentnb.errors import StoreError
+from agentnb.errors import SettingsError, StoreError
+from agentnb.traces.exports import EXPORTS, export_named
+from agentnb.traces.redacting import redacted
 from agentnb.traces.writing import save_log, write_whole
 
+PAGE, LOG = "html", "agentnb"
+ENDINGS = {".html": PAGE, ".htm": PAGE, ".parquet": "parquet"}
+"""The form that a name's ending stands for; any other is a log."""
 
-def save_trace(run: Run, path: str | Path) -> Path:
+
+def save_trace(
+    run: Run | Iterable[Run],
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # the word that people look for
+    *,
+    redact: str | re.Pattern[str] | Iterable[str | re.Pattern[str]] = (),
+) -> Path:
     """Write the run to ``path``, whole or not at all; return the path.
 
-    A name that ends with ``.html`` gives one self-contained page, any other the run's log (JSON Lines), which
-    `load_trace` reads. Raises `StoreError` if it cannot be written.
+    Without a ``format``, a name that ends with ``.html`` gives one self-contained page with the log inside, ``.parquet`` a
+    Parquet file, any other the run's log (JSON Lines). `load_trace` reads all of these. Other formats: ``sam``,
+    ``openai_chat``, ``anthropic_messages``, ``otel`` and ``openinference``; they, and ``parquet``, take several runs.
+    ``redact``: regular expressions; what they match in any text is written as ``[redacted]``. Keys known by now are written as
+    ``[key]``. Raises `SettingsError` for an unknown format or pattern, `StoreError` if the file cannot be written.
     """
+    path = _expanded(path)
+    name = format or ENDINGS.get(path.suffix.lower(), LOG)
+    runs = [redacted(one, redact) for one in ([run] if isinstance(run, Run) else run)]
+    if name in (PAGE, LOG):
+        if len(runs) != 1:
+            raise SettingsError(f"{len(runs):,} runs do not fit into one {name} file", f"Choose one of {', '.join(EXPORTS)}")
+        if name == LOG:
+            return save_log(runs[0], path)
+        return write_whole(path, [page_html(runs[0]).encode("utf-8", "replace")])
+    return write_whole(path, export_named(name).pieces(runs))
+
+
+def _expanded(path: str | Path) -> Path:
     try:
-        path = Path(path).expanduser()
+        return Path(path).expanduser()
     except RuntimeError as error:
         raise StoreError(f"The run cannot be saved as {path}: {error}", "Name the folder in full") from error
-    if path.suffix.lower() in (".html", ".htm"):
-        return write_whole(path, [page_html(run).encode("utf-8", "replace")])
-    return save_log(run, path)

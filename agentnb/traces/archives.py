@@ -61,8 +61,8 @@ def zip_file(archive: TraceFile) -> Iterator[zipfile.ZipFile]:
             raise TraceError(f"{archive.name} cannot be unpacked: {error}", "It is damaged, or locked by a password") from error
 
 
-def read_member(names: zipfile.ZipFile, name: str, limit: int = MAX_EXPANDED) -> bytes:
-    """Return a file of an open archive. Raises `TraceError` if it expands to more than ``limit`` bytes."""
+def read_member(names: zipfile.ZipFile, name: str, limit: int | None = None) -> bytes:
+    """Return a file of an open archive. Raises `TraceError` if it expands to more than ``limit`` bytes (`MAX_EXPANDED`)."""
     with names.open(name) as file:
         return io.BufferedReader(_Bounded(cast(BinaryIO, file), name, limit)).read()
 
@@ -92,8 +92,9 @@ def _member(archive: TraceFile, one: zipfile.ZipInfo) -> Callable[[], Any]:
 class _Bounded(io.RawIOBase):
     """Reads what an archive expands to, up to a limit, whatever the archive says of its size."""
 
-    def __init__(self, inner: BinaryIO, name: str, limit: int = MAX_EXPANDED) -> None:
-        self._inner, self._name, self._limit, self._left = inner, name, limit, limit
+    def __init__(self, inner: BinaryIO, name: str, limit: int | None = None) -> None:
+        self._inner, self._name, self._limit = inner, name, limit or MAX_EXPANDED
+        self._left = self._limit
 
     def readable(self) -> bool:
         return True

@@ -7,11 +7,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias, overload
 
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError, TraceError
+from agentnb.examples import find
 from agentnb.traces.archives import members, trace_file
+from agentnb.traces.follow import FollowedRun
 from agentnb.traces.formats import UnknownFormat, format_of
 from agentnb.traces.store import Store, load_file
 from agentnb.traces.trace_file import Problem, TraceFile
@@ -35,16 +37,22 @@ class Runs(list[Run]):
         self.problems: list[Problem] = [*problems]
 
 
-def load_trace(path: str | Path, *, strict: bool = True) -> Run:
+@overload
+def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[False] = False) -> Run: ...
+@overload
+def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[True]) -> FollowedRun: ...
+def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -> Run | FollowedRun:
     """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
 
-    Of a run with nested runs in the same file, the outer one is returned. ``strict=False`` leaves out what is damaged; the
-    run's warnings say what. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError` if it cannot be
-    opened.
+    Of a run with nested runs in the same file, the outer one is returned. ``strict=False`` leaves out what is damaged.
+    ``follow=True`` returns a `FollowedRun`, which grows with a log that another process writes. Raises `TraceError` if the file
+    cannot be read or holds several runs, `StoreError` if it cannot be opened.
     """
     path = _expanded(path)
     if path.is_dir():
         raise TraceError(f"{path} is a folder", f"Load all runs in it with load_traces({str(path)!r})")
+    if follow:
+        return FollowedRun(path)
     runs = [*_of_path(path, strict, [])]
     ids = {run.id for run in runs}
     outer = [run for run in runs if run.parent_id not in ids]
@@ -159,7 +167,9 @@ def _warn(problems: list[Problem]) -> None:
 
 
 def _expanded(source: str | Path) -> Path:
+    """Return the path, or that of an example if there is no such file."""
     try:
-        return Path(source).expanduser()
+        found = Path(source).expanduser()
+        return found if found.exists() else find(str(source)) or found
     except RuntimeError as error:
         raise StoreError(f"{source} cannot be read: {error}", "Name the folder in full") from error

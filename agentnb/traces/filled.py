@@ -21,6 +21,12 @@ Gap: TypeAlias = Literal[
     "zone",
     "time",
 ]
+NO_PROMPT = "(The trace has no prompt.)"
+NO_RESULT = "The trace has no result of this call. Whether it took effect is not known."
+LOST = "lost"
+"""Error code of a result that was filled."""
+FILLED = "Filled in what the trace lacks."
+"""How the warning begins that says what was filled."""
 _ONCE: dict[str, str] = {
     "model": "The model has no name: it is called unknown.",
     "prompt": "There is no prompt: a placeholder was added.",

@@ -24,12 +24,10 @@ from agentnb.core.well_formed import YEARS, check_events
 from agentnb.core.wire import decode, encode
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, TraceError
-from agentnb.traces.filled import Gap, sentences_of
+from agentnb.traces.filled import FILLED, LOST, NO_PROMPT, NO_RESULT, Gap, sentences_of
 
 Content: TypeAlias = str | Sequence[AnyPart] | None
 """What a message holds: a text, or parts; None and blank texts are nothing."""
-NO_PROMPT = "(The trace has no prompt.)"
-NO_RESULT = "The trace has no result of this call. Whether it took effect is not known."
 UNNAMED = "unknown"
 _WRITTEN_HERE = (
     e.RunStarted,
@@ -214,7 +212,7 @@ class RunWriter:
             ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
             facts.append(_Fact(e.RunFinished, ended, self._time(at)))
         if self._gaps:
-            facts.insert(0, _Fact(e.Warned, {"message": f"Filled in what the trace lacks. {' '.join(self.filled)}"}, prompt.at))
+            facts.insert(0, _Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}"}, prompt.at))
         events = [self._as_read(lambda: started)]
         for seq, fact in enumerate(facts, 1):
             about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
@@ -346,7 +344,7 @@ class RunWriter:
             result = each.result
             if result is None:
                 self._gaps["no result"] += 1
-                result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code="lost")
+                result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code=LOST)
             yield _Fact(e.ToolStarted, {"call": call})
             yield _Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
         ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)

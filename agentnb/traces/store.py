@@ -85,7 +85,7 @@ class Store:
             try:
                 return make()
             except FileNotFoundError:
-                self._make_folder()
+                self.prepare()
                 return make()
         except OSError as error:
             raise StoreError(
@@ -93,7 +93,8 @@ class Store:
                 "Choose a folder you may write to, with room on its disk",
             ) from error
 
-    def _make_folder(self) -> None:
+    def prepare(self) -> None:
+        """Make the folder, if it is not there."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.folder.parent.name == ".agentnb":
             ignore = self.folder.parent / ".gitignore"

@@ -35,6 +35,8 @@ _ANCHOR = re.compile(r"agentnb-[A-Za-z0-9]+-\d+")
 _OWN_CLASS = re.compile(r"agentnb-[\w-]+( agentnb-[\w-]+)*")
 _LINK = re.compile(r"(https?://|mailto:)[^\s<>\"]+", re.IGNORECASE)
 _PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
+_PACKED = re.compile("[A-Za-z0-9+/=]+")
+"""The packed log of a page, of which a browser makes nothing."""
 _VOID = frozenset(["br", "hr", "img", "input", "meta"])
 _DOCUMENT = frozenset(["html", "head", "body", "meta", "title", "style"])
 
@@ -77,6 +79,9 @@ class _Reader(HTMLParser):
         self.open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self.document and (tag, attrs) == ("template", [("id", "agentnb-log")]):
+            self.open.append(tag)
+            return
         if tag not in ELEMENTS and not (self.document and tag in _DOCUMENT):
             raise Harmful(f"an element that is not ours: <{tag}>")
         if len({name for name, _ in attrs}) < len(attrs):
@@ -95,6 +100,8 @@ class _Reader(HTMLParser):
             raise Harmful(f"closed but not open here: </{tag}>")
 
     def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["template"] and not _PACKED.fullmatch(data):
+            raise Harmful(f"text within the log of a page: {data[:80]!a}")
         if STEERING.search(data):
             raise Harmful(f"a character that steers, written as an entity: {data[:80]!a}")
 

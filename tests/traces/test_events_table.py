@@ -21,7 +21,7 @@ def test_it_has_a_row_for_each_event_also_of_unknown_kinds() -> None:
     assert list(frame.seq) == list(range(len(run.events))) and set(frame.run_id) == {run.id}
     assert list(frame.kind[:3]) == ["run_started", "weather_turned", "round_started"]
     assert json.loads(frame.fields[1]) == {"sky": "clear"} and json.loads(frame.fields[2])["reason"] == "prompt"
-    assert [None if pd.isna(one) else int(one) for one in frame["round"]] == [None, None, 0, 0, 0, 0, 0, None]
+    assert [None if pd.isna(one) else int(one) for one in frame["round"]] == [None, None, 1, 1, 1, 1, 1, None]
 
 
 def test_a_message_says_who_wrote_it() -> None:
@@ -43,10 +43,16 @@ def test_the_table_of_runs_says_what_a_run_says_of_itself() -> None:
     row = tables.runs(run).iloc[0]
     assert (row.kind, row.tags, row.conversation) == ("judge", "night, a b", "r-00")
     assert (row.origin_format, row.origin_file, row.origin_position) == ("openai_chat", "runs.json", "3")
-    assert (row.forked_from, row.forked_at_round, row.context_type, row.entity) == ("r-0", 2, "review", "p-1")
+    assert (row.forked_from, row.forked_at_round, row.context_type, row.entity) == ("r-0", 3, "review", "p-1")
     plain = tables.runs(RunBuilder().run).iloc[0]
     assert (plain.kind, plain.conversation) == ("agent", "r-1")
     assert all(pd.isna(plain[name]) for name in ("tags", "origin_format", "forked_from", "forked_at_round", "entity"))
+
+
+def test_the_probability_with_which_a_guidance_set_was_drawn_is_in_the_table_of_runs() -> None:
+    drawn = RunBuilder().add(w.GuidanceDrawn, set="matrix", propensity=0.25).run
+    assert tables.runs(drawn).guidance_propensity[0] == 0.25
+    assert tables.runs(RunBuilder().run).guidance_propensity.isna().all()
 
 
 def test_calls_besides_the_loop_are_in_the_table_of_usage_where_they_were_made() -> None:
@@ -57,7 +63,7 @@ def test_calls_besides_the_loop_are_in_the_table_of_usage_where_they_were_made()
     story.add(e.RoundFinished, index=0, status="success")
     frame = tables.usage(story.run)
     assert list(frame.operation) == ["planner", "guard", "chat", "judge"]
-    assert [None if pd.isna(one) else int(one) for one in frame["round"]] == [None, 0, 0, 0]
+    assert [None if pd.isna(one) else int(one) for one in frame["round"]] == [None, 1, 1, 1]
     assert list(frame.model) == ["openai:big", *["scripted:hand"] * 3]
     assert [None if pd.isna(one) else one for one in frame.error] == [None, "busy", None, None]
     assert list(frame.seconds.isna()) == [False, True, False, False]

@@ -27,7 +27,7 @@ from agentnb.display.page import page_html
 from agentnb.display.text import run_text
 from agentnb.errors import StoreError, TraceError
 from agentnb.runtime.clock import seconds_taken
-from agentnb.traces.tables import __all__ as ALL_TABLES
+from agentnb.traces.tables import NAMES as ALL_TABLES
 
 OLDER = sorted((Path(__file__).parent / "older_logs").glob("*.jsonl"))
 Lines = list[bytes]

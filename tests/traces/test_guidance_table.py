@@ -11,6 +11,7 @@ from scripted_work import do, run_of
 from test_tables import COLUMNS
 
 from agentnb import GuidanceSet, Matrix, Run, TodoBoard, ToolCall, save_trace, tables
+from agentnb.models.estimate import tokens_of_text
 
 TODOS = "todo_operations"
 
@@ -50,7 +51,7 @@ def test_each_piece_of_guidance_is_a_row_in_the_order_it_was_said() -> None:
     said = [(one.index, piece) for one in run.rounds for piece in one.guidance]
     frame = tables.guidance(run)
     assert rows(frame, "round", "cell", "level", "trigger", "text", "set", "version") == [
-        (index, piece.cell, piece.level, piece.trigger, piece.text, piece.set, piece.version) for index, piece in said
+        (index + 1, piece.cell, piece.level, piece.trigger, piece.text, piece.set, piece.version) for index, piece in said
     ]
     assert set(frame["run_id"]) == {run.id}
     assert set(frame["model"]) == {"scripted:script"}
@@ -61,7 +62,7 @@ def test_each_piece_of_guidance_is_a_row_in_the_order_it_was_said() -> None:
 def test_ignored_interventions_are_counted_in_a_row_and_the_rounds_until_one_was_followed() -> None:
     frame = tables.guidance(heeding_late())
     found = rows(frame, "round", "level", "followed", "ignored_in_a_row", "rounds_until_followed", cell="intervention")
-    assert found == [(2, 1, False, 1, None), (3, 2, False, 2, None), (4, 3, False, 3, None)]
+    assert found == [(3, 1, False, 1, None), (4, 2, False, 2, None), (5, 3, False, 3, None)]
 
 
 @pytest.mark.req("R0.82")
@@ -70,10 +71,26 @@ def test_a_followed_intervention_ends_the_row_of_ignored_ones() -> None:
     frame = tables.guidance(run)
     found = rows(frame, "round", "followed", "why", "ignored_in_a_row", "rounds_until_followed", cell="intervention")
     assert found == [
-        (2, False, "no work tool ran and no todo was completed", 1, 2),
-        (3, True, "a work tool ran", 0, 1),
-        (5, True, "a todo was completed", 0, 1),
+        (3, False, "no work tool ran and no todo was completed", 1, 2),
+        (4, True, "a work tool ran", 0, 1),
+        (6, True, "a todo was completed", 0, 1),
     ]
+
+
+@pytest.mark.req("R0.82", "R0.79")
+def test_times_ignored_count_over_the_whole_run_although_one_was_followed_in_between() -> None:
+    frame = tables.guidance(run_of(one_todo(), "Hm.", do(1), "Well.", "So.", marked("completed"), "Done."))
+    found = rows(frame, "followed", "ignored_in_a_row", "times_ignored", cell="intervention")
+    assert found == [(True, 0, 0), (False, 1, 1), (True, 0, 1)]
+    cells = frame[frame["cell"] != "intervention"]
+    assert cells["times_ignored"].is_monotonic_increasing
+    assert cells["times_ignored"].max() == (~cells["followed"]).sum() > cells["ignored_in_a_row"].max()
+
+
+@pytest.mark.req("R0.82")
+def test_the_tokens_of_guidance_are_an_estimate_of_its_text() -> None:
+    frame = tables.guidance(heeding_late())
+    assert list(frame["tokens"]) == [tokens_of_text(text) for text in frame["text"]] and frame["tokens"].min() > 0
 
 
 @pytest.mark.req("R0.82")
@@ -82,16 +99,16 @@ def test_the_four_cells_are_one_kind_and_interventions_another() -> None:
     frame = tables.guidance(run)
     cells = frame[frame["cell"] != "intervention"]
     assert rows(cells, "round", "cell", "followed", "ignored_in_a_row", "rounds_until_followed") == [
-        (1, "todos_tools", False, 1, 3),
-        (2, "todos_text", False, 2, 2),
-        (3, "todos_text", True, 0, 1),
-        (4, "todos_tools", True, 0, 1),
+        (2, "todos_tools", False, 1, 3),
+        (3, "todos_text", False, 2, 2),
+        (4, "todos_text", True, 0, 1),
         (5, "todos_tools", True, 0, 1),
-        (6, "tools", True, 0, 1),
+        (6, "todos_tools", True, 0, 1),
+        (7, "tools", True, 0, 1),
     ]
     assert rows(frame, "round", "ignored_in_a_row", "rounds_until_followed", cell="intervention") == [
-        (2, 1, None),
-        (3, 2, None),
+        (3, 1, None),
+        (4, 2, None),
     ]
 
 
@@ -101,12 +118,12 @@ def test_already_said_and_workflow_mode_are_kinds_of_their_own() -> None:
     run = run_of(again, again, do(1), "Done.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
     frame = tables.guidance(run)
     assert rows(frame, "round", "cell", "followed", "ignored_in_a_row") == [
-        (1, "workflow", False, 1),
-        (1, "text", False, 1),
-        (2, "workflow", True, 0),
-        (2, "already_said", True, 0),
-        (2, "text", True, 0),
-        (3, "tools", True, 0),
+        (2, "workflow", False, 1),
+        (2, "text", False, 1),
+        (3, "workflow", True, 0),
+        (3, "already_said", True, 0),
+        (3, "text", True, 0),
+        (4, "tools", True, 0),
     ]
 
 
@@ -116,10 +133,10 @@ def test_what_is_said_of_failing_tools_is_in_the_ledger_under_its_own_names() ->
     frame = tables.guidance(run_of(*missing, do(1), "Done."))
     failed = frame[frame["cell"].isin(["tool_failed", "failure_loop"])]
     assert rows(failed, "round", "cell", "level", "trigger", "followed", "ignored_in_a_row", "rounds_until_followed") == [
-        (1, "tool_failed", 1, "missing failed for the first time", True, 0, 1),
-        (2, "tool_failed", 1, "missing failed again", True, 0, 1),
-        (3, "failure_loop", 3, "missing failed in 3 rounds in a row", False, 1, 2),
-        (4, "failure_loop", 3, "missing failed in 4 rounds in a row", True, 0, 1),
+        (2, "tool_failed", 1, "missing failed for the first time", True, 0, 1),
+        (3, "tool_failed", 1, "missing failed again", True, 0, 1),
+        (4, "failure_loop", 3, "missing failed in 3 rounds in a row", False, 1, 2),
+        (5, "failure_loop", 3, "missing failed in 4 rounds in a row", True, 0, 1),
     ]
 
 
@@ -128,9 +145,9 @@ def test_where_no_reply_came_it_is_not_known_whether_it_was_followed_and_the_row
     run = run_of(one_todo(), "Hm.", RuntimeError("the line broke"))
     frame = tables.guidance(run)
     assert rows(frame, "round", "cell", "followed", "why", "ignored_in_a_row", "rounds_until_followed") == [
-        (1, "todos_tools", False, "no tool was called", 1, None),
-        (2, "intervention", None, "no reply came", 0, None),
-        (2, "todos_text", None, "no reply came", 1, None),
+        (2, "todos_tools", False, "no tool was called", 1, None),
+        (3, "intervention", None, "no reply came", 0, None),
+        (3, "todos_text", None, "no reply came", 1, None),
     ]
 
 
@@ -140,7 +157,7 @@ def test_a_log_that_ends_within_a_round_gives_its_guidance_without_a_verdict(tmp
     lines = path.read_bytes().splitlines(keepends=True)
     last = max(index for index, line in enumerate(lines) if b'"guidance_given"' in line)
     path.write_bytes(b"".join(lines[: last + 1]))
-    assert rows(tables.guidance(path), "round", "followed", "why")[-1] == (4, None, "the round did not end")
+    assert rows(tables.guidance(path), "round", "followed", "why")[-1] == (5, None, "the round did not end")
 
 
 @pytest.mark.req("R0.82")

@@ -38,25 +38,27 @@ def rows(run: Run) -> list[tuple[Any, ...]]:
 
 def test_a_repeated_answer_is_a_row_before_it_ends_the_run() -> None:
     kept = run_of(f"{ANSWER}\n[CONTINUE]", f"{ANSWER}\n[CONTINUE]", "Enough.")
-    assert (kept.stop_reason, rows(kept)) == ("natural", [("already_said", 0, 1, "notice")])
+    assert (kept.stop_reason, rows(kept)) == ("natural", [("already_said", 1, 2, "notice")])
     ended = run_of(*[f"{ANSWER}\n[CONTINUE]"] * 9)
     assert (ended.stop_reason, rows(ended)) == (
         "loop_detected",
-        [("already_said", 0, 1, "notice"), ("already_said", 1, 2, "notice"), ("already_said", 2, 3, "stop")],
+        [("already_said", 1, 2, "notice"), ("already_said", 2, 3, "notice"), ("already_said", 3, 4, "stop")],
     )
     assert tables.loops(ended).sentence[0] == "The answer of round 2 is nearly that of round 1"
 
 
 def test_each_blocked_call_is_a_row() -> None:
     run = run_of(*[ToolCall("look", {"at": 1})] * 4, "So.")
-    assert rows(run) == [(record.rule, one.index, one.index, "block") for one in run.rounds[2:4] for record in one.records]
+    assert rows(run) == [
+        (record.rule, one.index + 1, one.index + 1, "block") for one in run.rounds[2:4] for record in one.records
+    ]
     assert tables.loops(run).sentence[0] == "A call of look was not run: it repeats an earlier one"
 
 
 def test_planning_that_was_answered_with_an_intervention_is_a_row() -> None:
     thoughts = [ToolCall("think", {"thought": f"{number}"}) for number in range(5)]
     run = run_of(ToolCall("look", {"at": 1}), *thoughts, ToolCall("look", {"at": 2}), "So.")
-    assert rows(run) == [("planning_only", 1, 4, "nudge"), ("planning_only", 1, 5, "nudge")]
+    assert rows(run) == [("planning_only", 2, 5, "nudge"), ("planning_only", 2, 6, "nudge")]
     assert tables.loops(run).sentence[0] == "4 rounds of planning, and no work between them"
 
 
@@ -78,7 +80,15 @@ class Watched(Matrix):
 
 def test_what_a_detector_of_ones_own_found_is_a_row() -> None:
     run = run_of(ToolCall("look", {"at": 1}), "So.", policy=Watched())
-    assert rows(run) == [("mine", 0, 0, "notice"), ("mine", 1, 1, "notice")]
+    assert rows(run) == [("mine", 1, 1, "notice"), ("mine", 2, 2, "notice")]
+
+
+def test_each_finding_has_its_family() -> None:
+    thoughts = [ToolCall("think", {"thought": f"{number}"}) for number in range(5)]
+    planned = run_of(ToolCall("look", {"at": 1}), *thoughts, ToolCall("look", {"at": 2}), "So.")
+    assert set(tables.loops(planned).family) == {"stall"}
+    assert set(tables.loops(run_of(*[ToolCall("look", {"at": 1})] * 4, "So.")).family) == {"loop"}
+    assert list(tables.loops(run_of("So.", policy=Watched())).family) == ["loops"], "a detector says it itself"
 
 
 def test_a_run_that_repeats_nothing_has_no_row() -> None:

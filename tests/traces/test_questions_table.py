@@ -41,7 +41,7 @@ def test_each_question_is_a_row_with_what_became_of_it(run: Run) -> None:
     assert frame["question_id"].tolist() == ["q1", "q2", "q3", "q4"]
     assert frame["outcome"].tolist() == ["declined", "answered", "withdrawn", "open"]
     assert frame["message"].tolist() == ["q1?", "q2?", "q3?", "q4?"]
-    assert set(frame["round"]) == {1} and set(frame["kind"]) == {"elicitation"}
+    assert set(frame["round"]) == {2} and set(frame["kind"]) == {"elicitation"}
     assert [json.loads(one) for one in frame["schema"]] == [SCHEMA] * 4
     assert json.loads(frame["answer"][1]) == {"rgb": [1, 2, 3]} and frame["answer"].isna().tolist() == [True, False, True, True]
 

@@ -26,7 +26,8 @@ from agentnb.display.page import page_html
 from agentnb.display.text import run_text
 from agentnb.errors import SettingsError, TraceError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.traces.run_writer import NO_PROMPT, NO_RESULT, UNNAMED, RunWriter
+from agentnb.traces.filled import NO_PROMPT, NO_RESULT
+from agentnb.traces.run_writer import UNNAMED, RunWriter
 
 ORIGIN = e.Origin("by_hand", "runs.json", "3")
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

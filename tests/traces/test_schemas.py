@@ -55,7 +55,7 @@ def test_a_log_of_an_earlier_version_can_be_listed_tabulated_shown_and_gone_on_w
             run = load_trace(path)
             (line,) = Store(folder).summaries()
             assert (line.status, line.rounds, line.prompt) == (run.status, len(run.rounds), run.prompt)
-            rows = {name: len(getattr(tables, name)(run)) for name in tables.__all__}
+            rows = {name: len(getattr(tables, name)(run)) for name in tables.NAMES}
             assert rows["runs"] == 1 and rows["rounds"] == len(run.rounds) and rows["messages"] == len(run.messages)
             assert rows["tool_calls"] == sum(len(one.calls) for one in run.rounds)
             assert run.text in re.sub("<[^>]*>", "", run_html(run))

@@ -22,28 +22,30 @@ COLUMNS = {
     "runs": {
         "run_id": "str",
         "started_at": TIME,
+        "ended_at": TIME,
         "agent": "str",
         "model": "str",
         "policy": "str",
         "guidance": "str",
         "guidance_version": "str",
+        "guidance_propensity": "float64",
         "status": "str",
         "stop_reason": "str",
         "limit": "str",
         "limit_value": "float64",
-        "recovered": "int64",
+        "recovered": "Int64",
         "rounds": "int64",
-        "compactions": "int64",
-        "retries": "int64",
+        "compactions": "Int64",
+        "retries": "Int64",
         "tool_calls": "int64",
         "tool_errors": "int64",
-        "calls_blocked": "int64",
-        "todos": "int64",
-        "todos_completed": "int64",
+        "calls_blocked": "Int64",
+        "todos": "Int64",
+        "todos_completed": "Int64",
         "all_completed": "boolean",
-        "breaches": "int64",
-        "guidance_given": "int64",
-        "guidance_followed": "int64",
+        "breaches": "Int64",
+        "guidance_given": "Int64",
+        "guidance_followed": "Int64",
         "input_tokens": "Int64",
         "output_tokens": "Int64",
         "tokens_estimated": "bool",
@@ -74,19 +76,30 @@ COLUMNS = {
         "reason": "str",
         "status": "str",
         "stop_reason": "str",
+        "author": "str",
         "text": "str",
-        "attempts": "int64",
-        "compacted": "bool",
-        "recovered": "bool",
+        "tools_called": "boolean",
+        "todos_open": "Int64",
+        "workflow_mode": "boolean",
+        "went_on": "boolean",
+        "attempts": "Int64",
+        "compacted": "boolean",
+        "recovered": "boolean",
+        "guidance_cells": "str",
         "tool_calls": "int64",
         "tool_errors": "int64",
         "metadata": "str",
         "input_tokens": "Int64",
         "output_tokens": "Int64",
+        "tokens_estimated": "bool",
+        "context_tokens": "Int64",
+        "context_window": "Int64",
+        "context_share": "float64",
         "cost": "float64",
         "model_seconds": "float64",
         "seconds": "float64",
         "started_at": TIME,
+        "ended_at": TIME,
     },
     "messages": {
         "run_id": "str",
@@ -104,11 +117,15 @@ COLUMNS = {
         "position": "int64",
         "call_id": "str",
         "name": "str",
+        "model": "str",
+        "author": "str",
         "arguments": "str",
         "success": "boolean",
         "error_code": "str",
         "rule": "str",
         "result": "str",
+        "started_at": TIME,
+        "ended_at": TIME,
         "seconds": "float64",
         "traceback": "str",
         "parent_call": "str",
@@ -123,9 +140,11 @@ COLUMNS = {
         "cell": "str",
         "level": "int64",
         "trigger": "str",
+        "tokens": "int64",
         "followed": "boolean",
         "why": "str",
         "ignored_in_a_row": "int64",
+        "times_ignored": "int64",
         "rounds_until_followed": "Int64",
         "text": "str",
     },
@@ -147,11 +166,13 @@ COLUMNS = {
     "loops": {
         "run_id": "str",
         "model": "str",
+        "family": "str",
         "rule": "str",
         "first": "int64",
         "last": "int64",
         "severity": "str",
         "sentence": "str",
+        "evidence": "str",
     },
     "todos": {
         "run_id": "str",
@@ -173,7 +194,8 @@ COLUMNS = {
         "operation": "str",
         "model": "str",
         "answered_by": "str",
-        "attempts": "int64",
+        "author": "str",
+        "attempts": "Int64",
         "waited": "float64",
         "seconds": "float64",
         "input_tokens": "Int64",
@@ -266,7 +288,8 @@ def test_a_table_is_made_anew_each_time(subtests: pytest.Subtests, failed: Run) 
 
 
 def test_all_tables_are_named() -> None:
-    assert sorted(tables.__all__) == sorted(COLUMNS)
+    assert sorted(tables.NAMES) == sorted([*COLUMNS, "patterns"])
+    assert sorted(tables.__all__) == sorted(["NAMES", "columns", *tables.NAMES])
 
 
 @pytest.mark.req("R0.71", "R2.14")
@@ -282,7 +305,7 @@ def test_a_row_of_runs_says_how_it_ended_and_what_it_took(failed: Run) -> None:
 @pytest.mark.req("R0.71")
 def test_a_failed_round_is_a_row_too(failed: Run) -> None:
     frame = tables.rounds(failed)
-    assert list(frame["round"]) == [0, 1] and list(frame.status) == ["success", "error"]
+    assert list(frame["round"]) == [1, 2] and list(frame.status) == ["success", "error"]
     assert list(frame.tool_calls) == [2, 0] and list(frame.tool_errors) == [1, 0]
     assert len(frame) == len(failed.rounds) == int(tables.runs(failed).rounds.iloc[0])
 
@@ -299,7 +322,7 @@ def test_a_round_that_failed_at_once_is_a_row_too() -> None:
 def test_each_call_is_a_row_with_its_success(failed: Run) -> None:
     frame = tables.tool_calls(failed)
     assert list(frame.call_id) == ["c1", "c2"] and list(frame.name) == ["add", "gone"]
-    assert list(frame["round"]) == [0, 0] and list(frame.position) == [0, 1]
+    assert list(frame["round"]) == [1, 1] and list(frame.position) == [0, 1]
     assert list(frame.arguments) == ['{"a":1,"b":2}', "{}"]
     assert list(frame.success) == [True, False]
     assert pd.isna(frame.error_code[0]) and frame.error_code[1] == "unknown_tool"

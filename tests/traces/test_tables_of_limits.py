@@ -101,7 +101,7 @@ def test_a_summary_is_a_row_of_its_own_and_the_rows_add_up_to_what_the_run_cost(
     run = summed_up()
     frame = tables.usage(run)
     assert list(frame.operation) == ["chat"] * 4 + ["compaction"] + ["chat"] * 2
-    assert list(frame["round"]) == [0, 1, 2, 3, 4, 4, 5]
+    assert list(frame["round"]) == [1, 2, 3, 4, 5, 5, 6]
     assert run.cost == frame.cost.sum() == 1.625 and list(frame.cost)[4] == 0.125
     assert list(frame.attempts) == [1, 1, 1, 1, 2, 1, 1] and list(frame.waited)[4:6] == [2.0, 0.0]
     assert frame.error.isna().all() and frame.seconds.notna().all()
@@ -207,7 +207,7 @@ def test_a_call_that_was_refused_as_too_long_is_a_row_with_its_attempts() -> Non
     refused = [Retry(1, 2.0, "busy", 529), ContextOverflow("Too long")]
     again = [Retry(1, 3.0, "busy", 529), Retry(2, 4.0, "busy", 529), *calls(1)]
     run = made(*calls(3), refused, said(Text("Sum."), cost=0.125), again, said(Text("Done.")), history="auto")
-    found = tables.usage(run)[lambda frame: frame["round"] == 3]
+    found = tables.usage(run)[lambda frame: frame["round"] == 4]
     assert list(found.operation) == ["chat", "compaction", "chat"]
     assert (list(found.attempts), list(found.waited)) == ([2, 1, 3], [2.0, 0.0, 7.0])
     assert list(found.error.fillna("")) == [TOO_LONG, "", ""] and list(found.stop_reason.isna()) == [True, False, False]

@@ -51,10 +51,10 @@ def test_the_columns_have_their_types_whatever_there_is(source: Any) -> None:
 def test_a_disciplined_run_is_a_row_for_each_change_and_no_breach() -> None:
     run = run_of(write("One", "Two"), marked(1, "in-progress"), do(1), marked(1, "completed"), "[WORKFLOW_COMPLETE]")
     assert rows(run, "round", "what", "by", "todo_id", "title", "before", "after", "breach") == [
-        (0, "added", "model", 1, "One", None, "not-started", False),
-        (0, "added", "model", 2, "Two", None, "not-started", False),
-        (1, "status", "model", 1, "One", "not-started", "in-progress", False),
-        (3, "status", "model", 1, "One", "in-progress", "completed", False),
+        (1, "added", "model", 1, "One", None, "not-started", False),
+        (1, "added", "model", 2, "Two", None, "not-started", False),
+        (2, "status", "model", 1, "One", "not-started", "in-progress", False),
+        (4, "status", "model", 1, "One", "in-progress", "completed", False),
     ]
     assert [call_id for (call_id,) in rows(run, "call_id")] == [run.rounds[n].calls[0].id for n in (0, 0, 1, 3)]
     assert rows(run, "run_id")[0] == (run.id,)
@@ -66,8 +66,8 @@ def test_work_while_no_todo_is_in_progress_is_a_breach_with_its_call() -> None:
     todo_violations = [row for row in rows(run, "what", "round", "todo_id", "by", "call_id", "breach") if row[-1]]
     first, second = (call.id for call in run.rounds[1].calls)
     assert todo_violations == [
-        (UNTRACKED_WORK, 1, None, "model", first, True),
-        (UNTRACKED_WORK, 1, None, "model", second, True),
+        (UNTRACKED_WORK, 2, None, "model", first, True),
+        (UNTRACKED_WORK, 2, None, "model", second, True),
     ]
 
 
@@ -108,10 +108,10 @@ def test_what_others_change_is_theirs_and_never_a_breach() -> None:
     assert rows(run, "round", "what", "by", "todo_id", "title", "before", "after") == [
         (None, "inherited", None, 1, "One", None, "not-started"),
         (None, "inherited", None, 2, "Two", None, "not-started"),
-        (0, "status", "outside", 1, "One", "not-started", "completed"),
-        (0, "edited", "outside", 2, "Two, again", "not-started", "not-started"),
-        (0, "added", "outside", 3, "Three", None, "not-started"),
-        (1, "removed", "outside", 2, "Two, again", "not-started", None),
+        (1, "status", "outside", 1, "One", "not-started", "completed"),
+        (1, "edited", "outside", 2, "Two, again", "not-started", "not-started"),
+        (1, "added", "outside", 3, "Three", None, "not-started"),
+        (2, "removed", "outside", 2, "Two, again", "not-started", None),
     ]
     assert not tables.todos(run)["breach"].any()
     assert rows(run, "call_id") == [(None,)] * 6
@@ -126,7 +126,7 @@ def test_a_list_that_came_with_the_conversation_is_inherited() -> None:
     assert rows(second, "round", "what", "todo_id", "after") == [
         (None, "inherited", 1, "in-progress"),
         (None, "inherited", 2, "not-started"),
-        (0, "status", 1, "completed"),
+        (1, "status", 1, "completed"),
     ]
     assert len(tables.todos([first, second])) == 6
 

@@ -75,12 +75,31 @@ def test_a_place_that_cannot_be_written_is_an_error_in_one_line(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["run.html", "run.HTM"])
-def test_a_name_of_a_page_makes_a_page_which_is_no_log_and_says_so_when_it_is_loaded(tmp_path: Path, name: str) -> None:
-    page = save_trace(do(), tmp_path / name)
+def test_a_name_of_a_page_makes_a_page_that_is_loaded_again(tmp_path: Path, name: str) -> None:
+    run = do(text="Done. </template><script>alert(1)</script> ✓")
+    page = save_trace(run, tmp_path / name)
     assert list(tmp_path.iterdir()) == [page]
-    assert page.read_text("utf-8").lower().startswith("<!doctype html>") and "Done. ✓" in page.read_text("utf-8")
-    with pytest.raises(TraceError, match=f"{name}"):
-        load_trace(page)
+    text = page.read_text("utf-8")
+    assert text.lower().startswith("<!doctype html>") and "Done." in text and "<script" not in text
+    assert load_trace(page) == run and load_traces(tmp_path) == [run]
+
+
+def test_a_page_whose_log_is_damaged_or_missing_says_so(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    text = save_trace(do(), tmp_path / "run.html").read_text("utf-8")
+    start = text.index('<template id="agentnb-log">') + 27
+    damaged = {
+        "gone": (text[: start - 27], "holds no log"),
+        "cut": (text[: start + 40] + "</template>", "damaged|cut off"),
+        "changed": (text[:start] + "AAAA" + text[start + 4 :], "damaged"),
+        "foreign": ("<!doctype html><p>Hello", "of no format"),
+    }
+    for name, (content, said) in damaged.items():
+        with (
+            subtests.test(name),
+            pytest.raises(TraceError, match=rf"{name}\.html.*({said})|({said}).*{name}\.html|in .*{name}\.html"),
+        ):
+            (tmp_path / f"{name}.html").write_text(content, encoding="utf-8")
+            load_trace(tmp_path / f"{name}.html")
 
 
 def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

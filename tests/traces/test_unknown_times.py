@@ -52,12 +52,12 @@ def test_it_is_unknown_in_the_run_and_survives_its_log(timeless: Run, tmp_path: 
 
 
 def test_it_is_missing_in_every_table(timeless: Run, subtests: pytest.Subtests) -> None:
-    for name in tables.__all__:
+    for name in tables.NAMES:
         with subtests.test(name):
             frame = getattr(tables, name)(timeless)
             assert len(frame) or name in ("loops", "questions")
             for column in frame.columns:
-                if column in ("seconds", "model_seconds", "at", "started_at"):
+                if column in ("seconds", "model_seconds", "at", "started_at", "ended_at"):
                     assert frame[column].isna().all(), column
     assert list(tables.usage(timeless).operation) == ["planner", "chat", "compaction", "chat"]
     assert tables.usage(timeless).cost.sum() == timeless.spent == pytest.approx(0.85)

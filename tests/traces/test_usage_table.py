@@ -96,10 +96,11 @@ def test_a_call_is_a_row_with_all_that_it_used() -> None:
     first = run.rounds[0]
     assert row(run) == {
         "run_id": run.id,
-        "round": 0,
+        "round": 1,
         "operation": "chat",
         "model": "anthropic:claude",
         "answered_by": "claude-1",
+        "author": None,
         "attempts": 3,
         "waited": 6.5,
         "seconds": first.model_seconds,
@@ -126,7 +127,7 @@ def test_a_call_that_went_well_at_once_was_one_attempt_and_waited_for_nothing() 
 def test_a_call_that_failed_in_the_end_is_a_row_with_why_and_without_what_nobody_knows() -> None:
     run = failed_in_the_end()
     last = row(run, 1)
-    assert (last["round"], last["operation"], last["attempts"], last["waited"]) == (1, "chat", 2, 2.0)
+    assert (last["round"], last["operation"], last["attempts"], last["waited"]) == (2, "chat", 2, 2.0)
     assert last["error"] == "anthropic: overloaded for long. Try again later"
     unknown = ("answered_by", "seconds", "input_tokens", "output_tokens", "cost", "stop_reason")
     assert [last[name] for name in unknown] == [None] * len(unknown)
@@ -206,7 +207,7 @@ def test_the_sums_of_the_calls_are_those_of_their_runs() -> None:
 
 def test_calls_stand_in_the_order_they_were_made() -> None:
     frame = tables.usage([hard_won(), failed_in_the_end()])
-    assert list(frame["round"]) == [0, 1, 0, 1]
+    assert list(frame["round"]) == [1, 2, 1, 2]
     for _, mine in frame.groupby("run_id", sort=False):
         assert (mine.started_at.diff().dropna() >= timedelta(0)).all()
 

@@ -15,6 +15,8 @@ from agentnb.traces.formats import (
     mini_swe_agent,
     openai_chat,
     openhands,
+    page,
+    sam,
     swe_agent,
     tau2_bench,
     tau_bench,
@@ -39,6 +41,8 @@ class Format(Protocol):
 
 FORMATS: tuple[Format, ...] = (
     agentnb_log,
+    page,
+    sam,
     inspect_log,
     atif,
     langgraph,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from agentnb.core.well_formed import check_events
 from agentnb.core.wire import decode_lines
@@ -29,8 +29,13 @@ def read(file: TraceFile) -> Iterator[Run]:
     if file.path is not None:
         yield load_file(file.path)
         return
-    events = decode_lines((line for _, line in file.lines()), file.name)
-    check_events(events, file.name)
+    yield run_of_lines((line for _, line in file.lines()), file.name)
+
+
+def run_of_lines(lines: Iterable[bytes], source: str) -> Run:
+    """Return the run of the lines of a log; raises `TraceError` with ``source`` if they make none."""
+    events = decode_lines(lines, source)
+    check_events(events, source)
     run = Run.from_events(events)
     run.mark_interrupted()
-    yield run
+    return run

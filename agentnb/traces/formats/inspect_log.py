@@ -6,13 +6,11 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.traces.archives import read_member, zip_file
 from agentnb.traces.formats.inspect_sample import Log, read_sample
-from agentnb.traces.trace_file import MAX_DOCUMENT, TraceFile
+from agentnb.traces.trace_file import MAX_DOCUMENT, TraceFile, decoded
 
 NAME = "inspect"
 TITLE = "log of Inspect"
@@ -31,7 +29,7 @@ def sniff(file: TraceFile) -> str:
             return "it is a damaged archive"
         return "" if found & set(_HEADERS) else f"it is an archive without {_HEADERS[0]}"
     missing = file.lacks("eval", "status", kind="json")
-    return missing or ("" if isinstance(file.document["eval"], dict) else "its eval is no object")
+    return missing or ("" if isinstance(file.document["eval"], dict) else "its eval is not an object")
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -65,4 +63,7 @@ def _archive(file: TraceFile) -> Iterator[Run]:
 
 
 def _member(names: zipfile.ZipFile, name: str) -> Any:
-    return msgspec.json.decode(read_member(names, name, MAX_DOCUMENT))
+    found = decoded(read_member(names, name, MAX_DOCUMENT))
+    if found is None:
+        raise ValueError("it is not JSON")
+    return found

@@ -65,12 +65,12 @@ class Events:
 
     def is_in(self, messages: Iterable[Any], attachments: dict[str, str]) -> bool:
         """Return whether a reply of these model calls is among the messages."""
-        said = [message for message in messages if isinstance(message, dict) and message.get("role") == "assistant"]
-        ids = {str(message["id"]) for message in said if message.get("id")}
+        among = [message for message in messages if isinstance(message, dict) and message.get("role") == "assistant"]
+        ids = {str(message["id"]) for message in among if message.get("id")}
         replies = [reply for event in self.models if (reply := self.reply_of(event)) is not None]
         if any(str(reply.get("id")) in ids for reply in replies):
             return True
-        unnamed = [message for message in said if not message.get("id")]
+        unnamed = [message for message in among if not message.get("id")]
         return any(is_same(attached(reply, attachments), message) for reply in replies for message in unnamed)
 
 
@@ -96,7 +96,7 @@ def tools_of(events: Events, attachments: dict[str, str]) -> tuple[ToolSpec, ...
     )
 
 
-class Conversation:
+class MessageReader:
     """Hands the messages of one agent to a writer."""
 
     def __init__(self, writer: RunWriter, events: Events, attachments: dict[str, str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from agentnb.detect.run import Run
 from agentnb.traces.formats.content import time_of
 from agentnb.traces.formats.endings import fail, limited, recorded
-from agentnb.traces.formats.inspect_messages import Conversation, Events, attached, is_answer, tools_of
+from agentnb.traces.formats.inspect_messages import MessageReader, Events, attached, is_answer, tools_of
 from agentnb.traces.formats.run_ids import nested_id, stable_id
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
@@ -85,8 +85,8 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
         sample.get("input"), str
     ):
         writer.say(attached(sample["input"], attachments))
-    conversation = Conversation(writer, main.events, attachments)
-    file.take_each(messages, conversation.take, position)
+    reader = MessageReader(writer, main.events, attachments)
+    file.take_each(messages, reader.take, position)
     yield _finish(writer, log, sample, messages)
     ids = {id(main): run_id}
     for number, scope in enumerate(nested, 1):
@@ -119,8 +119,8 @@ def _nested(
         tools=tools_of(scope.events, attachments),
         **about,
     )
-    conversation = Conversation(writer, scope.events, attachments)
-    file.take_each(_last_conversation(scope.events, sample, attachments), conversation.take, f"{position} {scope.name}".strip())
+    reader = MessageReader(writer, scope.events, attachments)
+    file.take_each(_last_conversation(scope.events, sample, attachments), reader.take, f"{position} {scope.name}".strip())
     return fail(writer, "model", last["error"]) if last.get("error") else writer.finish_without_end()
 
 

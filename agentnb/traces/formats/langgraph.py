@@ -21,6 +21,8 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "langgraph"
 TITLE = "thread of LangGraph"
+LOOKED_AT = 20
+"""Messages at the beginning by which a state is recognized."""
 _ROLES = {
     "human": "user",
     "user": "user",
@@ -42,7 +44,8 @@ def sniff(file: TraceFile) -> str:
     messages = _messages(first)
     if messages is None:
         return "it has no values with messages"
-    return "" if all(_is_message(one) for one in messages[:20]) else "its messages have no type of LangChain"
+    found = sum(map(_is_message, messages[:LOOKED_AT]))  # one of them may be damaged
+    return "" if 2 * found >= len(messages[:LOOKED_AT]) else "its messages have no type of LangChain"
 
 
 def _messages(state: Any) -> list[Any] | None:

@@ -39,14 +39,11 @@ _LOOKED_AT = 20
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind != "json":
-        return "it is not one JSON document"
-    document = file.document
+    document = file.first if file.kind == "json" else None
     if isinstance(document, list):
         return "" if _is_conversation(document) else "its messages have no blocks of bash and no return codes"
-    missing = file.lacks("messages")
-    if missing:
-        return missing
+    if not isinstance(document, dict) or "messages" not in document:
+        return file.lacks("messages", kind="json")
     info = document.get("info")
     named = str(document.get("trajectory_format") or "").startswith(HARNESS)
     return "" if named or (isinstance(info, dict) and "mini_version" in info) else "it names no version of mini-swe-agent"
@@ -82,9 +79,9 @@ def _run(file: TraceFile, position: str, about: dict[str, Any]) -> Run:
         NAME, position, task=str(about.get("instance_id") or ""), model=str(model.get("model_name") or ""), settings=settings
     )
     messages = about["messages"]
-    conversation = _Conversation(writer, messages)
-    file.take_each(messages, conversation.take, position)
-    if "exit_status" not in info and conversation.submits:
+    reader = _MessageReader(writer, messages)
+    file.take_each(messages, reader.take, position)
+    if "exit_status" not in info and reader.submits:
         return writer.finish()
     return _finish(writer, info, _limits(config))
 
@@ -99,7 +96,7 @@ def _environment(config: dict[str, Any]) -> dict[str, Any]:
     return {name: environment[name] for name in ("image", "cwd", "timeout") if name in environment}
 
 
-class _Conversation:
+class _MessageReader:
     """Hands the messages of a trajectory to a writer."""
 
     def __init__(self, writer: RunWriter, messages: list[dict[str, Any]]) -> None:

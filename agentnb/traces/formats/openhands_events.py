@@ -63,10 +63,10 @@ def read_events(
     for number, (action, inner) in enumerate(delegated, 1):
         asked = _fields(action)
         inner_id = nested_id(run_id, f"event-{action['id']}" if "id" in action else "", number)
-        task = asked.get("inputs") or {}
-        said = task.get("task", task) if isinstance(task, dict) else task
+        given = asked.get("inputs") or {}
+        task = given.get("task", given) if isinstance(given, dict) else given
         more = about | {"run_id": inner_id, "parent_id": run_id, "settings": {}}
-        yield from read_events(file, inner, more, prompt=said or "", model=model, agent=str(asked.get("agent") or "agent"))
+        yield from read_events(file, inner, more, prompt=task or "", model=model, agent=str(asked.get("agent") or "agent"))
 
 
 def _own_and_delegated(events: list[Any]) -> tuple[list[Any], list[tuple[dict[str, Any], list[Any]]]]:
@@ -112,7 +112,7 @@ class _Reader:
         elif action == "system":
             self._writer.system(str(_fields(event).get("content") or ""))
         elif action == "message" and not _is_reply(event):
-            self._writer.say(_said(event), at=self._at)
+            self._writer.say(_words(event), at=self._at)
         elif action == "condensation":
             forgotten = _fields(event).get("forgotten_event_ids") or ()
             self._writer.event(e.Warned, message=f"OpenHands condensed the history: {len(forgotten):,} events were left out")
@@ -139,7 +139,7 @@ class _Reader:
             self._ended = ("completed", "natural") if event["action"] == "finish" else ("stopped", "rejected")
         choices = answer.get("choices") or [{}]
         self._writer.reply(
-            [*_thoughts(answer), *_said(event)],
+            [*_thoughts(answer), *_words(event)],
             calls,
             at=self._at,
             usage=usage,
@@ -244,7 +244,7 @@ def _call(event: dict[str, Any]) -> ToolCall:
     return ToolCall(str(metadata.get("function_name") or event["action"]), given, recorded_id)
 
 
-def _said(event: dict[str, Any]) -> list[AnyPart]:
+def _words(event: dict[str, Any]) -> list[AnyPart]:
     """Return what a message or an action says: its text, its thought, and its pictures."""
     fields = _fields(event)
     parts: list[AnyPart] = []

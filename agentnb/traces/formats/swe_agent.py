@@ -37,11 +37,9 @@ _FAILED = frozenset({"exit_api", "exit_environment_error", "exit_error", "early_
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind != "json":
-        return "it is not one JSON document"
-    document = file.document
+    document = file.first if file.kind == "json" else None
     if not isinstance(document, dict):
-        return "it has no object with trajectory or history"
+        return file.lacks("trajectory", kind="json")
     steps, history = document.get("trajectory"), document.get("history")
     if isinstance(steps, list) and steps:
         first = steps[0]
@@ -49,7 +47,11 @@ def sniff(file: TraceFile) -> str:
     if not isinstance(history, list) or not history:
         return "it has no trajectory"
     about = document.get("info")
-    return "" if isinstance(about, dict) and "role" in history[0] else "its history has no info beside it"
+    return (
+        ""
+        if isinstance(about, dict) and isinstance(history[0], dict) and "role" in history[0]
+        else "its history has no info beside it"
+    )
 
 
 def read(file: TraceFile) -> Iterator[Run]:

@@ -32,7 +32,7 @@ _RECORDED = ("reward_info", "termination_reason", "agent_cost", "user_cost", "se
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     return file.lacks("simulations", kind="json") or (
-        "" if isinstance(file.first["simulations"], list) else "its simulations are no list"
+        "" if isinstance(file.first["simulations"], list) else "its simulations are not a list"
     )
 
 
@@ -41,7 +41,9 @@ def read(file: TraceFile) -> Iterator[Run]:
     info = file.document.get("info")
     reader = _Reader(file, info if isinstance(info, dict) else {})
     simulations = file.document["simulations"]
-    yield from file.each(((str(index) if len(simulations) > 1 else "", one) for index, one in enumerate(simulations)), reader.read)
+    yield from file.each(
+        ((str(index) if len(simulations) > 1 else "", one) for index, one in enumerate(simulations)), reader.read
+    )
 
 
 class _Reader:

@@ -1,13 +1,16 @@
-"""Runs as pandas tables: one function per table, each a list of columns.
+"""Runs as pandas tables: one function per table, each a list of columns, which `columns` explains.
 
-Each takes a run, several runs, a path, a folder, a glob or a store, and returns a new DataFrame.
-Strings are ``str``, counts that may be unknown ``Int64``, times UTC with microseconds, durations seconds.
+Each takes a run, several runs, a path, a folder, a glob or a store, of agentnb or of another product, and returns a new
+DataFrame. Strings are ``str``, counts that may be unknown ``Int64``, times UTC with microseconds, durations seconds; rounds
+count from 1, as in the cards; what is unknown is missing, never 0.
 """
 
+from agentnb.traces.tables.catalogue import NAMES, columns
 from agentnb.traces.tables.events import events
 from agentnb.traces.tables.guidance import guidance
 from agentnb.traces.tables.loops import loops
 from agentnb.traces.tables.messages import messages
+from agentnb.traces.tables.patterns import patterns
 from agentnb.traces.tables.questions import questions
 from agentnb.traces.tables.rounds import rounds
 from agentnb.traces.tables.runs import runs
@@ -15,4 +18,18 @@ from agentnb.traces.tables.todos import todos
 from agentnb.traces.tables.tool_calls import tool_calls
 from agentnb.traces.tables.usage import usage
 
-__all__ = ["events", "guidance", "loops", "messages", "questions", "rounds", "runs", "todos", "tool_calls", "usage"]
+__all__ = [
+    "NAMES",
+    "columns",
+    "events",
+    "guidance",
+    "loops",
+    "messages",
+    "patterns",
+    "questions",
+    "rounds",
+    "runs",
+    "todos",
+    "tool_calls",
+    "usage",
+]

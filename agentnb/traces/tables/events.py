@@ -12,7 +12,7 @@ from agentnb.core.events import AnyEvent, RoundStarted, RunFinished
 from agentnb.core.wire import encode
 from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import TIME, Column, table
+from agentnb.traces.tables.columns import JSON, ROUNDS, TIME, UTC, Column, number_of, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,21 +30,33 @@ class Row(NamedTuple):
 
 
 COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.event.run_id),
-    Column("seq", "int64", lambda row: row.event.seq),
-    Column("at", TIME, lambda row: row.event.at),
-    Column("kind", "str", lambda row: row.kind),
-    Column("round", "Int64", lambda row: row.round),
-    Column("fields", "str", lambda row: row.fields),
+    Column("run_id", "str", lambda row: row.event.run_id, "The run", "event.run_id"),
+    Column("seq", "int64", lambda row: row.event.seq, "Place in the log", "event.seq", "from 0"),
+    Column("at", TIME, lambda row: row.event.at, "When it happened; missing where a trace does not say", "event.at", UTC),
+    Column(
+        "kind", "str", lambda row: row.kind, "Kind of the event, also of kinds that this version does not know", "event.kind"
+    ),
+    Column(
+        "round",
+        "Int64",
+        lambda row: number_of(row.round),
+        "The round in which it came; missing before the first round and at the end of the run",
+        "round_started.index",
+        ROUNDS,
+    ),
+    Column(
+        "fields",
+        "str",
+        lambda row: row.fields,
+        "Its own fields as the log has them (there, rounds count from 0); fields with their usual value are left out",
+        "the event",
+        JSON,
+    ),
 ]
 
 
 def events(source: RunSource) -> pd.DataFrame:
-    """Return one row per event, in order, also of kinds that this version does not know.
-
-    ``round``: the round in which it came, missing before the first and at the end of the run; ``fields``: what its kind says,
-    as JSON; fields that are as usual are left out.
-    """
+    """Return one row per event of the log, in order."""
     return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
 
 

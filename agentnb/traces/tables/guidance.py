@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.detect.rules import CELLS
 from agentnb.detect.run import Run
+from agentnb.models.estimate import tokens_of_text
 from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import Column, table
+from agentnb.traces.tables.columns import COUNTED, ROUNDS, TOKENS, Column, number_of, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,35 +25,78 @@ class Row(NamedTuple):
     guidance: Guidance
     verdict: Followed
     ignored_in_a_row: int
+    times_ignored: int
     rounds_until_followed: int | None
 
 
 COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run.id),
-    Column("model", "str", lambda row: row.run.model),
-    Column("policy", "str", lambda row: row.run.settings.get("policy", {}).get("name")),
-    Column("round", "int64", lambda row: row.round),
-    Column("set", "str", lambda row: row.guidance.set),
-    Column("version", "str", lambda row: row.guidance.version),
-    Column("cell", "str", lambda row: row.guidance.cell),
-    Column("level", "int64", lambda row: row.guidance.level),
-    Column("trigger", "str", lambda row: row.guidance.trigger),
-    Column("followed", "boolean", lambda row: row.verdict.followed),
-    Column("why", "str", lambda row: row.verdict.why),
-    Column("ignored_in_a_row", "int64", lambda row: row.ignored_in_a_row),
-    Column("rounds_until_followed", "Int64", lambda row: row.rounds_until_followed),
-    Column("text", "str", lambda row: row.guidance.text),
+    Column("run_id", "str", lambda row: row.run.id, "The run", "event.run_id"),
+    Column("model", "str", lambda row: row.run.model, "The run's model", "run_started.model"),
+    Column(
+        "policy",
+        "str",
+        lambda row: row.run.settings.get("policy", {}).get("name"),
+        "Name of the run's policy",
+        "run_started.settings",
+    ),
+    Column("round", "int64", lambda row: number_of(row.round), "The round it was given for", "round_started.index", ROUNDS),
+    Column("set", "str", lambda row: row.guidance.set, "The variant: name of its guidance set", "guidance_given.guidance.set"),
+    Column("version", "str", lambda row: row.guidance.version, "Content hash of its set", "guidance_given.guidance.version"),
+    Column(
+        "cell",
+        "str",
+        lambda row: row.guidance.cell,
+        "Cell of the matrix, intervention and so on",
+        "guidance_given.guidance.cell",
+    ),
+    Column("level", "int64", lambda row: row.guidance.level, "Strength", "guidance_given.guidance.level", "1 to 3"),
+    Column("trigger", "str", lambda row: row.guidance.trigger, "What caused it", "guidance_given.guidance.trigger"),
+    Column(
+        "tokens",
+        "int64",
+        lambda row: tokens_of_text(row.guidance.text),
+        "Tokens of its text",
+        "estimated by models.estimate",
+        TOKENS,
+    ),
+    Column(
+        "followed",
+        "boolean",
+        lambda row: row.verdict.followed,
+        "Whether the reply followed it; missing if that is unknown",
+        "judged by detect.rules",
+    ),
+    Column("why", "str", lambda row: row.verdict.why, "Why it counts as followed or not", "judged by detect.rules"),
+    Column(
+        "ignored_in_a_row",
+        "int64",
+        lambda row: row.ignored_in_a_row,
+        "Times in a row that guidance of its kind was ignored, this time included; the four cells are one kind",
+        COUNTED,
+        "times",
+    ),
+    Column(
+        "times_ignored",
+        "int64",
+        lambda row: row.times_ignored,
+        "Times that guidance of its kind was ignored in the run so far, this time included",
+        COUNTED,
+        "times",
+    ),
+    Column(
+        "rounds_until_followed",
+        "Int64",
+        lambda row: row.rounds_until_followed,
+        "1 if this reply followed it, 2 if that of the next round followed guidance of its kind; missing if none did",
+        COUNTED,
+        "rounds",
+    ),
+    Column("text", "str", lambda row: row.guidance.text, "Its text", "guidance_given.guidance.text"),
 ]
 
 
 def guidance(source: RunSource) -> pd.DataFrame:
-    """Return one row for each time guidance was given, in order.
-
-    ``followed``: whether the reply followed it (missing if that is unknown), and ``why``. ``ignored_in_a_row``: how
-    often in a row guidance of this kind was ignored, this time included. ``rounds_until_followed``: 1 if this reply followed
-    it, 2 if the reply of the next round did, and so on; missing if none did. The four cells are one kind, as they ask in turn
-    for the same discipline; interventions are another.
-    """
+    """Return the ledger of guidance: one row for each time guidance was given to a model, in order."""
     return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
 
 
@@ -66,12 +111,15 @@ def _rows(run: Run) -> Iterator[Row]:
             found = followed_next.get(kind)
             until[one.index, position] = None if found is None else found - one.index + 1
     ignored: dict[str, int] = {}
+    altogether: Counter[str] = Counter()
     for one in run.rounds:
         for position, (given, verdict) in enumerate(_verdicts(one.guidance, one.followed)):
             kind = _kind(given)
             if verdict.followed is not None:
                 ignored[kind] = 0 if verdict.followed else ignored.get(kind, 0) + 1
-            yield Row(run, one.index, given, verdict, ignored.get(kind, 0), until[one.index, position])
+                altogether[kind] += not verdict.followed
+            counts = ignored.get(kind, 0), altogether[kind], until[one.index, position]
+            yield Row(run, one.index, given, verdict, *counts)
 
 
 def _verdicts(given: tuple[Guidance, ...], followed: tuple[Followed, ...]) -> Iterator[tuple[Guidance, Followed]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from agentnb.core.rounds import WorkflowRound, is_blocked
 from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import Column, table
+from agentnb.traces.tables.columns import JSON, ROUNDS, Column, number_of, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,8 +19,13 @@ PLANNING_ONLY = "planning_only"
 """The reason of a round that follows too many rounds of planning alone, and the rule of such a loop."""
 
 
+LOOP, STALL = "loop", "stall"
+FAMILIES = {PLANNING_ONLY: STALL}
+"""Families of the rules of agentnb's own policies that are not about loops."""
+
+
 class Row(NamedTuple):
-    """A finding and its run."""
+    """A finding and its run; rounds as indexes."""
 
     run: Run
     rule: str
@@ -26,35 +33,81 @@ class Row(NamedTuple):
     last: int
     severity: str
     sentence: str
+    family: str = LOOP
+    evidence: Any = None
 
 
 COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run.id),
-    Column("model", "str", lambda row: row.run.model),
-    Column("rule", "str", lambda row: row.rule),
-    Column("first", "int64", lambda row: row.first),
-    Column("last", "int64", lambda row: row.last),
-    Column("severity", "str", lambda row: row.severity),
-    Column("sentence", "str", lambda row: row.sentence),
+    Column("run_id", "str", lambda row: row.run.id, "The run", "event.run_id"),
+    Column("model", "str", lambda row: row.run.model, "The run's model", "run_started.model"),
+    Column(
+        "family",
+        "str",
+        lambda row: row.family,
+        "What kind of problem it is: loop, stall, or what a detector says",
+        "finding_made.family",
+    ),
+    Column(
+        "rule",
+        "str",
+        lambda row: row.rule,
+        "The rule that found it",
+        "loop_detected.rule, call_blocked.rule, finding_made.rule, or judged by detect.judgements",
+    ),
+    Column(
+        "first",
+        "int64",
+        lambda row: number_of(row.first),
+        "First of its rounds",
+        "loop_detected.first, finding_made.first",
+        ROUNDS,
+    ),
+    Column(
+        "last", "int64", lambda row: number_of(row.last), "Last of its rounds", "loop_detected.last, finding_made.last", ROUNDS
+    ),
+    Column(
+        "severity",
+        "str",
+        lambda row: row.severity,
+        "notice (a repeated answer), block (a call was not run), nudge (an intervention answers it), stop (it ended the run)",
+        "loop_detected.severity, finding_made.severity",
+    ),
+    Column(
+        "sentence",
+        "str",
+        lambda row: row.sentence,
+        "What was found; one of agentnb's own counts rounds from 1",
+        "loop_detected.sentence, finding_made.sentence",
+    ),
+    Column(
+        "evidence",
+        "str",
+        lambda row: None if row.evidence is None else msgspec.json.encode(row.evidence).decode(),
+        "The calls or texts in which a detector found it",
+        "finding_made.evidence",
+        JSON,
+    ),
 ]
 
 
 def loops(source: RunSource) -> pd.DataFrame:
-    """Return one row per finding, in the order of their last rounds: its rule, its rounds (``first`` to ``last``), a sentence.
-
-    ``severity``: ``notice`` for a repeated answer, ``block`` for a call that was not run because it repeats an earlier one,
-    ``nudge`` for planning that an intervention answers, ``stop`` for the loop that ended the run, and what a detector of one's
-    own says.
-    """
-    return table((row for run in load_traces(source) for row in _found(run)), COLUMNS)
+    """Return one row per finding, whether or not it ended its run, in the order of their last rounds."""
+    return table((row for run in load_traces(source) for row in found(run)), COLUMNS)
 
 
-def _found(run: Run) -> list[Row]:
-    stops = [Row(run, one.rule, one.first, one.last, one.severity, one.sentence) for one in run.loops]
-    own = [Row(run, one.rule, one.first, one.last, one.severity, one.sentence) for one in run.findings]
+def found(run: Run) -> list[Row]:
+    """Return what was found in a run, in the order of the last rounds."""
+    stops = [_row(run, one.rule, one.first, one.last, one.severity, one.sentence) for one in run.loops]
+    own = [
+        Row(run, one.rule, one.first, one.last, one.severity, one.sentence, one.family, one.evidence) for one in run.findings
+    ]
     known = {(row.rule, row.last) for row in stops}
     others = [row for one in run.rounds for row in _of_round(run, one) if (row.rule, row.last) not in known]
     return sorted([*others, *own, *stops], key=lambda row: row.last)  # those of one round stay in this order
+
+
+def _row(run: Run, rule: str, first: int, last: int, severity: str, sentence: str) -> Row:
+    return Row(run, rule, first, last, severity, sentence, FAMILIES.get(rule, LOOP))
 
 
 def _of_round(run: Run, one: WorkflowRound) -> Iterator[Row]:
@@ -62,14 +115,14 @@ def _of_round(run: Run, one: WorkflowRound) -> Iterator[Row]:
     if one.reason == PLANNING_ONLY and one.index:
         first = _first_of_planning(run, one.index)
         rounds = one.index - first
-        yield Row(run, PLANNING_ONLY, first, one.index - 1, "nudge", f"{rounds} rounds of planning, and no work between them")
+        yield _row(run, PLANNING_ONLY, first, one.index - 1, "nudge", f"{rounds} rounds of planning, and no work between them")
     if one.said_before is not None:
         sentence = f"The answer of round {one.index + 1} is nearly that of round {one.said_before + 1}"
-        yield Row(run, "already_said", one.said_before, one.index, "notice", sentence)
+        yield _row(run, "already_said", one.said_before, one.index, "notice", sentence)
     for record in one.records:
         if is_blocked(record):
             sentence = f"A call of {record.call.name} was not run: it repeats an earlier one"
-            yield Row(run, record.rule, one.index, one.index, "block", sentence)
+            yield _row(run, record.rule, one.index, one.index, "block", sentence)
 
 
 def _first_of_planning(run: Run, index: int) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.messages import Message, ToolResult
 from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import Column, table
+from agentnb.traces.tables.columns import COUNTED, Column, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,22 +27,44 @@ def _text(message: Message) -> str:
 
 
 COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run_id),
-    Column("position", "int64", lambda row: row.position),
-    Column("role", "str", lambda row: row.message.role),
-    Column("author", "str", lambda row: row.message.author or None),
-    Column("text", "str", lambda row: _text(row.message)),
-    Column("tool_calls", "int64", lambda row: len(row.message.calls)),
-    Column("tool_results", "int64", lambda row: sum(isinstance(part, ToolResult) for part in row.message.parts)),
-    Column("inherited", "bool", lambda row: row.inherited),
+    Column("run_id", "str", lambda row: row.run_id, "The run", "event.run_id"),
+    Column("position", "int64", lambda row: row.position, "Place in the conversation", COUNTED, "from 0"),
+    Column("role", "str", lambda row: row.message.role, "Role: user, assistant or tool", "the message"),
+    Column(
+        "author",
+        "str",
+        lambda row: row.message.author or None,
+        "Who wrote it, where several speakers share a conversation",
+        "the message",
+    ),
+    Column(
+        "text",
+        "str",
+        lambda row: _text(row.message),
+        "Its text, without thinking; of a tool message, the text of its results",
+        "run_started.prompt, model_replied.message, tool_finished.result, command_received.message",
+    ),
+    Column("tool_calls", "int64", lambda row: len(row.message.calls), "Tool calls in it", COUNTED, "calls"),
+    Column(
+        "tool_results",
+        "int64",
+        lambda row: sum(isinstance(part, ToolResult) for part in row.message.parts),
+        "Tool results in it",
+        COUNTED,
+        "results",
+    ),
+    Column(
+        "inherited",
+        "bool",
+        lambda row: row.inherited,
+        "Whether it belongs to the conversation that the run continues",
+        "run_started.history",
+    ),
 ]
 
 
 def messages(source: RunSource) -> pd.DataFrame:
-    """Return one row per stored message, in order; ``text`` of a tool message is the text of its results.
-
-    ``author``: who wrote it, where several agents share a conversation.
-    """
+    """Return one row per stored message of the conversation, in order."""
     return table(
         (
             Row(run.id, index, message, index < run.inherited)

@@ -10,7 +10,7 @@ import msgspec
 from agentnb.core.questions import AskedQuestion
 from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import TIME, Column, table
+from agentnb.traces.tables.columns import JSON, ROUNDS, SECONDS, TIME, UTC, Column, number_of, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,30 +25,71 @@ class Row(NamedTuple):
 
 
 COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run_id),
-    Column("round", "int64", lambda row: row.asked.round),
-    Column("question_id", "str", lambda row: row.asked.question.id),
-    Column("call_id", "str", lambda row: row.asked.question.call_id or None),
-    Column("tool", "str", lambda row: row.tool),
-    Column("kind", "str", lambda row: row.asked.question.kind),
-    Column("message", "str", lambda row: row.asked.question.message),
-    Column("schema", "str", lambda row: _json(row.asked.question.schema)),
-    Column("outcome", "str", lambda row: row.asked.outcome),
-    Column("answer", "str", lambda row: _json(row.asked.answer) if row.asked.outcome == "answered" else None),
-    Column("asked_at", TIME, lambda row: row.asked.asked_at),
-    Column("answered_at", TIME, lambda row: row.asked.closed_at if row.asked.outcome != "withdrawn" else None),
-    Column("seconds", "float64", lambda row: row.asked.seconds),
+    Column("run_id", "str", lambda row: row.run_id, "The run", "event.run_id"),
+    Column(
+        "round",
+        "int64",
+        lambda row: number_of(row.asked.round),
+        "The round in which it was asked; 1 also before the first round",
+        "round_started.index",
+        ROUNDS,
+    ),
+    Column("question_id", "str", lambda row: row.asked.question.id, "Id of the question", "question_asked.question.id"),
+    Column(
+        "call_id",
+        "str",
+        lambda row: row.asked.question.call_id or None,
+        "The tool call that asked, if one did",
+        "question_asked.question.call_id",
+    ),
+    Column("tool", "str", lambda row: row.tool, "The tool that asked, if one did", "tool_started.call.name"),
+    Column("kind", "str", lambda row: row.asked.question.kind, "Kind of the question", "question_asked.question.kind"),
+    Column("message", "str", lambda row: row.asked.question.message, "The question", "question_asked.question.message"),
+    Column(
+        "schema",
+        "str",
+        lambda row: _json(row.asked.question.schema),
+        "JSON Schema of its answer",
+        "question_asked.question.schema",
+        JSON,
+    ),
+    Column(
+        "outcome",
+        "str",
+        lambda row: row.asked.outcome,
+        "answered, declined, withdrawn (the run no longer awaited an answer) or open",
+        "question_answered.declined, question_answered.withdrawn",
+    ),
+    Column(
+        "answer",
+        "str",
+        lambda row: _json(row.asked.answer) if row.asked.outcome == "answered" else None,
+        "The answer; missing unless it was answered",
+        "question_answered.answer",
+        JSON,
+    ),
+    Column("asked_at", TIME, lambda row: row.asked.asked_at, "When it was asked", "question_asked.at", UTC),
+    Column(
+        "answered_at",
+        TIME,
+        lambda row: row.asked.closed_at if row.asked.outcome != "withdrawn" else None,
+        "When the person answered or declined",
+        "question_answered.at",
+        UTC,
+    ),
+    Column(
+        "seconds",
+        "float64",
+        lambda row: row.asked.seconds,
+        "Time until it was answered, declined or withdrawn; missing if it is open, or if its process died",
+        "question_answered.at - question_asked.at",
+        SECONDS,
+    ),
 ]
 
 
 def questions(source: RunSource) -> pd.DataFrame:
-    """Return one row per question to the person, in order.
-
-    ``outcome``: ``answered``, ``declined``, ``withdrawn`` (the run no longer awaited an answer) or ``open``. ``schema`` and
-    ``answer`` are JSON. ``answered_at``: when the person answered or declined. ``seconds``: from the question until then, or
-    until it was withdrawn; missing if it is open, or if its process died. ``tool``: the tool whose call ``call_id`` asked, if
-    one did.
-    """
+    """Return one row per question to the person, in order."""
     return table((row for run in load_traces(source) for row in _rows(run)), COLUMNS)
 
 

@@ -2,61 +2,182 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from agentnb.core.events import CallBlocked, ToolFinished, ToolStarted
 from agentnb.core.inner_calls import with_inner
-from agentnb.core.rounds import CallRecord
+from agentnb.core.rounds import CallRecord, WorkflowRound
+from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import Column, table
+from agentnb.traces.tables.columns import (
+    COUNTED,
+    JSON,
+    ROUNDS,
+    SECONDS,
+    TIME,
+    UTC,
+    Column,
+    number_of,
+    success_of,
+    table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
+LARGEST = 2**63 - 1
+"""The largest whole number that a column of whole numbers holds."""
+EXACT = 2**53
+"""Up to here a float holds every whole number."""
+
 
 class Row(NamedTuple):
-    """A tool call, its run's id, its round, and its position in the round."""
+    """A tool call, its run, its round, its position in the round, and when it began and ended."""
 
-    run_id: str
-    round: int
+    run: Run
+    round: WorkflowRound
     position: int
     record: CallRecord
-    parent: str = ""
+    parent: str
     """Id of the call whose tool made it, if one did."""
+    started_at: datetime | None
+    ended_at: datetime | None
 
 
 COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run_id),
-    Column("round", "int64", lambda row: row.round),
-    Column("position", "int64", lambda row: row.position),
-    Column("call_id", "str", lambda row: row.record.call.id),
-    Column("name", "str", lambda row: row.record.call.name),
-    Column("arguments", "str", lambda row: msgspec.json.encode(row.record.call.arguments).decode()),
-    Column("success", "boolean", lambda row: row.record.success),
-    Column("error_code", "str", lambda row: row.record.result.error_code if row.record.result else None),
-    Column("rule", "str", lambda row: row.record.rule or None),
-    Column("result", "str", lambda row: row.record.result.text if row.record.result else None),
-    Column("seconds", "float64", lambda row: row.record.seconds),
-    Column("traceback", "str", lambda row: row.record.traceback or None),
-    Column("parent_call", "str", lambda row: row.parent or None),
+    Column("run_id", "str", lambda row: row.run.id, "The run", "event.run_id"),
+    Column("round", "int64", lambda row: number_of(row.round.index), "The round", "round_started.index", ROUNDS),
+    Column("position", "int64", lambda row: row.position, "Place in the round", COUNTED, "from 0"),
+    Column("call_id", "str", lambda row: row.record.call.id, "Id of the call", "tool_started.call.id"),
+    Column("name", "str", lambda row: row.record.call.name, "The tool", "tool_started.call.name"),
+    Column("model", "str", lambda row: row.run.model, "The run's model", "run_started.model"),
+    Column(
+        "author",
+        "str",
+        lambda row: (row.round.reply.author or None) if row.round.reply else None,
+        "Who made the call, where several agents share a conversation",
+        "model_replied.message",
+    ),
+    Column(
+        "arguments",
+        "str",
+        lambda row: msgspec.json.encode(row.record.call.arguments).decode(),
+        "Its arguments as it was run; tool_calls(..., arguments=True) adds a column for each",
+        "tool_started.call.arguments",
+        JSON,
+    ),
+    Column(
+        "success",
+        "boolean",
+        lambda row: success_of(row.record),
+        "Whether the tool reported success; missing while it is open, or if a trace has no result of it",
+        "tool_finished.result.is_error",
+    ),
+    Column(
+        "error_code",
+        "str",
+        lambda row: row.record.result.error_code if row.record.result else None,
+        "What kind of failure it was",
+        "tool_finished.result.error_code, call_blocked.result.error_code",
+    ),
+    Column(
+        "rule",
+        "str",
+        lambda row: row.record.rule or None,
+        "The rule that blocked it, if one did: a limit such as max_tool_calls, or one against repetition",
+        "call_blocked.rule",
+    ),
+    Column(
+        "result",
+        "str",
+        lambda row: row.record.result.text if row.record.result else None,
+        "Text of the result",
+        "tool_finished.result, call_blocked.result",
+    ),
+    Column(
+        "started_at",
+        TIME,
+        lambda row: row.started_at,
+        "When it began; missing if it was blocked, or if a trace does not say",
+        "tool_started.at",
+        UTC,
+    ),
+    Column("ended_at", TIME, lambda row: row.ended_at, "When its result came", "tool_finished.at, call_blocked.at", UTC),
+    Column(
+        "seconds",
+        "float64",
+        lambda row: None if row.record.result is None else row.record.seconds,
+        "Time that the tool itself took; missing while it is open",
+        "tool_finished.seconds",
+        SECONDS,
+    ),
+    Column(
+        "traceback",
+        "str",
+        lambda row: row.record.traceback or None,
+        "Traceback of your own code, if it raised",
+        "tool_finished.traceback",
+    ),
+    Column(
+        "parent_call",
+        "str",
+        lambda row: row.parent or None,
+        "The call whose tool made this one, if it was not the model; it has that call's position",
+        "tool_started.parent_call",
+    ),
 ]
 
 
-def tool_calls(source: RunSource) -> pd.DataFrame:
-    """Return one row per tool call: ``arguments`` as JSON, ``success`` as the tool reported (missing while it is open).
+def tool_calls(source: RunSource, *, arguments: bool = False) -> pd.DataFrame:
+    """Return one row per tool call, in order.
 
-    ``rule``: the rule that blocked the call, if one did: ``max_tool_calls``, or one against repetition. ``parent_call``: the
-    call whose tool made this one, if it was not the model; it has that call's position. ``traceback``:
-    that of your own code, as the log holds it, if a tool raised.
+    ``arguments``: add a column for each argument that any call has, ``arguments.NAME``, with its values: whole numbers,
+    numbers, texts and truth values in a column of that type; other or mixed ones as Python objects. One that a call does not
+    have is missing.
     """
-    return table(
-        (
-            Row(run.id, one.index, position, record, parent)
-            for run in load_traces(source)
-            for one in run.rounds
-            for position, of_the_model in enumerate(one.records)
-            for parent, record in with_inner((of_the_model,))
-        ),
-        COLUMNS,
-    )
+    rows = [row for run in load_traces(source) for row in _rows(run)]
+    frame = table(rows, COLUMNS)
+    return _with_values(frame, [row.record.call.arguments for row in rows]) if arguments else frame
+
+
+def _rows(run: Run) -> Iterator[Row]:
+    if not any(one.records for one in run.rounds):
+        return
+    began: dict[str, datetime | None] = {}
+    ended: dict[str, datetime | None] = {}
+    for event in run.events:
+        if isinstance(event, ToolStarted):
+            began[event.call.id] = event.at
+        elif isinstance(event, (ToolFinished, CallBlocked)):  # a union takes three times as long here
+            ended[event.result.call_id] = event.at
+    for one in run.rounds:
+        for position, of_the_model in enumerate(one.records):
+            for parent, record in with_inner((of_the_model,)):
+                call_id = record.call.id
+                yield Row(run, one, position, record, parent, began.get(call_id), ended.get(call_id))
+
+
+def _with_values(frame: pd.DataFrame, arguments: Sequence[Any]) -> pd.DataFrame:
+    import pandas as pd
+
+    given = [one if isinstance(one, dict) else {} for one in arguments]  # a foreign trace may have a broken text in their place
+    names = dict.fromkeys(name for one in given for name in one)
+    columns = {}
+    for name in names:
+        values = [one.get(name) for one in given]
+        columns[f"arguments.{name}"] = pd.Series(values, dtype=_dtype_of(values))
+    return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1) if columns else frame
+
+
+def _dtype_of(values: Sequence[Any]) -> str:
+    """Return the dtype that keeps all of these values as they are; None is missing in each of them."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int} and all(-LARGEST <= value <= LARGEST for value in values if value is not None):
+        return "Int64"
+    if kinds == {float} or (kinds == {int, float} and all(abs(value) <= EXACT for value in values if value is not None)):
+        return "float64"
+    return {frozenset({bool}): "boolean", frozenset({str}): "str"}.get(frozenset(kinds), "object")

@@ -23,7 +23,7 @@ from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.core.work_events import ModelCalled
 from agentnb.detect.run import Run
 from agentnb.traces.files import RunSource, load_traces
-from agentnb.traces.tables.columns import TIME, Column, table
+from agentnb.traces.tables.columns import DOLLARS, ROUNDS, SECONDS, TIME, TOKENS, UTC, Column, number_of, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +60,8 @@ class Call(NamedTuple):
     """Why it failed, if that did not end the run."""
     model: str = ""
     """Its model, if that is not the run's."""
+    author: str = ""
+    """Who replied, where several agents share a conversation."""
 
     @property
     def attempts(self) -> int:
@@ -81,39 +83,145 @@ class Call(NamedTuple):
         return str(self.run.error) if self.run.error else self.run.stop_reason
 
 
+USED = "model_replied.usage"
 COLUMNS: list[Column[Call]] = [
-    Column("run_id", "str", lambda call: call.run.id),
-    Column("round", "Int64", lambda call: call.round),
-    Column("operation", "str", lambda call: call.operation),
-    Column("model", "str", lambda call: call.model or call.run.model),
-    Column("answered_by", "str", lambda call: _answered_by(call.metadata)),
-    Column("attempts", "int64", lambda call: call.attempts),
-    Column("waited", "float64", lambda call: call.waited),
-    Column("seconds", "float64", lambda call: call.seconds if call.replied else None),
-    Column("input_tokens", "Int64", lambda call: call.usage.input),
-    Column("output_tokens", "Int64", lambda call: call.usage.output),
-    Column("cache_read_tokens", "Int64", lambda call: call.usage.cache_read),
-    Column("cache_write_tokens", "Int64", lambda call: call.usage.cache_write),
-    Column("reasoning_tokens", "Int64", lambda call: call.usage.reasoning),
-    Column("estimated", "bool", lambda call: call.usage.estimated),
-    Column("cost", "float64", lambda call: call.usage.cost),
-    Column("stop_reason", "str", lambda call: call.stop_reason if call.replied else None),
-    Column("error", "str", lambda call: call.error),
-    Column("started_at", TIME, lambda call: call.started_at),
+    Column("run_id", "str", lambda call: call.run.id, "The run", "event.run_id"),
+    Column(
+        "round",
+        "Int64",
+        lambda call: number_of(call.round),
+        "The round; missing before the first",
+        "round_started.index",
+        ROUNDS,
+    ),
+    Column(
+        "operation",
+        "str",
+        lambda call: call.operation,
+        "What it was for: chat (the loop), final_answer (at a limit), compaction, or a word of its own such as planner",
+        "model_called.operation, or the event that it belongs to",
+    ),
+    Column(
+        "model",
+        "str",
+        lambda call: call.model or call.run.model,
+        "The model that was called",
+        "run_started.model, model_called.model",
+    ),
+    Column(
+        "answered_by",
+        "str",
+        lambda call: _answered_by(call.metadata),
+        "The model as its provider reported it",
+        "model_replied.metadata",
+    ),
+    Column(
+        "author",
+        "str",
+        lambda call: call.author or None,
+        "Who replied, where several agents share a conversation",
+        "model_replied.message",
+    ),
+    Column(
+        "attempts",
+        "Int64",
+        lambda call: None if _is_untold(call) else call.attempts,
+        "Attempts made: 1 if the first succeeded",
+        "retry_scheduled.attempt",
+        "attempts",
+    ),
+    Column(
+        "waited",
+        "float64",
+        lambda call: None if _is_untold(call) else call.waited,
+        "Time between the attempts, which is part of seconds",
+        "retry_scheduled.seconds",
+        SECONDS,
+    ),
+    Column(
+        "seconds",
+        "float64",
+        lambda call: call.seconds if call.replied else None,
+        "Time from the request to the whole reply; missing if none came",
+        "model_replied.seconds, context_compacted.seconds, model_called.seconds",
+        SECONDS,
+    ),
+    Column(
+        "input_tokens", "Int64", lambda call: call.usage.input, "Tokens sent, cached ones included", f"{USED}.input", TOKENS
+    ),
+    Column(
+        "output_tokens",
+        "Int64",
+        lambda call: call.usage.output,
+        "Tokens received, reasoning included",
+        f"{USED}.output",
+        TOKENS,
+    ),
+    Column(
+        "cache_read_tokens",
+        "Int64",
+        lambda call: call.usage.cache_read,
+        "Tokens read from the provider's cache",
+        f"{USED}.cache_read",
+        TOKENS,
+    ),
+    Column(
+        "cache_write_tokens",
+        "Int64",
+        lambda call: call.usage.cache_write,
+        "Tokens written to the provider's cache",
+        f"{USED}.cache_write",
+        TOKENS,
+    ),
+    Column(
+        "reasoning_tokens",
+        "Int64",
+        lambda call: call.usage.reasoning,
+        "Tokens of the model's thinking",
+        f"{USED}.reasoning",
+        TOKENS,
+    ),
+    Column(
+        "estimated",
+        "bool",
+        lambda call: call.usage.estimated,
+        "Whether any of its token counts is agentnb's estimate",
+        f"{USED}.estimated",
+    ),
+    Column("cost", "float64", lambda call: call.usage.cost, "Its cost; missing if unknown", f"{USED}.cost", DOLLARS),
+    Column(
+        "stop_reason",
+        "str",
+        lambda call: call.stop_reason if call.replied else None,
+        "Why the reply ended, in the provider's words",
+        "model_replied.stop_reason",
+    ),
+    Column(
+        "error",
+        "str",
+        lambda call: call.error,
+        "Why no whole reply came",
+        "error_raised.error, model_called.error, context_compacted.problem, run_finished.stop_reason",
+    ),
+    Column(
+        "started_at",
+        TIME,
+        lambda call: call.started_at,
+        "When it began; missing for calls besides the loop",
+        "round_started.at, compaction_started.at",
+        UTC,
+    ),
 ]
 
 
 def usage(source: RunSource) -> pd.DataFrame:
-    """Return one row per model call, in order, including failed ones.
-
-    ``operation``: the purpose of the call: ``chat`` for the loop's calls, ``final_answer`` for the last call of a run at its
-    limit, ``compaction`` for a summary of the conversation, or that of a call besides the loop, such as ``planner`` or
-    ``judge``. ``answered_by``: the model as its provider reported it.
-    ``attempts``: 1 if the first succeeded; ``waited``: seconds between the attempts, included in ``seconds``. Cache reads and
-    writes are included in ``input_tokens``, reasoning in ``output_tokens``; ``cost`` is in US dollars. Unknown values are
-    missing, such as the usage of a failed call; ``error``: why it failed.
-    """
+    """Return one row per model call, in order, including failed ones."""
     return table((call for run in load_traces(source) for call in _calls(run)), COLUMNS)
+
+
+def _is_untold(call: Call) -> bool:
+    """Return whether nobody knows how many attempts it took: traces of other products do not say."""
+    return call.run.origin is not None and not call.retries
 
 
 def _calls(run: Run) -> Iterator[Call]:
@@ -274,6 +382,7 @@ def _of_round(run: Run, one: WorkflowRound) -> Call:
         stop_reason=one.stop_reason,
         metadata=one.metadata,
         not_waited=_not_waited(run, one),
+        author=one.reply.author if one.reply is not None else "",
     )
 
 

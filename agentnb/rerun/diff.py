@@ -1,0 +1,187 @@
+"""What two runs did alike, and where they part: their rounds, aligned by their tool calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from agentnb.core.rounds import WorkflowRound
+from agentnb.core.todos import open_todos
+from agentnb.core.usage import Usage
+from agentnb.detect.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Difference: TypeAlias = Literal["same", "text", "results", "calls", "only_a", "only_b"]
+"""How two aligned rounds differ: in nothing, in what was said, in results of the same calls, in calls; or one has no match."""
+_encoder = msgspec.json.Encoder(order="sorted")
+_Key: TypeAlias = tuple[tuple[str, bytes], ...]
+
+
+class RoundPair(NamedTuple):
+    """A round of each run that belong together; None where the other run has no such round."""
+
+    a: WorkflowRound | None
+    b: WorkflowRound | None
+    difference: Difference
+
+
+@dataclass(frozen=True)
+class RunDiff:
+    """Two runs, aligned: `rounds` pairs them, `table` and `summary` are data frames."""
+
+    a: Run
+    b: Run
+
+    @cached_property
+    def rounds(self) -> tuple[RoundPair, ...]:
+        """The rounds of both in order, those with the same tool calls beside each other."""
+        return tuple(_aligned(self.a.rounds, self.b.rounds))
+
+    @cached_property
+    def first_divergence(self) -> RoundPair | None:
+        """The first pair that differs in more than what was said; None if there is none."""
+        return next((pair for pair in self.rounds if pair.difference not in ("same", "text")), None)
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per pair of rounds: ``round_a`` and ``round_b`` from 1, missing where a run has no such round."""
+        import pandas as pd
+
+        columns = {name: [value(pair) for pair in self.rounds] for name, (_, value) in _COLUMNS.items()}
+        return pd.DataFrame({name: pd.Series(values, dtype=_COLUMNS[name][0]) for name, values in columns.items()})
+
+    def summary(self) -> pd.DataFrame:
+        """Return one row per figure: how both runs ended, their todos, guidance, tokens and cost, and the difference b - a.
+
+        Unknown figures are missing. Tokens are counts, ``cost`` is in US dollars, ``seconds`` is wall time.
+        """
+        import pandas as pd
+
+        rows = [(name, value(self.a), value(self.b)) for name, value in _FIGURES.items()]
+        return pd.DataFrame(
+            {
+                "what": pd.Series([name for name, _, _ in rows], dtype="str"),
+                "a": pd.Series([a for _, a, _ in rows], dtype="object"),
+                "b": pd.Series([b for _, _, b in rows], dtype="object"),
+                "difference": pd.Series([_minus(b, a) for _, a, b in rows], dtype="float64"),
+            }
+        )
+
+    def todos(self) -> pd.DataFrame:
+        """Return one row per todo of either run, by title: its last status in each, missing where a run has no such todo."""
+        import pandas as pd
+
+        a, b = ({todo.title: todo.status for todo in run.todos} for run in (self.a, self.b))
+        titles = [*a, *(title for title in b if title not in a)]
+        status = {"a": [a.get(title) for title in titles], "b": [b.get(title) for title in titles]}
+        found = {"title": titles, **status}
+        return pd.DataFrame({name: pd.Series(values, dtype="str") for name, values in found.items()})
+
+    def __repr__(self) -> str:
+        return f"<RunDiff {self.a.id} and {self.b.id}: {self.sentence}>"
+
+    @property
+    def sentence(self) -> str:
+        """Where the runs part, in one sentence."""
+        pair = self.first_divergence
+        if pair is None:
+            says = any(one.difference == "text" for one in self.rounds)
+            return "they made the same calls with the same results" + (", and said other things" if says else "")
+        places = [f"round {one.index + 1} of {name}" for one, name in ((pair.a, "a"), (pair.b, "b")) if one is not None]
+        return f"they part at {' and '.join(places)} ({_WORDS[pair.difference]})"
+
+
+def diff(a: Run, b: Run) -> RunDiff:
+    """Return what two runs did alike and where they part. Rounds with the same tool calls are paired; texts may differ."""
+    return RunDiff(a, b)
+
+
+_WORDS: dict[Difference, str] = {
+    "same": "the same",
+    "text": "they say other things",
+    "results": "the same calls have other results",
+    "calls": "they make other calls",
+    "only_a": "only a has it",
+    "only_b": "only b has it",
+}
+
+
+def _aligned(a: Sequence[WorkflowRound], b: Sequence[WorkflowRound]) -> Iterator[RoundPair]:
+    matcher = SequenceMatcher(None, [*map(_key, a)], [*map(_key, b)], autojunk=False)
+    for how, a_first, a_end, b_first, b_end in matcher.get_opcodes():
+        pairs = min(a_end - a_first, b_end - b_first)
+        for place in range(pairs):
+            one, other = a[a_first + place], b[b_first + place]
+            yield RoundPair(one, other, _difference(one, other) if how == "equal" else "calls")
+        yield from (RoundPair(one, None, "only_a") for one in a[a_first + pairs : a_end])
+        yield from (RoundPair(None, one, "only_b") for one in b[b_first + pairs : b_end])
+
+
+def _key(one: WorkflowRound) -> _Key:
+    """Return the tool calls of a round, without their ids; rounds of text alone are alike."""
+    return tuple([(call.name, _encoder.encode(call.arguments)) for call in one.calls])
+
+
+def _difference(one: WorkflowRound, other: WorkflowRound) -> Difference:
+    if [(each.text, each.is_error) for each in one.results] != [(each.text, each.is_error) for each in other.results]:
+        return "results"
+    return "same" if one.text == other.text else "text"
+
+
+def _calls(one: WorkflowRound | None) -> str | None:
+    if one is None or not one.calls:
+        return None
+    return ", ".join(f"{call.name}({_encoder.encode(call.arguments).decode()})" for call in one.calls)
+
+
+def _of(name: str, value: Callable[[WorkflowRound], Any]) -> Callable[[RoundPair], Any]:
+    """Return a function that gives a value of one of the two rounds, or None if it is not there."""
+
+    def of_pair(pair: RoundPair) -> Any:
+        one: WorkflowRound | None = getattr(pair, name)
+        return None if one is None else value(one)
+
+    return of_pair
+
+
+_VALUES: dict[str, tuple[str, Callable[[WorkflowRound], Any]]] = {
+    "round": ("Int64", lambda one: one.index + 1),
+    "calls": ("str", _calls),
+    "text": ("str", lambda one: one.text or None),
+    "guidance": ("str", lambda one: ", ".join(given.cell for given in one.guidance) or None),
+    "cost": ("float64", lambda one: (one.usage or Usage()).cost),
+}
+_COLUMNS: dict[str, tuple[str, Callable[[RoundPair], Any]]] = {
+    "difference": ("str", lambda pair: pair.difference),
+    **{f"{name}_{side}": (dtype, _of(side, value)) for name, (dtype, value) in _VALUES.items() for side in ("a", "b")},
+}
+_FIGURES: dict[str, Callable[[Run], Any]] = {
+    "model": lambda run: run.model,
+    "status": lambda run: run.status,
+    "stop_reason": lambda run: run.stop_reason,
+    "rounds": lambda run: len(run.rounds),
+    "tool_calls": lambda run: sum(len(one.records) for one in run.rounds),
+    "tool_errors": lambda run: sum(result.is_error for one in run.rounds for result in one.results),
+    "todos": lambda run: len(run.todos),
+    "todos_completed": lambda run: len(run.todos) - len(open_todos(run.todos)),
+    "todo_violations": lambda run: sum(len(one.todo_violations) for one in run.rounds),
+    "guidance": lambda run: run.settings.get("guidance", {}).get("set"),
+    "guidance_given": lambda run: sum(len(one.guidance) for one in run.rounds),
+    "guidance_followed": lambda run: sum(verdict.followed is True for one in run.rounds for verdict in one.followed),
+    "input_tokens": lambda run: run.usage.input,
+    "output_tokens": lambda run: run.usage.output,
+    "cost": lambda run: run.cost,
+    "seconds": lambda run: run.seconds,
+}
+
+
+def _minus(b: Any, a: Any) -> float | None:
+    if isinstance(a, str | None) or isinstance(b, str | None):
+        return None
+    return float(b - a)

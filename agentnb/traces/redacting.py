@@ -1,0 +1,56 @@
+"""Removing a person's own patterns, such as names or account numbers, from a run that is to be given away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from agentnb.core.redaction import change_texts, redact
+from agentnb.core.well_formed import check_events
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+
+REDACTED = "[redacted]"
+
+
+def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Pattern[str]] = ()) -> Run:
+    """Return the run with ``[redacted]`` in place of whatever matches a pattern, and ``[key]`` for every key known by now.
+
+    The patterns are regular expressions. They apply to all texts: prompts, replies, arguments, results, todos, errors and
+    names. Ids of calls and questions stay, as they link events; pictures stay as they are. Raises `SettingsError` for a pattern
+    that is none.
+    """
+    compiled = [_compiled(one) for one in ([patterns] if isinstance(patterns, str | re.Pattern) else patterns)]
+    ids = _ids(run)
+
+    def changed(text: str) -> str:
+        if text in ids:
+            return text
+        for pattern in compiled:
+            text = pattern.sub(REDACTED, text)
+        return text
+
+    events = [redact(change_texts(event, changed) if compiled else event) for event in run.events]
+    if all(new is old for new, old in zip(events, run.events, strict=True)):
+        return run
+    check_events(events, f"Run {run.id}")
+    fresh = Run.from_events(events)
+    if run.status == "interrupted":
+        fresh.mark_interrupted()
+    return fresh
+
+
+def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise SettingsError(
+            f"{pattern!r} is not a regular expression: {error}", "See https://docs.python.org/library/re"
+        ) from None
+
+
+def _ids(run: Run) -> frozenset[str]:
+    """Return the ids by which events name calls and questions."""
+    calls = {call.id for message in run.messages for call in message.calls}
+    inner = {inside.call.id for one in run.rounds for record in one.records for inside in record.inner}
+    return frozenset({*calls, *inner, *(asked.question.id for asked in run.questions)})

@@ -1,0 +1,247 @@
+"""The table of patterns: what runs that end in the same way, or have the same in them, have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from agentnb.core.inner_calls import with_inner
+from agentnb.core.todos import open_todos
+from agentnb.detect.run import Run
+from agentnb.traces.files import RunSource, load_traces
+from agentnb.traces.tables.columns import COUNTED, SHARE, Column, success_of, table
+from agentnb.traces.tables.loops import found
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALL, TOOL, GUIDANCE = "all", "tool", "guidance"
+BY = (
+    ALL,
+    "status",
+    "stop_reason",
+    "finding",
+    "breach",
+    TOOL,
+    GUIDANCE,
+    "policy",
+    "model",
+    "agent",
+    "origin_format",
+)
+"""What runs are grouped by, in the order of the rows."""
+
+
+class Facts(NamedTuple):
+    """What is counted of one run, found once."""
+
+    run: Run
+    calls: list[tuple[str, bool | None]]
+    """For each of its tool calls the tool, and whether it succeeded."""
+    guidance: list[tuple[str, bool | None]]
+    """For each piece of guidance its set, and whether it was followed."""
+    groups: dict[str, set[str]]
+    """For each of `BY`, the groups that the run is in."""
+
+
+@dataclass
+class Group:
+    """The runs with one value of what they are grouped by."""
+
+    by: str
+    value: str
+    members: list[Facts]
+
+    @cached_property
+    def ended(self) -> list[Facts]:
+        """Its runs that have ended."""
+        return [one for one in self.members if not one.run.should_continue]
+
+    @cached_property
+    def not_completed(self) -> list[Facts]:
+        """Those that ended in any way but completed."""
+        return [one for one in self.ended if one.run.status != "completed"]
+
+    @property
+    def completed(self) -> int:
+        """How many of them completed."""
+        return len(self.ended) - len(self.not_completed)
+
+    @property
+    def todos(self) -> tuple[int, int]:
+        """Todos that are completed, and all todos of its runs."""
+        lists = [one.run.todos for one in self.members]
+        return sum(len(each) - len(open_todos(each)) for each in lists), sum(map(len, lists))
+
+    @cached_property
+    def successes(self) -> list[bool | None]:
+        """Whether each of its calls succeeded; for a tool, those of the tool."""
+        calls = [call for one in self.members for call in one.calls]
+        return [success for name, success in calls if self.by != TOOL or name == self.value]
+
+    @cached_property
+    def verdicts(self) -> list[bool | None]:
+        """Whether each piece of guidance was followed; for a guidance set, those of the set."""
+        given = [each for one in self.members for each in one.guidance]
+        return [followed for name, followed in given if self.by != GUIDANCE or name == self.value]
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether anybody knows of guidance: traces of other products do not say."""
+        return bool(self.verdicts) or any(one.run.origin is None for one in self.members)
+
+    @property
+    def order(self) -> tuple[int, int, int, int, str]:
+        """Where it stands: what fails most often first; of tools, the one with the most errors."""
+        failures = len(self.not_completed), self.successes.count(False)
+        first, second = failures[::-1] if self.by == TOOL else failures
+        return BY.index(self.by), -first, -second, -len(self.members), self.value
+
+    @property
+    def example(self) -> str:
+        """Id of a run to open."""
+        failing = [one for one in self.members if (self.value, False) in one.calls] if self.by == TOOL else self.not_completed
+        return (failing or self.members)[-1].run.id
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+COLUMNS: list[Column[Group]] = [
+    Column("by", "str", lambda row: row.by, f"What the runs are grouped by: {', '.join(BY)}", "the tables of these names"),
+    Column(
+        "value",
+        "str",
+        lambda row: row.value,
+        "The group; a run with several findings or tools is in several, one whose value is unknown in none",
+        "the tables of these names",
+    ),
+    Column("runs", "int64", lambda row: len(row.members), "Runs in the group", COUNTED, "runs"),
+    Column("completed", "int64", lambda row: row.completed, "Runs in the group that completed", "run_finished.status", "runs"),
+    Column(
+        "completion_rate",
+        "float64",
+        lambda row: _share(row.completed, len(row.ended)),
+        "Share of the ended runs that completed",
+        "completed / ended runs",
+        SHARE,
+    ),
+    Column(
+        "not_completed",
+        "int64",
+        lambda row: len(row.not_completed),
+        "Runs that ended in any other way: failed, limited, stopped, cancelled or interrupted",
+        "run_finished.status",
+        "runs",
+    ),
+    Column(
+        "failed",
+        "int64",
+        lambda row: sum(one.run.status == "failed" for one in row.members),
+        "Runs that an error ended",
+        "run_finished.status",
+        "runs",
+    ),
+    Column(
+        "todo_completion_rate",
+        "float64",
+        lambda row: _share(*row.todos),
+        "Share of the todos that are completed",
+        "todos_changed.todos",
+        SHARE,
+    ),
+    Column(
+        "guidance_given",
+        "Int64",
+        lambda row: len(row.verdicts) if row.is_guided else None,
+        "How often guidance was given; missing for runs of other products, which do not say",
+        COUNTED,
+        "times",
+    ),
+    Column(
+        "guidance_followed",
+        "Int64",
+        lambda row: row.verdicts.count(True) if row.is_guided else None,
+        "How often guidance was followed",
+        "judged by detect.rules",
+        "times",
+    ),
+    Column(
+        "followed_rate",
+        "float64",
+        lambda row: _share(row.verdicts.count(True), len(row.verdicts) - row.verdicts.count(None)),
+        "Share of the guidance that was followed, where that is known",
+        "guidance_followed / judged guidance",
+        SHARE,
+    ),
+    Column(
+        "tool_calls",
+        "int64",
+        lambda row: len(row.successes),
+        "Tool calls, those that tools made included; in a row of a tool, its calls",
+        COUNTED,
+        "calls",
+    ),
+    Column("tool_errors", "int64", lambda row: row.successes.count(False), "Tool calls that failed", COUNTED, "calls"),
+    Column(
+        "error_rate",
+        "float64",
+        lambda row: _share(row.successes.count(False), len(row.successes) - row.successes.count(None)),
+        "Share of the tool calls that failed, where that is known",
+        "tool_errors / calls with a result",
+        SHARE,
+    ),
+    Column(
+        "example_run",
+        "str",
+        lambda row: row.example,
+        "A run to open: the last that did not complete; in a row of a tool, the last in which it failed",
+        "event.run_id",
+    ),
+]
+
+
+def patterns(source: RunSource) -> pd.DataFrame:
+    """Return one row per group of runs: how often they complete, follow guidance and fail.
+
+    Groups of one kind stand together, the commonest failure first.
+    """
+    known = [_facts(run) for run in load_traces(source)]
+    return table(sorted(_groups(known), key=lambda group: group.order), COLUMNS)
+
+
+def _groups(known: list[Facts]) -> Iterator[Group]:
+    for by in BY:
+        members: dict[str, list[Facts]] = {}
+        for one in known:
+            for value in one.groups[by]:
+                members.setdefault(value, []).append(one)
+        for value, mine in members.items():
+            yield Group(by, value, mine)
+
+
+def _facts(run: Run) -> Facts:
+    calls = [(record.call.name, success_of(record)) for one in run.rounds for _, record in with_inner(one.records)]
+    given = [
+        (guidance.set, one.followed[place].followed if place < len(one.followed) else None)
+        for one in run.rounds
+        for place, guidance in enumerate(one.guidance)
+    ]
+    alone = {
+        ALL: ALL,
+        "status": run.status,
+        "stop_reason": run.stop_reason,
+        "policy": run.settings.get("policy", {}).get("name"),
+        "model": run.model,
+        "agent": run.agent,
+        "origin_format": run.origin.format if run.origin else None,
+    }
+    groups = {by: {value} if value else set() for by, value in alone.items()}
+    groups["finding"] = {row.rule for row in found(run)}
+    groups["breach"] = {one.rule for each in run.rounds for one in each.todo_violations}
+    groups[TOOL] = {name for name, _ in calls}
+    groups[GUIDANCE] = ({name for name, _ in given} | {run.settings.get("guidance", {}).get("set")}) - {None}
+    return Facts(run, calls, given, groups)
