@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from agentnb.detect.run import Run
 from agentnb.traces.formats.content import time_of
 from agentnb.traces.formats.endings import fail, limited, recorded
-from agentnb.traces.formats.inspect_messages import MessageReader, Events, attached, is_answer, tools_of
+from agentnb.traces.formats.inspect_messages import Events, MessageReader, attached, is_answer, tools_of
 from agentnb.traces.formats.run_ids import nested_id, stable_id
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
