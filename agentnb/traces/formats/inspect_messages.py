@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from agentnb.core import events as e
@@ -99,8 +100,9 @@ def tools_of(events: Events, attachments: dict[str, str]) -> tuple[ToolSpec, ...
 class MessageReader:
     """Hands the messages of one agent to a writer."""
 
-    def __init__(self, writer: RunWriter, events: Events, attachments: dict[str, str]) -> None:
-        self._writer, self._tools = writer, events.tools
+    def __init__(self, writer: RunWriter, events: Events, attachments: dict[str, str], began: datetime | None = None) -> None:
+        """``began``: when the first message was given."""
+        self._writer, self._tools, self._began = writer, events.tools, began
         self._models = deque((event, attached(events.reply_of(event), attachments)) for event in events.models)
 
     def take(self, message: dict[str, Any]) -> None:
@@ -110,7 +112,8 @@ class MessageReader:
             self._writer.system("".join(part.text for part in message_parts(message) if isinstance(part, Text)))
         elif role == "user":
             author = "operator" if message.get("source") == "operator" else ""
-            self._writer.say(message_parts(message), author=author)
+            self._writer.say(message_parts(message), author=author, at=self._began)
+            self._began = None
         elif role == "assistant":
             self._reply(message)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from agentnb.detect.run import Run
@@ -85,7 +86,8 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
         sample.get("input"), str
     ):
         writer.say(attached(sample["input"], attachments))
-    reader = MessageReader(writer, main.events, attachments)
+    began = time_of(sample.get("started_at")) or _time_of_event(sample, 0)
+    reader = MessageReader(writer, main.events, attachments, began)
     file.take_each(messages, reader.take, position)
     yield _finish(writer, log, sample, messages)
     ids = {id(main): run_id}
@@ -170,7 +172,7 @@ def _scopes(events: list[Any]) -> list[_Scope]:
 
 
 def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[Any]) -> Run:
-    at, seconds = time_of(sample.get("completed_at")) or _last_time(sample), sample.get("total_time")
+    at, seconds = time_of(sample.get("completed_at")) or _time_of_event(sample, -1), sample.get("total_time")
     error, limit = sample.get("error"), sample.get("limit")
     if error:
         told = error if isinstance(error, dict) else {"message": error}
@@ -187,9 +189,9 @@ def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[
     return writer.finish("cancelled", "cancelled", at=at) if log.status == "cancelled" else writer.finish_without_end()
 
 
-def _last_time(sample: dict[str, Any]) -> Any:
+def _time_of_event(sample: dict[str, Any], index: int) -> datetime | None:
     events = sample.get("events") or []
-    return time_of(events[-1].get("timestamp")) if events and isinstance(events[-1], dict) else None
+    return time_of(events[index].get("timestamp")) if events and isinstance(events[index], dict) else None
 
 
 def _class_of(error: dict[str, Any]) -> str:

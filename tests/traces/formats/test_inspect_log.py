@@ -108,6 +108,7 @@ def test_each_sample_and_epoch_of_an_archive_is_a_run() -> None:
 def test_a_reply_has_the_usage_time_and_duration_of_its_model_call() -> None:
     run = load_trace(FILES / "inspect/log_read_sample.eval")
     assert run.rounds[0].usage == Usage(66, 3) and run.rounds[0].model_seconds == pytest.approx(0.28, abs=0.01)
+    assert run.started_at is not None and run.started_at.isoformat() == "2025-07-05T13:59:48.945242+00:00"
     assert run.seconds == 0.413 and run.origin is not None and run.origin.position == ""
     assert recorded(run)["sample_uuid"] == "LKmyJnSm3fgU8aanLnfPkL"
 
