@@ -62,9 +62,9 @@ def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each thread, followed by those of its subgraphs."""
     records = [one for _, one in file.records()] if file.kind == "lines" else file.document
     records = records if isinstance(records, list) else [records]
-    is_history = len(records) > 1 and all(_thread_of(one) == _thread_of(records[0]) for one in records)
+    is_history = all(_thread_of(one) == _thread_of(records[0]) for one in records)
     for index, states in enumerate([records] if is_history else [[one] for one in records]):
-        position = str(index) if len(records) > 1 and not is_history else ""
+        position = "" if is_history else str(index)
         with file.guarded(position):
             yield from _thread(file, position, states)
 

@@ -303,6 +303,15 @@ def test_a_damaged_sample_is_a_problem_and_the_others_are_read(tmp_path: Path) -
         load_traces(path)
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_of_a_sample_that_was_written_twice_the_last_counts(tmp_path: Path) -> None:
+    path = eval_file(tmp_path / "log.eval", {"header.json": log()})
+    with zipfile.ZipFile(path, "a") as archive:
+        for text in ("Old.", "New."):
+            archive.writestr("samples/1_epoch_1.json", json.dumps(sample(ASKED, {"role": "assistant", "content": text})))
+    assert [run.text for run in load_traces(path)] == ["New."]
+
+
 def test_a_log_without_samples_says_so(tmp_path: Path) -> None:
     runs = runs_of(tmp_path / "log.json", log(), strict=False)
     assert runs == [] and "no samples" in str(runs.problems[0])
