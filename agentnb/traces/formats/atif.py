@@ -82,10 +82,11 @@ def _earlier(step: dict[str, Any]) -> Message:
 
 
 def _take(writer: RunWriter, step: dict[str, Any]) -> None:
-    source, at, parts = step["source"], time_of(step.get("timestamp")), _content(step.get("message"))
+    source, at, parts = step["source"], time_of(step.get("timestamp")), _content(step.get("message") or None)
     results = (step.get("observation") or {}).get("results") or []
     if source == "system":
-        writer.system("".join(part.text for part in parts if isinstance(part, Text)))
+        if parts:
+            writer.system("".join(part.text for part in parts if isinstance(part, Text)))
     elif step.get("is_copied_context"):
         return
     elif source == "user":

@@ -41,6 +41,10 @@ def test_copied_steps_are_history_and_observations_without_a_call_are_messages()
     ]
 
 
+def test_a_system_step_without_a_message_is_none() -> None:
+    assert not any("blank" in warning for warning in load_trace(SAMPLE).warnings)
+
+
 def test_a_trajectory_within_another_is_a_nested_run() -> None:
     outer, nested = load_traces(SAMPLE)
     assert (outer.id, nested.id, nested.parent_id, nested.agent) == ("lead-1", "lead-1-reader-1", "lead-1", "reader")
