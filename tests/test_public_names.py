@@ -38,6 +38,7 @@ NAMES = {
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
+    "plots": "agentnb.traces.plots",
     "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces.tables",
@@ -50,7 +51,6 @@ LATER = [
     "Workflow",
     "compare",
     "fork",
-    "plots",
     "replay",
 ]
 HEAVY = (

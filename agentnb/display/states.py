@@ -132,6 +132,13 @@ def leaves_todos(run: Run) -> bool:
     return run.status == "completed" and has_open(run.todos)
 
 
+def rounds_told(run: Run) -> str:
+    """Return ``3 rounds``; ``no reply`` of a run that is over and has none; empty if no round began."""
+    if run.rounds and not run.should_continue and all(one.reply is None for one in run.rounds):
+        return "no reply"
+    return counted(len(run.rounds), "round") if run.rounds else ""
+
+
 def has_ended(run: Run) -> bool:
     """Return whether the run has its end; an interrupted one has none."""
     return not run.should_continue and run.status != "interrupted"

@@ -25,6 +25,7 @@ from agentnb.core.wire import decode, encode
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, TraceError
 from agentnb.traces.filled import FILLED, LOST, NO_PROMPT, NO_RESULT, Gap, sentences_of
+from agentnb.traces.todo_lists import FollowedTodos
 
 Content: TypeAlias = str | Sequence[AnyPart] | None
 """What a message holds: a text, or parts; None and blank texts are nothing."""
@@ -108,6 +109,7 @@ class RunWriter:
         self._answered: dict[str, _Call] = {}
         self._ids: set[str] = set()
         self._gaps: Counter[Gap] = Counter()
+        self._todos = FollowedTodos(about.get("todos", ()))
 
     @property
     def filled(self) -> list[str]:
@@ -190,6 +192,7 @@ class RunWriter:
         """Take an event of another kind, such as a step or a finding, after all that was taken before it."""
         if kind in _WRITTEN_HERE:
             raise SettingsError(f"{kind.__name__} is written by the RunWriter itself", "Call its say, reply, result or finish")
+        self._todos.is_told |= kind is e.TodosChanged
         self._items.append(_Fact(kind, fields, self._time(at)))
 
     def finish(
@@ -347,6 +350,9 @@ class RunWriter:
                 result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code=LOST)
             yield _Fact(e.ToolStarted, {"call": call})
             yield _Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
+            todos = self._todos.after(call, result, each.at)
+            if todos is not None:
+                yield _Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, each.at)
         ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)
         yield _Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
 

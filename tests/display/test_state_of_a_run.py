@@ -12,11 +12,12 @@ from agentnb.core import events as e
 from agentnb.core.messages import Message
 from agentnb.detect.run import Run
 from agentnb.display.compact import compact_html
-from agentnb.display.head import MARKS, chip_html, tone
+from agentnb.display.head import MARKS, chip_html, meta_html, tone
 from agentnb.display.html import run_html
 from agentnb.display.states import NextStep, chip, next_step, why
 from agentnb.display.text import run_text
 from agentnb.display.todo_labels import MAX_TODOS, shown_todos
+from agentnb.display.totals import Totals
 
 
 def ended(built: RunBuilder, status: e.Status = "completed", stop_reason: str = "natural") -> Run:
@@ -70,6 +71,19 @@ def test_a_state_has_one_word_and_it_is_said_once(subtests: pytest.Subtests) -> 
             assert chip(run) == word
             for shown in (visible_text(run_html(run)), visible_text(compact_html(run)), run_text(run)):
                 assert shown.count(word) == 1
+
+
+def test_a_run_that_got_no_reply_is_not_said_to_have_made_a_round(subtests: pytest.Subtests) -> None:
+    unanswered = ended(RunBuilder().extend(*begun(0)), "failed", "error")
+    answered_once = ended(RunBuilder().round(called("look")).extend(*begun(1)), "failed", "error")
+    cut_off = ended(RunBuilder().extend(*begun(0)), "cancelled", "cancelled")
+    cases = [(unanswered, "no reply", "1 round"), (answered_once, "2 rounds", "no reply"), (cut_off, "no reply", "round")]
+    for run, told, never in cases:
+        with subtests.test(told=told, status=run.status):
+            head = run_text(run).partition("\n")[0]
+            assert told in head and never not in head
+            assert told in visible_text(meta_html(run, Totals(run.rounds))) and told in visible_text(compact_html(run))
+    assert "round 1" in visible_text(meta_html(RunBuilder().extend(*begun(0)).run, Totals()))
 
 
 def test_a_finished_run_is_folded_whatever_its_end(subtests: pytest.Subtests) -> None:

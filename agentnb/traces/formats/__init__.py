@@ -10,8 +10,17 @@ from agentnb.errors import TraceError
 from agentnb.traces.formats import (
     agentnb_log,
     atif,
+    claude_code,
+    claude_code_web,
+    codex,
+    copilot_cli,
+    docker_agent,
+    gemini_cli,
     inspect_log,
+    kimi_cli,
     langgraph,
+    mad,
+    magentic,
     mini_swe_agent,
     openai_chat,
     openhands,
@@ -42,7 +51,16 @@ class Format(Protocol):
 FORMATS: tuple[Format, ...] = (
     agentnb_log,
     page,
+    claude_code,
+    claude_code_web,
+    codex,
+    copilot_cli,
+    gemini_cli,
+    kimi_cli,
+    docker_agent,
     sam,
+    mad,
+    magentic,
     inspect_log,
     atif,
     langgraph,
@@ -64,7 +82,10 @@ def format_of(file: TraceFile) -> Format:
     """Return the format of a file; raises `UnknownFormat`, which says what it lacked for each that was tried."""
     missed = []
     for one in FORMATS:
-        lack = one.sniff(file)
+        try:
+            lack = one.sniff(file)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # what is in a place may be anything
+            lack = f"its first records are malformed ({type(error).__name__}: {error})"
         if not lack:
             return one
         missed.append(f"{one.NAME}: {lack}")
