@@ -9,6 +9,8 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.traces.formats import (
     agentnb_log,
+    anthropic_messages,
+    api_cassettes,
     atif,
     claude_code,
     claude_code_web,
@@ -19,10 +21,13 @@ from agentnb.traces.formats import (
     inspect_log,
     kimi_cli,
     langgraph,
+    langsmith,
     mad,
     magentic,
     mini_swe_agent,
+    openai_agents,
     openai_chat,
+    openai_responses,
     openhands,
     page,
     sam,
@@ -69,6 +74,11 @@ FORMATS: tuple[Format, ...] = (
     swe_agent,
     tau2_bench,
     tau_bench,
+    langsmith,
+    openai_agents,
+    api_cassettes,
+    openai_responses,
+    anthropic_messages,
     openai_chat,
 )
 """All formats. The more particular a format is, the earlier it stands."""
