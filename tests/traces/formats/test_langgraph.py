@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmark_files import FILES, calls, loaded, recorded, results, runs_of, said
+from benchmark_files import FILES, calls, loaded, recorded, records, results, runs_of, said
 
 from agentnb import load_trace
 
@@ -63,7 +63,8 @@ def test_messages_may_be_constructors_or_have_their_data_apart(tmp_path: Path, s
             failed = {"type": "tool", "tool_call_id": "c", "content": "No.", "status": "error"}
             run = runs_of(tmp_path / "t.json", state(ASKED, form, failed))[0]
             assert [(one.name, one.arguments, one.id) for one in calls(run)] == [("add", {"a": 1}, "c")]
-            assert results(run) == [("No.", "tool_error")]
+            answered = records(run)[0].result
+            assert answered is not None and (answered.text, answered.is_error) == ("No.", True)
 
 
 def test_a_thread_ends_as_its_tasks_and_its_status_say(tmp_path: Path, subtests: pytest.Subtests) -> None:
