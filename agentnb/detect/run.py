@@ -6,7 +6,7 @@ A live run, one loaded from its log, one read from a foreign trace and one folde
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import NoReturn, Self
 
 from agentnb.core import events as e
 from agentnb.core.fold import HANDLERS
@@ -53,6 +53,19 @@ OF_POLICIES = frozenset(
     }
 )
 """What policies and the loop read of a run, and a person hardly ever does: left out of `dir`. See `RunSoFar`."""
+
+
+class _FormerName:
+    """Refuses a former name with the new one.
+
+    A descriptor, as a `__getattr__` would slow down all attributes of a run, which are read hundreds of times per round.
+    """
+
+    def __init__(self, name: str, better: str) -> None:
+        self._name, self._better = name, better
+
+    def __get__(self, run: object, owner: type) -> NoReturn:
+        raise AttributeError(f"A Run has no {self._name!r}: it is called {self._better} now")
 
 
 _STEPS = {kind: (fold, JUDGES.get(kind)) for kind, fold in HANDLERS.items()}
@@ -147,14 +160,12 @@ class Run(RunFacts):
     __hash__ = None  # it grows
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in OF_POLICIES and not name.startswith("_")]
+        hidden = OF_POLICIES | FORMER_NAMES.keys()
+        return [name for name in super().__dir__() if name not in hidden and not name.startswith("_")]
 
-    if not TYPE_CHECKING:  # else a type checker would take any attribute for one
 
-        def __getattr__(self, name: str) -> Any:
-            """Refuse a former name with the new one."""
-            better = FORMER_NAMES.get(name)
-            raise AttributeError(f"A Run has no {name!r}" + (f": it is called {better} now" if better else ""))
+for _name, _better in FORMER_NAMES.items():
+    setattr(Run, _name, _FormerName(_name, _better))
 
 
 def findings(run: RunFacts, detectors: Iterable[DetectorMaker]) -> list[Finding]:

@@ -51,8 +51,8 @@ class ModelCalls:
 
     async def reply(self, request: Request) -> Message:
         """Return the model's reply as logged. If the stream breaks off, its partial reply is logged."""
-        stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
-        limit: ReplyLimit | None = None  # made for a reply that streams
+        stream_buffer: StreamBuffer | None = None  # this and the limit are made for a reply that streams
+        limit: ReplyLimit | None = None
         reply: Reply | None = None
         started, items = perf_counter(), None
         try:
@@ -61,11 +61,11 @@ class ModelCalls:
                 if isinstance(item, Reply):
                     reply = item
                 elif isinstance(item, Retry):
-                    self._note_retry(item, stream_buffer.end())
-                    stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
-                    limit = None
+                    self._note_retry(item, "" if stream_buffer is None else stream_buffer.end())
+                    stream_buffer = limit = None
                 else:
-                    if limit is None:
+                    if stream_buffer is None or limit is None:
+                        stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
                         limit = self._limit(request, comes_after_limit=self._log.run.last_round.is_final)
                     limit.count(_length(item))
                     stream_buffer.take(item)
@@ -81,16 +81,17 @@ class ModelCalls:
         if reply is None:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
-        stream_buffer.end()
+        if stream_buffer is not None:
+            stream_buffer.end()
         return self._logged(request, self._normalized(reply), perf_counter() - started)
 
     def _logged(self, request: Request, reply: Reply, seconds: float) -> Message:
         """Log the reply, its usage complete and without its markers, and return its message as logged."""
         if self._usage_check.is_needed:
             reply = self._usage_check.complete(request, reply)
-        message, signals = self._without_markers(reply.message)
-        replied = self._log.emit(
-            e.ModelReplied,
+        message, signals = without_markers(reply.message) if self._markers else (reply.message, ())
+        replied = e.ModelReplied(
+            *self._log.head(),
             message=message,
             signals=signals,
             usage=reply.usage,
@@ -98,9 +99,10 @@ class ModelCalls:
             seconds=seconds if reply.seconds is None else reply.seconds,
             metadata=reply.metadata,
         )
+        logged = self._log.append(replied)
         if self._usage_check.is_needed:
             self._usage_check.warn(reply)
-        return replied.message
+        return logged.message
 
     def _limit(self, request: Request, *, comes_after_limit: bool) -> ReplyLimit:
         run, policies = self._log.run, self._policies
@@ -110,8 +112,9 @@ class ModelCalls:
         words = encodable(f"{type(error).__name__}: {error}")
         return ModelError(f"{self.model.name} failed: {words}", run=self._log.run)
 
-    def _cut_off(self, request: Request, stream_buffer: StreamBuffer) -> Reply:
+    def _cut_off(self, request: Request, stream_buffer: StreamBuffer | None) -> Reply:
         """Return what came of a reply that went over a limit, without its calls, which are not whole."""
+        assert stream_buffer is not None, "it streamed"
         heard, text = stream_buffer.all_that_came(), stream_buffer.end()
         assert heard is not None, "it was too long"
         usage = used_until_cut(self.model, request, heard)
@@ -135,17 +138,18 @@ class ModelCalls:
             what = encodable(f"{type(error).__name__}: {error}")
             raise ModelError(f"{self.model.name} gave a reply that no log can hold ({what})", run=self._log.run) from error
 
-    def _without_markers(self, message: Message) -> tuple[Message, tuple[str, ...]]:
-        return without_markers(message) if self._markers else (message, ())
-
-    def _keep_broken_off(self, request: Request, stream_buffer: StreamBuffer, reply: Reply | None, seconds: float) -> None:
+    def _keep_broken_off(
+        self, request: Request, stream_buffer: StreamBuffer | None, reply: Reply | None, seconds: float
+    ) -> None:
         """Log the partial text and its usage, which the reply reports if it came before the failure."""
-        heard, text = stream_buffer.all_that_came(), stream_buffer.end()
+        heard, text = (None, "") if stream_buffer is None else (stream_buffer.all_that_came(), stream_buffer.end())
         usage = checked(reply.usage) if reply is not None else UNKNOWN
         if usage == UNKNOWN and heard is not None:
             usage = used_until_cut(self.model, request, heard)
         if text:
-            message, _ = self._without_markers(Message("assistant", (Text(text),)))
+            message = Message("assistant", (Text(text),))
+            if self._markers:
+                message, _ = without_markers(message)
             self._log.emit(e.ModelReplied, message=message, usage=usage, stop_reason="broken_off", seconds=seconds)
         elif usage != UNKNOWN:
             self._log.emit(e.ExtraUsage, usage=usage)
