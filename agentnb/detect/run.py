@@ -12,11 +12,14 @@ from agentnb.core import events as e
 from agentnb.core.fold import HANDLERS
 from agentnb.core.run import RunFacts
 from agentnb.core.run_state import RunState
+from agentnb.core.todos import TODO_TOOL
 from agentnb.core.view import View
 from agentnb.detect.detector import Detector, DetectorMaker, Finding
 from agentnb.detect.judgements import JUDGES, Judgements
 
 FORMER_NAMES = {"tallies": "counters", "resting_todos": "carried_todos"}
+OF_LIVE_RUNS = frozenset({"stop", "pause", "resume", "say", "answer"})
+"""Methods of a `LiveRun`, which are also commands of ``%agent``."""
 OF_POLICIES = frozenset(
     {
         "annotate",
@@ -47,6 +50,7 @@ OF_POLICIES = frozenset(
         "role_of",
         "round_number",
         "carried_todos",
+        "own_tools",
         "should_continue",
         "take_failures",
         "take_unlogged",
@@ -93,6 +97,13 @@ class Run(RunFacts):
     def detected(self) -> View[Finding]:
         """What its detectors found, in order; `findings` are those that its log holds."""
         return View(self._detected)
+
+    @property
+    def own_tools(self) -> list[str]:
+        """The names of the tools that it was given, without the todo tool and those of extensions."""
+        extensions = self.settings.get("extensions", [])
+        added = {TODO_TOOL, *[name for one in extensions for name in one.get("tools", ())]}
+        return [tool.name for tool in self.tools if tool.name not in added]
 
     def apply(self, event: e.AnyEvent) -> None:
         """Take in the next event, and judge it. Only the log does this."""
@@ -153,8 +164,12 @@ class Run(RunFacts):
 
         def __getattr__(self, name: str) -> Any:
             """Refuse a former name with the new one."""
-            better = FORMER_NAMES.get(name)
-            raise AttributeError(f"A Run has no {name!r}" + (f": it is called {better} now" if better else ""))
+            hint = f": it is called {FORMER_NAMES[name]} now" if name in FORMER_NAMES else ""
+            if name in OF_LIVE_RUNS:
+                hint = (
+                    f": in a notebook write %agent {name}, in Python keep the handle: live = agent.start(...); live.{name}(...)"
+                )
+            raise AttributeError(f"A Run has no {name!r}{hint}")
 
 
 def findings(run: RunFacts, detectors: Iterable[DetectorMaker]) -> list[Finding]:

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 from agentnb.runtime.budget import Budget, current_budget
 from agentnb.runtime.elicitation import CallElicitor, current_call
-from agentnb.runtime.threads import TICK, PendingOutcome, attempt, call_in_thread, in_worker, time_limit
+from agentnb.runtime.threads import TICK, PendingOutcome, attempt, in_worker, time_limit
+from agentnb.runtime.worker_calls import ToolInterrupted, call_in_thread
 
 T = TypeVar("T")
 
@@ -111,6 +112,8 @@ class Foreground:
                     self._do_next()
                     if outer is not None and outer.is_over():  # the parent run, whose tool waits here, has ended
                         self._stop_once()
+            except ToolInterrupted:  # the run was begun by a tool in a worker thread, whose own run was stopped
+                self._interrupted = True
             finally:
                 self._leave()
             if self._interrupted:

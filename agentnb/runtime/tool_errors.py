@@ -73,6 +73,20 @@ def out_of_time() -> ToolOutcome:
     )
 
 
+def still_running(outcome: ToolOutcome) -> ToolOutcome:
+    """Return the result with a note that the function has not ended."""
+    return msgspec.structs.replace(outcome, parts=(*outcome.parts, Text("It may still be running.")))
+
+
+def left_behind(tools: Iterable[str]) -> str:
+    """Return what the person is told about tools that could not be stopped at once."""
+    names = ", ".join(dict.fromkeys(tools))
+    return (
+        f"{names} could not be stopped at once: Python cannot interrupt calls such as time.sleep or a query. "
+        "It may still finish that call, and ends when it returns."
+    )
+
+
 def limit_reached() -> ToolOutcome:
     """Return the result for a call in a final answer, which was to be given without tools."""
     return failure(LIMIT_REACHED, "Not run: a limit of the run was reached, and the last reply may call no tools.")

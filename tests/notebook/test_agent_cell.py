@@ -150,7 +150,8 @@ def test_a_failing_model_raises_and_the_run_is_kept(kernel: Any) -> None:
     kernel.run("failing = ScriptedModel([ToolCall('add', {'a': 1}), RuntimeError('boom')])")
     cell = kernel.run("%%agent -m failing -t add\nGo.")
     assert cell.status == "error"
-    assert cell.error == "RunFailed: The run failed. Its card says why"
+    # The line is all that nbconvert prints; the card says it too.
+    assert cell.error == "RunFailed: scripted:script failed: RuntimeError: boom. The card says more"
     assert cell.shown.count("boom") == 1
     reasons = [one["evalue"] for one in cell.outputs if one["type"] == "error"]
     assert ["boom" in reason for reason in reasons] == [True], "programs that run notebooks report it in full"

@@ -11,6 +11,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from agentnb import settings
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
+from agentnb.display.labels import clean
+from agentnb.display.states import continue_command
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.answer import answer_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
@@ -57,12 +59,15 @@ def status(session: Session, shell: InteractiveShell, rest: str) -> None:
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: stop the newest run, or that one, and keep its results"""
     live = _running(session, rest)
+    told = len(live.run.warnings)
     ended = session.stop(live, PATIENCE)
     print(
-        f"Run {live.run_id} is stopped. Continue with %%agent --continue"
+        f"Run {live.run_id} is stopped. Continue with {continue_command(live.run)}"
         if ended
         else f"Stopping run {live.run_id}. See %agent status"
     )
+    for note in live.run.warnings[told:]:  # a tool that could not be stopped at once
+        print(clean(note))
 
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -176,7 +181,8 @@ def _running(session: Session, part_of_id: str) -> LiveRun:
     if len(found) != 1:
         ids = ", ".join(live.run_id for live in session.running())
         raise SettingsError(
-            f"{len(found)} running runs match {part_of_id!r}", f"Running: {ids}" if ids else "Nothing is running"
+            f"{'Several' if found else 'No'} live runs match {part_of_id!r}",
+            f"Live: {ids}" if ids else "Nothing is running; %agent history lists past runs",
         )
     return found[0]
 
