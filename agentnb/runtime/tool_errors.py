@@ -130,6 +130,13 @@ def users_traceback(error: BaseException) -> str:
     return encodable("".join(told.format()))
 
 
+def traceback_of_own_code(error: BaseException) -> str:
+    """Return the traceback of an error, as `users_traceback`; empty if no code of the person's own is in it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    is_own = any(not frame.filename.startswith((_PACKAGE, *_CARRIERS, *_LIBRARIES)) for frame in frames)
+    return users_traceback(error) if is_own else ""
+
+
 def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:
     if id(told) in seen:
         return

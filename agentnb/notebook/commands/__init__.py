@@ -23,7 +23,7 @@ from agentnb.notebook.commands.recover import recover_run
 from agentnb.notebook.commands.status import default_lines, status_lines
 from agentnb.notebook.commands.todos import change_todos, todo_text
 from agentnb.notebook.dry import tool_text
-from agentnb.notebook.names import find_tools, tool_names
+from agentnb.notebook.names import find_model, find_tools, tool_names
 from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.tools.function import FunctionTool, as_tool
@@ -142,7 +142,8 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
         key, equals, value = word.partition("=")
         if not equals:
             raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
-        session.set_default(key, value)
+        is_variable = key == "model" and value.isidentifier() and bool(find_model(value, shell.user_ns))
+        session.set_default(key, value, is_variable=is_variable)
         changed.append(key.replace("_", "-"))
     print("\n".join(default_lines(session, changed or session.defaults)))
 
