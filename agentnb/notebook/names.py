@@ -97,9 +97,10 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
     if name.isidentifier() and ":" not in name:
         models = [known for known, one in variables.items() if is_model(one) and not known.startswith("_")]
         what = f"is of type {type(variables[name]).__name__}, not a model" if name in variables else "is not defined"
-        lacks = f"{why_no_model(variables[name], name)} " if _is_nearly_a_model(name, variables) else ""
-        hint = f"{lacks}{_models_here(name, models)} Model names have the form provider:NAME; %agent models lists the providers"
-        raise UnknownModel(f"The variable {name} {what}", hint.strip())
+        lacks = why_no_model(variables[name], name) if _is_nearly_a_model(name, variables) else ""
+        names = "Model names have the form provider:NAME; %agent models lists the providers"
+        hint = " ".join(filter(None, [lacks, _models_here(name, models), names]))
+        raise UnknownModel(f"The variable {name} {what}", hint)
     return name
 
 

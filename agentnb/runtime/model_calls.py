@@ -27,7 +27,7 @@ from agentnb.runtime.stream_buffer import StreamBuffer
 from agentnb.runtime.tool_errors import traceback_of_own_code
 from agentnb.runtime.usage_check import UsageCheck
 
-STREAMED = frozenset({TextDelta, ThinkingDelta, Unshown})
+STREAMED: frozenset[object] = frozenset({TextDelta, ThinkingDelta, Unshown})
 """What a stream yields before its reply."""
 HOW_TO_YIELD = 'Yield TextDelta("...") for text as it comes, if you like, and last Reply(Message("assistant", (Text("..."),)))'
 MAX_SHOWN = 80

@@ -157,6 +157,9 @@ class Session:
                 with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
                     self.store.load(one.id)
                     return one.id
+        if not self.store.ids():
+            what = f"There is no run in {self.store.shown_folder}"
+            raise SettingsError(what, "Logs are kept in the folder of their notebook: is this the right one?")
         raise SettingsError(f"No run in {self.store.shown_folder} was interrupted", "%agent history lists the runs")
 
     def _begun(self, live: LiveRun) -> LiveRun:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import settings
 from run_checks import assert_closed, assert_every_call_has_one_result, codes, results
 
@@ -66,7 +65,6 @@ def stopped(tool_: Save, stop: Callable[[LiveRun], Any] = LiveRun.stop) -> Run:
     return run
 
 
-@pytest.mark.req("R0.13")
 def test_a_stop_interrupts_a_plain_function_in_the_background_before_its_next_step() -> None:
     save = Save(computes)
     run = stopped(save)

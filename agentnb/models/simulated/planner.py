@@ -72,8 +72,9 @@ def todo_call(operation: str, **what: Any) -> ToolCall:
 def last_words(observation: Observation) -> str:
     """Return the answer; a short one if it has answered before and done nothing since."""
     if observation.plan and not observation.steps and not observation.odd:
-        items = "1 item" if len(observation.plan) == 1 else f"{len(observation.plan)} items"
-        text = f"The list has {items}, and none of them holds a call in backticks of a tool that I was given."
+        count = len(observation.plan)
+        which = "1 item, and it holds no call" if count == 1 else f"{count} items, and none of them holds a call"
+        text = f"The list has {which} in backticks of a tool that I was given."
     elif not observation.steps and not observation.odd:
         text = "Done: there is no list to follow."
     elif observation.answered:

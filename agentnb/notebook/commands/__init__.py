@@ -163,7 +163,7 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
 
 
 def recover(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--here]: resume a run whose process died"""
+    """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--here]: resume a run whose kernel died"""
     return recover_run(session, shell, rest)
 
 
