@@ -59,7 +59,7 @@ def _counted(count: int) -> str:
 
 def _as_reply(line: Line, request: Request) -> Reply:
     if isinstance(line, BaseException):
-        raise line
+        raise line.with_traceback(None)  # the frames of an earlier reply are none of this one's
     if isinstance(line, Reply):
         return line
     if callable(line):

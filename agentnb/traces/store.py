@@ -244,7 +244,7 @@ def _where_logs_are(path: Path) -> str:
     """Return where there is a log instead of at this path, which may be the id of a run."""
     if _MADE_ID.fullmatch(path.name):
         return f"A run is named by its file: .agentnb/runs/{path.name}.jsonl"
-    return "Logs are in .agentnb/runs, beside the notebook, from its first run on"
+    return "%agent history lists the runs. Logs are in .agentnb/runs, beside the notebook, from its first run on"
 
 
 def load_file(path: Path) -> Run:

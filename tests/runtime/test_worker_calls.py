@@ -18,7 +18,7 @@ from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.live import LiveRun
 from agentnb.runtime.threads import Outcome
-from agentnb.runtime.worker_calls import ToolInterrupted, WorkerCall
+from agentnb.runtime.worker_calls import ToolInterrupted, WorkerCall, worker_call
 from agentnb.tools.function import tool
 
 LONG = 30
@@ -172,3 +172,33 @@ def test_a_cancelled_await_interrupts_the_function() -> None:
 
     asyncio.run(cell())
     assert save.ended.wait(LONG) and not save.saved
+
+
+def test_code_of_ours_that_waits_in_the_thread_is_not_hit_but_told_and_the_function_ends_after_it() -> None:
+    begun, woken = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def function() -> None:
+        here = worker_call()
+        assert here is not None
+        with here.held():
+            here.wake = woken.set
+            begun.set()
+            assert woken.wait(LONG)
+            seen.append(f"held, told {here.is_interrupted}")
+            try:
+                with here.held(False):
+                    seen.append("let through too late")
+            except ToolInterrupted:
+                seen.append("raised in the part that lets it through")
+            sum(range(10_000))
+            seen.append("held again")
+        seen.append("after it")
+
+    call = WorkerCall(function)
+    thread = threading.Thread(target=lambda: seen.append(type(call.run().error).__name__))
+    thread.start()
+    assert begun.wait(LONG)
+    call.interrupt()
+    thread.join(LONG)
+    assert seen == ["held, told True", "raised in the part that lets it through", "held again", "ToolInterrupted"]
