@@ -125,6 +125,28 @@ def test_a_run_that_the_function_waits_for_is_stopped_with_it() -> None:
     assert seen[-1].status == "cancelled" and not inner.saved
 
 
+def test_a_function_that_waits_for_a_run_whose_model_replies_is_stopped_at_once() -> None:
+    class Endless:
+        name = "own:endless"
+        asked = threading.Event()
+
+        async def stream(self, request: Any) -> Any:
+            self.asked.set()
+            await asyncio.Event().wait()
+            yield request
+
+    model = Endless()
+
+    def save() -> str:
+        return Agent(model).run_sync("inner").text
+
+    live = in_background(save)
+    assert model.asked.wait(LONG)
+    live.stop()
+    run = live.result(LONG)
+    assert (run.status, list(run.warnings)) == ("cancelled", [])
+
+
 def test_a_function_that_has_not_begun_never_begins() -> None:
     done: list[str] = []
     call = WorkerCall(lambda: done.append("done"))
