@@ -120,9 +120,9 @@ class RunWriter:
         return sentences_of(self._gaps)
 
     def system(self, text: str) -> None:
-        """Take the system prompt. One within the conversation becomes a message whose author is system."""
-        if not self._items and not self._system:
-            self._system = self._text("system", text)
+        """Take the system prompt; several before the conversation make one. Later ones become messages by system."""
+        if not self._items:
+            self._system = "\n\n".join(filter(None, (self._system, self._text("system", text))))
         else:
             self._gaps["system message"] += 1
             self.say(text, author="system")

@@ -14,7 +14,7 @@ from agentnb.detect.run import Run
 from agentnb.models.anthropic import MAX_TOKENS
 from agentnb.models.anthropic import NAME as OWN
 from agentnb.models.serialization import arguments_of, parameters
-from agentnb.traces.exports.conversation import conversation_of, one_or_lines
+from agentnb.traces.exports.stored_messages import conversation_of, one_or_lines
 
 NAME = "anthropic_messages"
 TITLE = "messages of Anthropic's API"
@@ -28,6 +28,7 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
 def request_of(run: Run) -> dict[str, Any]:
     """Return the request that holds the conversation of a run."""
     request: dict[str, Any] = {"model": run.model.removeprefix(f"{OWN}:"), "max_tokens": MAX_TOKENS}
+    request["stop_sequences"] = []  # of this API alone: a conversation of texts is known by it
     if run.system:
         request["system"] = [{"type": "text", "text": run.system}]
     if run.tools:

@@ -14,7 +14,8 @@ from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, Tool
 from agentnb.core.request import ToolSpec
 from agentnb.detect.run import Run
 from agentnb.models.serialization import data_url, parameters
-from agentnb.traces.exports.conversation import conversation_of, one_or_lines
+from agentnb.traces.exports.stored_messages import conversation_of, one_or_lines
+from agentnb.traces.formats.exchanges import PARENT_ID, RUN_ID
 
 NAME = "openai_chat"
 TITLE = "OpenAI chat messages"
@@ -34,7 +35,7 @@ def request_of(run: Run) -> dict[str, Any]:
     request: dict[str, Any] = {"model": _model_name(run.model), "messages": [*system, *messages]}
     if run.tools:
         request["tools"] = [_tool(tool) for tool in run.tools]
-    about = {"run_id": run.id, "parent_id": run.parent_id, "status": run.status, "stop_reason": run.stop_reason}
+    about = {RUN_ID: run.id, PARENT_ID: run.parent_id, "agentnb.status": run.status}
     return {**request, "metadata": {name: value[:MAX_METADATA] for name, value in about.items() if value}}
 
 

@@ -19,7 +19,7 @@ from agentnb.core import work_events as w
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.run import RunFacts
 from agentnb.detect.run import Run
-from agentnb.traces.exports.conversation import is_filled, without_filled
+from agentnb.traces.exports.stored_messages import is_filled, without_filled
 from agentnb.traces.filled import FILLED
 
 Kind: TypeAlias = Literal["agent", "model", "tool", "plan"]

@@ -10,7 +10,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.traces.formats.content import image_of
-from agentnb.traces.formats.span_calls import AgentUse, Convention, Kind, ModelCall, Said, ToolUse, count_of, role_of
+from agentnb.traces.formats.span_calls import AgentUse, Convention, Kind, ModelCall, SpanMessage, ToolUse, count_of, role_of
 from agentnb.traces.formats.span_runs import read_runs
 from agentnb.traces.formats.spans import Span, first_spans, json_value
 from agentnb.traces.trace_file import TraceFile
@@ -60,8 +60,8 @@ def _model_call(span: Span) -> ModelCall:
     )
 
 
-def _plain(role: str, value: Any) -> list[Said]:
-    return [Said(role, (Text(value),))] if isinstance(value, str) and value.strip() else []
+def _plain(role: str, value: Any) -> list[SpanMessage]:
+    return [SpanMessage(role, (Text(value),))] if isinstance(value, str) and value.strip() else []
 
 
 def _tool_use(span: Span) -> ToolUse:
@@ -99,18 +99,18 @@ CONVENTION = Convention(NAME, _kind, _model_call, _tool_use, _agent_use)
 # Messages
 
 
-def _messages(found: Any) -> list[Said]:
+def _messages(found: Any) -> list[SpanMessage]:
     listed = [one.get("message", one) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    return [_said(one) for one in listed if isinstance(one, dict)]
+    return [_message_of(one) for one in listed if isinstance(one, dict)]
 
 
-def _said(message: dict[str, Any]) -> Said:
+def _message_of(message: dict[str, Any]) -> SpanMessage:
     calls = message.get("tool_calls")
     made = [_call(one.get("tool_call", one)) for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
     if message.get("function_call_name"):
         made.append(ToolCall(str(message["function_call_name"]), message.get("function_call_arguments_json")))
     name, call_id = str(message.get("name") or ""), str(message.get("tool_call_id") or "")
-    return Said(role_of(message.get("role") or "user"), tuple(_parts(message)), tuple(made), name, call_id)
+    return SpanMessage(role_of(message.get("role") or "user"), tuple(_parts(message)), tuple(made), name, call_id)
 
 
 def _call(one: dict[str, Any]) -> ToolCall:

@@ -14,7 +14,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.traces.formats.content import parts_of, picture
-from agentnb.traces.formats.span_calls import AgentUse, Convention, Kind, ModelCall, Said, ToolUse, count_of, role_of
+from agentnb.traces.formats.span_calls import AgentUse, Convention, Kind, ModelCall, SpanMessage, ToolUse, count_of, role_of
 from agentnb.traces.formats.span_runs import read_runs
 from agentnb.traces.formats.spans import Span, as_json, first_spans, json_value, list_at
 from agentnb.traces.trace_file import TraceFile
@@ -85,18 +85,18 @@ def _model_call(span: Span) -> ModelCall:
     return ModelCall(span, told, outputs, str(model), _usage(span), stop, tuple(_tools(span)))
 
 
-def _inputs(span: Span) -> list[Said]:
-    found = [said for one in list_at(span, "gen_ai.input.messages") for said in _said(one)]
+def _inputs(span: Span) -> list[SpanMessage]:
+    found = [message for one in list_at(span, "gen_ai.input.messages") for message in _message_of(one)]
     if not found:
         numbered = json_value(_plain(span.at("gen_ai.prompt")))
         listed = numbered if isinstance(numbered, list) else [numbered]
-        found = [said for one in listed if isinstance(one, dict) for said in _said(one)]
+        found = [message for one in listed if isinstance(one, dict) for message in _message_of(one)]
         if not found and isinstance(numbered, str) and numbered:
-            found = [Said("user", (Text(numbered),))]
+            found = [SpanMessage("user", (Text(numbered),))]
     return found or [*_from_events(span)]
 
 
-def _outputs(span: Span) -> tuple[Said | None, str]:
+def _outputs(span: Span) -> tuple[SpanMessage | None, str]:
     """Return the reply, the first if there were several choices, and why it ended."""
     listed = list_at(span, "gen_ai.output.messages")
     if not listed:
@@ -112,31 +112,31 @@ def _outputs(span: Span) -> tuple[Said | None, str]:
             listed.append({"role": "assistant", **made, "finish_reason": told.get("finish_reason")})
         elif event.name == _DETAILS:
             listed += _objects(told.get("gen_ai.output.messages"))
-    said = [(one, message) for message in listed for one in _said({"role": "assistant", **message})]
-    if not said:
+    replies = [(reply, one) for one in listed for reply in _message_of({"role": "assistant", **one})]
+    if not replies:
         return None, ""
-    one, message = said[0]
-    return one, str(message.get("finish_reason") or "")
+    reply, one = replies[0]
+    return reply, str(one.get("finish_reason") or "")
 
 
 def _plain(value: Any) -> Any:
     return value.get("", value) if isinstance(value, dict) else value
 
 
-def _from_events(span: Span) -> Iterator[Said]:
+def _from_events(span: Span) -> Iterator[SpanMessage]:
     for event in span.events:
         told = {**event.attributes, **_event_content(event.attributes)}
         if event.name in _MESSAGE_EVENTS:
-            yield from _said({"role": _MESSAGE_EVENTS[event.name], **told})
+            yield from _message_of({"role": _MESSAGE_EVENTS[event.name], **told})
         elif event.name == _DETAILS:
             yield from _system(told.get("gen_ai.system_instructions"))
             for one in _objects(told.get("gen_ai.input.messages")):
-                yield from _said(one)
+                yield from _message_of(one)
         elif event.name == "gen_ai.content.prompt":
             prompt = told.get("gen_ai.prompt")
             listed = _objects(prompt)
             for one in listed or ([{"role": "user", "content": prompt}] if prompt else []):
-                yield from _said(one)
+                yield from _message_of(one)
 
 
 def _event_content(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -150,18 +150,18 @@ def _objects(value: Any) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def _system(value: Any) -> list[Said]:
+def _system(value: Any) -> list[SpanMessage]:
     found = json_value(value)
     if isinstance(found, str) and found.strip():
-        return [Said("system", (Text(found),))]
+        return [SpanMessage("system", (Text(found),))]
     parts = [part for one in (found if isinstance(found, list) else ()) for part in _parts(one)]
-    return [Said("system", tuple(parts))] if parts else []
+    return [SpanMessage("system", tuple(parts))] if parts else []
 
 
 # Messages
 
 
-def _said(message: dict[str, Any]) -> Iterator[Said]:
+def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
     """Yield what a message says: several results of tools are several."""
     role, name = role_of(message.get("role") or "user"), str(message.get("name") or "")
     listed = message.get("parts")
@@ -173,14 +173,16 @@ def _said(message: dict[str, Any]) -> Iterator[Said]:
     for one in results:
         response = one.get("response", one.get("result"))
         code = str(one.get("agentnb.error_code") or "")
-        yield Said("tool", tuple(_response_parts(response)), name=name, call_id=str(one.get("id") or ""), error_code=code)
+        yield SpanMessage(
+            "tool", tuple(_response_parts(response)), name=name, call_id=str(one.get("id") or ""), error_code=code
+        )
     calls = [_call(one) for one in objects if one.get("type") == "tool_call"]
     parts = [part for one in listed for part in _parts(one)]
     if parts or calls or not results:
-        yield Said(role, tuple(parts), tuple(calls), name)
+        yield SpanMessage(role, tuple(parts), tuple(calls), name)
 
 
-def _older(role: str, name: str, message: dict[str, Any]) -> Said:
+def _older(role: str, name: str, message: dict[str, Any]) -> SpanMessage:
     """Return what a message of earlier conventions says, which is as OpenAI's API writes it."""
     content = json_value(message.get("content"))
     told = content if isinstance(content, list) and all(isinstance(one, dict) for one in content) else message.get("content")
@@ -192,7 +194,7 @@ def _older(role: str, name: str, message: dict[str, Any]) -> Said:
     if isinstance(told, list):
         calls += [_call(one) for one in told if one.get("type") in ("tool_use", "tool_call")]
     call_id = message.get("tool_call_id") or (message.get("id") if role == "tool" else "")
-    return Said(role, tuple(parts), tuple(calls), name, str(call_id or ""))
+    return SpanMessage(role, tuple(parts), tuple(calls), name, str(call_id or ""))
 
 
 def _call(one: dict[str, Any]) -> ToolCall:
@@ -263,8 +265,10 @@ def _entity(span: Span, side: str, *names: str) -> Any:
 
 
 def _agent_use(span: Span) -> AgentUse:
-    inputs = [said for one in list_at(span, "gen_ai.input.messages") for said in _said(one)] or [*_from_events(span)]
-    system = "".join(said.text for said in _system(span.at("gen_ai.system_instructions")))
+    inputs = [message for one in list_at(span, "gen_ai.input.messages") for message in _message_of(one)] or [
+        *_from_events(span)
+    ]
+    system = "".join(message.text for message in _system(span.at("gen_ai.system_instructions")))
     name = span.get("gen_ai.agent.name") or span.get("gen_ai.workflow.name") or span.get("traceloop.entity.name") or ""
     model = span.get("agentnb.run.model") or span.get("gen_ai.request.model") or ""
     return AgentUse(inputs, _outputs(span)[0], str(name), str(model), system, tuple(_tools(span)))

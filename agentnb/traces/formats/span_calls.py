@@ -17,7 +17,7 @@ _ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "function": 
 """Our words for the roles of other products."""
 
 
-class Said(NamedTuple):
+class SpanMessage(NamedTuple):
     """A message of a conversation, as a span tells it. Each result of a tool is one."""
 
     role: str
@@ -44,9 +44,9 @@ class ModelCall:
     """What a model's span tells."""
 
     span: Span
-    inputs: list[Said] = field(default_factory=list)
+    inputs: list[SpanMessage] = field(default_factory=list)
     """The messages that were sent, with the system prompt as the first if there was one."""
-    output: Said | None = None
+    output: SpanMessage | None = None
     model: str = ""
     usage: Usage = UNKNOWN
     stop_reason: str = ""
@@ -73,8 +73,8 @@ class ToolUse(NamedTuple):
 class AgentUse(NamedTuple):
     """What an agent's span tells."""
 
-    inputs: list[Said]
-    output: Said | None = None
+    inputs: list[SpanMessage]
+    output: SpanMessage | None = None
     name: str = ""
     model: str = ""
     system: str = ""

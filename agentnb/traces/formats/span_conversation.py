@@ -15,7 +15,7 @@ from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.todos import Todo
 from agentnb.core.well_formed import ENDS
 from agentnb.detect.run import Run
-from agentnb.traces.formats.span_calls import ModelCall, Said, ToolUse
+from agentnb.traces.formats.span_calls import ModelCall, SpanMessage, ToolUse
 from agentnb.traces.formats.spans import Span, SpanNote, json_value
 from agentnb.traces.run_writer import RunWriter
 
@@ -56,10 +56,10 @@ _ALIKE = 60
 class SpanConversation:
     """Hands what the spans of a run say to its writer."""
 
-    def __init__(self, span: Span | None, inputs: list[Said]) -> None:
+    def __init__(self, span: Span | None, inputs: list[SpanMessage]) -> None:
         self._span, self._inputs = span, inputs
         self._own = dict(span.attributes) if span is not None and "agentnb.run.id" in span.attributes else {}
-        self._told: list[Said] = []
+        self._told: list[SpanMessage] = []
         self._history = int(self._own.get("agentnb.run.history") or 0)
         self._writer: RunWriter
 
@@ -82,10 +82,10 @@ class SpanConversation:
         return found
 
     def _history_length(self) -> int:
-        """Return how many of the messages said are history: a message of several results is several of them."""
+        """Return how many of the messages before it are history: a message of several results is several of them."""
         left = self._history
-        for place, said in enumerate(self._inputs):
-            follows = place > 0 and said.role == "tool" == self._inputs[place - 1].role
+        for place, message in enumerate(self._inputs):
+            follows = place > 0 and message.role == "tool" == self._inputs[place - 1].role
             if left == 0 and not follows:
                 return place
             left -= not follows
@@ -95,24 +95,24 @@ class SpanConversation:
         """Take the prompt and the system prompt of the agent's own span, as far as they are there."""
         self._writer = writer
         if system:
-            self._hear(Said("system", (Text(system),)))
+            self._hear(SpanMessage("system", (Text(system),)))
         if self._history:
             self._told += self._inputs[: self._history_length()]
         if self._own:
-            for said in self._inputs[self._history_length() if self._history else 0 :]:
-                self._hear(said, self._known_start())
+            for message in self._inputs[self._history_length() if self._history else 0 :]:
+                self._hear(message, self._known_start())
 
     def _known_start(self) -> datetime | None:
         unknown = self._span is None or self._times(self._span) in ("unknown", "only the end", "only the duration")
         return None if unknown or self._span is None else self._span.started
 
-    # What is said
+    # What is message
 
     def tell(self, models: list[ModelCall]) -> None:
         """Tell all model calls with their tool calls, and the events of agentnb between them."""
-        if not self._own and models and not any(said.role == "user" for said in models[0].inputs):
-            for said in self._inputs:
-                self._hear(said, self._known_start())
+        if not self._own and models and not any(message.role == "user" for message in models[0].inputs):
+            for message in self._inputs:
+                self._hear(message, self._known_start())
         items: list[tuple[float, int, Any]] = [(_order(one.span), place, one) for place, one in enumerate(models)]
         replied = [one for one in models if one.output is not None]
         notes = [note for one in replied for note in one.span.events]
@@ -132,22 +132,22 @@ class SpanConversation:
             self._restore(SpanNote("agentnb.model_called", model.span.attributes, self._end(model.span)))
             return
         self._read_inputs(model)
-        said = model.output or Said("assistant")
-        if said.is_blank and model.span.failed and not model.uses:
+        message = model.output or SpanMessage("assistant")
+        if message.is_blank and model.span.failed and not model.uses:
             return
-        known = {call.id for call in said.calls} - {""}
-        names = [call.name for call in said.calls]
+        known = {call.id for call in message.calls} - {""}
+        names = [call.name for call in message.calls]
         extra = [use.call for use in model.uses if use.call.id not in known and use.call.name not in names]
-        self._reply(said, (*said.calls, *extra), model)
+        self._reply(message, (*message.calls, *extra), model)
         for use in sorted(model.uses, key=lambda one: (one.span.end or 0, _order(one.span))):
             self._result(use)
 
-    def _reply(self, said: Said, calls: Iterable[ToolCall], model: ModelCall) -> None:
+    def _reply(self, message: SpanMessage, calls: Iterable[ToolCall], model: ModelCall) -> None:
         metadata = json_value(model.span.get("agentnb.metadata"))
         self._writer.reply(
-            said.parts,
+            message.parts,
             calls,
-            author=said.name,
+            author=message.name,
             at=self._end(model.span),
             usage=model.usage,
             seconds=self._seconds(model.span),
@@ -155,7 +155,7 @@ class SpanConversation:
             metadata=metadata if isinstance(metadata, dict) else None,
             signals=signals if isinstance(signals := model.span.get("agentnb.signals"), list) else (),
         )
-        self._told.append(said._replace(calls=tuple(calls)))
+        self._told.append(message._replace(calls=tuple(calls)))
 
     def _result(self, use: ToolUse) -> None:
         self._writer.result(
@@ -167,7 +167,7 @@ class SpanConversation:
             at=self._end(use.span),
             seconds=self._seconds(use.span),
         )
-        self._told.append(Said("tool", tuple(use.parts), name=use.call.name, call_id=use.call.id))
+        self._told.append(SpanMessage("tool", tuple(use.parts), name=use.call.name, call_id=use.call.id))
 
     # What is repeated
 
@@ -175,33 +175,33 @@ class SpanConversation:
         """Tell those messages that were not told before."""
         place = floor = self._after_last_reply() if model.span.get("agentnb.input.offset") else 0
         used: set[int] = set()
-        for said in model.inputs:
-            start = floor if said.role == "tool" else place
-            found = next((k for k in range(start, len(self._told)) if k not in used and _is_same(self._told[k], said)), None)
+        for message in model.inputs:
+            start = floor if message.role == "tool" else place
+            found = next((k for k in range(start, len(self._told)) if k not in used and _is_same(self._told[k], message)), None)
             if found is None:
                 begun = any(one.role == "user" for one in self._told)
-                self._hear(said, None if begun else (self._span or model.span).started)
+                self._hear(message, None if begun else (self._span or model.span).started)
                 used.add(len(self._told) - 1)
                 continue
             used.add(found)
-            if said.role != "tool":
+            if message.role != "tool":
                 place = floor = found + 1
 
     def _after_last_reply(self) -> int:
         return next((k + 1 for k in range(len(self._told) - 1, -1, -1) if self._told[k].role == "assistant"), 0)
 
-    def _hear(self, said: Said, at: datetime | None = None) -> None:
+    def _hear(self, message: SpanMessage, at: datetime | None = None) -> None:
         """Tell a message that no span of its own tells."""
-        if said.role == "assistant":
-            self._writer.reply(said.parts, said.calls, author=said.name)
-        elif said.role == "tool":
-            about = {"is_error": bool(said.error_code), "error_code": said.error_code or None}
-            self._writer.result(said.call_id, said.parts, name=said.name, **about)  # type: ignore[arg-type]
-        elif said.role in ("system", "developer"):
-            self._writer.system(said.text)
+        if message.role == "assistant":
+            self._writer.reply(message.parts, message.calls, author=message.name)
+        elif message.role == "tool":
+            about = {"is_error": bool(message.error_code), "error_code": message.error_code or None}
+            self._writer.result(message.call_id, message.parts, name=message.name, **about)  # type: ignore[arg-type]
+        elif message.role in ("system", "developer"):
+            self._writer.system(message.text)
         else:
-            self._writer.say(said.parts, author=said.name, at=at)
-        self._told.append(said)
+            self._writer.say(message.parts, author=message.name, at=at)
+        self._told.append(message)
 
     # Events of agentnb
 
@@ -212,21 +212,21 @@ class SpanConversation:
             return
         at = None if note.attributes.get("agentnb.times") == "unknown" else note.at
         if name == "command_received" and data.get("command") == "say":
-            self._said_again(data, at)
+            self._restore_message(data, at)
         elif name in RESTORED:
             kind = RESTORED[name]
             with suppress(msgspec.ValidationError, TypeError):
                 made: Any = msgspec.convert({"kind": name, "seq": 0, "at": None, "run_id": "-", **data}, kind)
                 self._writer.event(kind, at=at, **{field: getattr(made, field) for field in data})
 
-    def _said_again(self, data: dict[str, Any], at: datetime | None) -> None:
+    def _restore_message(self, data: dict[str, Any], at: datetime | None) -> None:
         given = data.get("message")
-        message = msgspec.convert(given, Message) if given else Message("user", (Text(str(data.get("text") or "")),))
-        self._hear(Said("user", message.parts, name=message.author), at)
+        whole = msgspec.convert(given, Message) if given else Message("user", (Text(str(data.get("text") or "")),))
+        self._hear(SpanMessage("user", whole.parts, name=whole.author), at)
 
     # How it ends
 
-    def end(self, models: list[ModelCall], output: Said | None) -> Run:
+    def end(self, models: list[ModelCall], output: SpanMessage | None) -> Run:
         """Return the run."""
         if not models and output is not None and not output.is_blank:
             self._hear(output)
@@ -271,46 +271,48 @@ def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _is_same(told: Said, said: Said) -> bool:
+def _is_same(told: SpanMessage, message: SpanMessage) -> bool:
     """Return whether a message repeats one that was told, though its thinking may be left out and its text cut off."""
-    if told.role != said.role and {told.role, said.role} != {"system", "developer"}:
+    if told.role != message.role and {told.role, message.role} != {"system", "developer"}:
         return False
     if told.role == "tool":
-        return _is_same_result(told, said)
-    return _is_same_reply(told, said) if told.role == "assistant" else _looks_same(told, said)
+        return _is_same_result(told, message)
+    return _is_same_reply(told, message) if told.role == "assistant" else _looks_same(told, message)
 
 
-def _is_same_result(told: Said, said: Said) -> bool:
-    if told.call_id and said.call_id:
-        return told.call_id == said.call_id
-    return told.text == said.text or (bool(told.name) and told.name == said.name)
+def _is_same_result(told: SpanMessage, message: SpanMessage) -> bool:
+    if told.call_id and message.call_id:
+        return told.call_id == message.call_id
+    return told.text == message.text or (bool(told.name) and told.name == message.name)
 
 
-def _is_same_reply(told: Said, said: Said) -> bool:
-    if told.is_blank or {call.id for call in told.calls} & ({call.id for call in said.calls} - {""}):
+def _is_same_reply(told: SpanMessage, message: SpanMessage) -> bool:
+    if told.is_blank or {call.id for call in told.calls} & ({call.id for call in message.calls} - {""}):
         return True
-    if [call.name for call in told.calls] != [call.name for call in said.calls]:
+    if [call.name for call in told.calls] != [call.name for call in message.calls]:
         return False
-    return _looks_same(told, said) or (bool(told.text and said.text) and told.text[:_ALIKE] == said.text[:_ALIKE])
+    return _looks_same(told, message) or (bool(told.text and message.text) and told.text[:_ALIKE] == message.text[:_ALIKE])
 
 
-def _looks_same(told: Said, said: Said) -> bool:
-    return told.text == said.text and _pictures(told) == _pictures(said)
+def _looks_same(told: SpanMessage, message: SpanMessage) -> bool:
+    return told.text == message.text and _pictures(told) == _pictures(message)
 
 
-def _pictures(said: Said) -> int:
-    return sum(isinstance(part, Image) for part in said.parts)
+def _pictures(message: SpanMessage) -> int:
+    return sum(isinstance(part, Image) for part in message.parts)
 
 
-def _messages(told: list[Said]) -> tuple[Message, ...]:
+def _messages(told: list[SpanMessage]) -> tuple[Message, ...]:
     """Return what was said as messages, with the results of one round together."""
     made: list[Message] = []
-    for said in told:
-        if said.role != "tool":
-            made.append(Message("assistant" if said.role == "assistant" else "user", (*said.parts, *said.calls), said.name))
+    for message in told:
+        if message.role != "tool":
+            made.append(
+                Message("assistant" if message.role == "assistant" else "user", (*message.parts, *message.calls), message.name)
+            )
             continue
-        parts = tuple([part for part in said.parts if isinstance(part, Text | Image)])
-        result = ToolResult(said.call_id, said.name, parts, bool(said.error_code), said.error_code or None)
+        parts = tuple([part for part in message.parts if isinstance(part, Text | Image)])
+        result = ToolResult(message.call_id, message.name, parts, bool(message.error_code), message.error_code or None)
         if made and made[-1].role == "tool":
             made[-1] = msgspec.structs.replace(made[-1], parts=(*made[-1].parts, result))
         else:

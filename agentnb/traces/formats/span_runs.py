@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from agentnb.detect.run import Run
-from agentnb.traces.formats.span_calls import AgentUse, Convention, Kind, ModelCall, Said, ToolUse
+from agentnb.traces.formats.span_calls import AgentUse, Convention, Kind, ModelCall, SpanMessage, ToolUse
 from agentnb.traces.formats.span_conversation import SpanConversation
 from agentnb.traces.formats.spans import Span, traces_of
 from agentnb.traces.trace_file import TraceFile
@@ -161,7 +161,7 @@ def _assign(agent: _Agent) -> None:
     for use in agent.uses:
         model = _asker(agent.models, use)
         if model is None:
-            agent.models.append(model := ModelCall(use.span, output=Said("assistant")))
+            agent.models.append(model := ModelCall(use.span, output=SpanMessage("assistant")))
         model.uses.append(use)
 
 

@@ -30,9 +30,14 @@ def a_run(number: int, rounds: int = 3) -> Run:
 def test_other_tools_query_the_events(tmp_path: Path) -> None:
     path = save_trace([a_run(1), a_run(2)], tmp_path / "runs.parquet")
     text = "json_extract_string(event, '$.message.parts[0].text')"
-    query = f"select run_id, count(*), count(\"at\"), min({text}) from '{path}' where kind = 'model_replied' group by 1 order by 1"
+    query = (
+        f"select run_id, count(*), count(\"at\"), min({text}) from '{path}' where kind = 'model_replied' group by 1 order by 1"
+    )
     found = duckdb.sql(query).fetchall()
-    assert [(run_id, count, least) for run_id, count, times, least in found if times == count] == [("run-1", 3, "0"), ("run-2", 3, "0")]
+    assert [(run_id, count, least) for run_id, count, times, least in found if times == count] == [
+        ("run-1", 3, "0"),
+        ("run-2", 3, "0"),
+    ]
     assert pq.read_schema(path).names == ["run_id", "parent_id", "seq", "at", "kind", "event"]
 
 
