@@ -27,6 +27,7 @@ TITLE = "spans of OpenTelemetry's GenAI conventions"
 CONVENTIONS = "0.1.0"
 """Version of the conventions: the first release of open-telemetry/semantic-conventions-genai."""
 SCHEMA_URL = f"https://opentelemetry.io/schemas/gen-ai/{CONVENTIONS}"
+"""Names the version in every file, in the form of addresses that the conventions' repository uses."""
 METADATA = "agentnb.metadata"
 """Key of a part of a message for what its provider wants back."""
 INTERNAL, CLIENT = 1, 3

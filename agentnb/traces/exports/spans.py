@@ -315,11 +315,6 @@ class _Spans:
         return derived, derived + length, UNKNOWN_TIMES if seconds is None else ONLY_DURATION
 
 
-def last_words(run: Run) -> Message:
-    """Return the answer of a run as a message."""
-    return Message("assistant", (Text(run.text),))
-
-
 def _nanoseconds(events: Sequence[e.AnyEvent]) -> list[int]:
     """Return the time of each event, in nanoseconds since 1970; an unknown one follows from the known one before it."""
     known = next(((event.seq, _nanoseconds_of(event.at)) for event in events if event.at is not None), (0, 0))
