@@ -16,7 +16,7 @@ import msgspec
 
 from agentnb.core import events as e
 from agentnb.core import work_events as w
-from agentnb.core.messages import Message, Text, ToolCall, ToolResult
+from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.run import RunFacts
 from agentnb.detect.run import Run
 from agentnb.traces.exports.stored_messages import is_filled, without_filled
