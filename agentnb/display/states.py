@@ -13,6 +13,7 @@ from agentnb.core.todos import has_open
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean, counted, dollars, first_line, short_id
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
+from agentnb.traces.filled import LOST
 
 STATES = {
     "running": "Running",
@@ -41,6 +42,9 @@ WHY_ENDED = {
     "refusal": "The model declined to answer.",
 }
 """The same in a sentence."""
+OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its person"}
+"""The words for what a person did to a run that another product recorded."""
+ENDS_EARLY = "The trace ends before the run does."
 LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
 """What a run at a limit ran out of, in a word."""
 COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "token"}
@@ -60,6 +64,8 @@ def chip(run: Run, *, hears: bool = False) -> str:
     """Return the state in a few words; while a tool runs, its name. ``hears``: a reply is streaming."""
     if run.status == "running":
         return _doing(run, run.open_round, hears) if run.open_round else "Running" if run.rounds else "Starting"
+    if is_foreign(run) and run.status in OF_OTHERS:
+        return OF_OTHERS[run.status]
     if run.status == "waiting_on_user":
         return STATES[run.status] if run.waiting else "Paused"
     if leaves_todos(run):
@@ -78,6 +84,11 @@ def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
     if is_compacting(current) and not isinstance(run.events[-1], RetryScheduled):
         return f"Summarizing {counted(_being_replaced(run), 'message')}"
     return "Retrying" if current.retries and current.reply is None and not hears else "Thinking"
+
+
+def is_foreign(run: Run) -> bool:
+    """Return whether another product recorded the run: no command of agentnb continues it."""
+    return run.origin is not None
 
 
 def is_compacting(one: WorkflowRound) -> bool:
@@ -112,19 +123,20 @@ def shown_answer(run: Run) -> str:
 
 
 def as_left(run: Run) -> list[WorkflowRound]:
-    """Return the rounds; calls left without a result because the process died are interrupted."""
+    """Return the rounds; calls left without a result because the process died, or the trace ends, are interrupted."""
     rounds = list(run.rounds)
     if run.status == "interrupted" and rounds:
         whole = tuple([one for one in rounds[-1].compactions if one.compacted is not None])
-        records = tuple([_cut_off(record) for record in rounds[-1].records])
+        code = LOST if is_foreign(run) else INTERRUPTED
+        records = tuple([_cut_off(record, code) for record in rounds[-1].records])
         rounds[-1] = replace(rounds[-1], records=records, compactions=whole)
     return rounds
 
 
-def _cut_off(record: CallRecord) -> CallRecord:
+def _cut_off(record: CallRecord, code: str) -> CallRecord:
     if record.result is not None:
         return record
-    return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=INTERRUPTED))
+    return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=code))
 
 
 def leaves_todos(run: Run) -> bool:
@@ -151,7 +163,9 @@ def why(run: Run) -> str:
         return " ".join(filter(None, [_who_else(run), answered]))
     if run.status == "stopped":
         return clean(_why_stopped(run))
-    return "The kernel died before the run ended." if run.status == "interrupted" else ""
+    if run.status != "interrupted":
+        return ""
+    return ENDS_EARLY if is_foreign(run) else "The kernel died before the run ended."
 
 
 def _why_stopped(run: Run) -> str:
@@ -181,7 +195,9 @@ class NextStep(NamedTuple):
 
 
 def next_step(run: Run) -> NextStep | None:
-    """Return what to type to continue the run; None if it simply completed or is in progress."""
+    """Return what to type to continue the run; None if it completed, is in progress, or was recorded by another product."""
+    if is_foreign(run):
+        return None
     if run.status == "limited" and run.limit is not None:
         return NextStep("Continue", _more_of(run.limit))
     if run.status in ("cancelled", "stopped") or (run.status == "failed" and run.rounds):

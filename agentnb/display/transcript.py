@@ -19,7 +19,7 @@ from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.request_view import request_view_html
 from agentnb.display.round_notes import ignored_guidance, round_notes
 from agentnb.display.rounds import round_html, round_pieces
-from agentnb.display.states import as_left, shown_answer
+from agentnb.display.states import as_left, is_foreign, shown_answer
 from agentnb.display.style import inlined
 from agentnb.display.trouble import round_anchor
 from agentnb.display.user_messages import UserMessages
@@ -107,8 +107,11 @@ def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
     cuts += [f"{counted(lines, 'round')} cut to a line"] if lines else []
     if not cuts:
         return NOTHING
-    load = tag("code", "command", f"%agent load {clean(short_id(run.id))}")
+    if is_foreign(run):
+        page = tag("code", "command", f'save_trace({form.variable}, "run.html")')
+        return tag("div", "list quiet", f"{', '.join(cuts)}. A page has all of it: ", page)
     save = tag("code", "command", 'save_trace(run, "run.html")')
+    load = tag("code", "command", f"%agent load {clean(short_id(run.id))}")
     return tag("div", "list quiet", f"{', '.join(cuts)}. All of it is in the log: ", load, ", then ", save)
 
 
