@@ -139,8 +139,8 @@ def _saved_row(row: RunRow) -> Html:
 
 def line(row: RunRow) -> str:
     """Return a run on one line of text."""
-    state = f"{MARKS[row.tone]} {row.state}"
-    return clean(f"{row.place:>4}  {first_line(state, 24):<24}  {first_line(row.run.prompt, 50):<50}  {', '.join(figures(row))}")
+    state, asked = first_line(f"{MARKS[row.tone]} {row.state}", 24), first_line(row.run.prompt, 50)
+    return clean(f"{row.place:>4}  {state:<24}  {asked:<50}  {', '.join(figures(row))}")
 
 
 def browser_text(rows: Sequence[RunRow], total: int, title: str) -> str:

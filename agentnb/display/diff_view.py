@@ -1,4 +1,4 @@
-"""Two runs side by side, as HTML that stays in a saved notebook and as text: figures, where they part, aligned rounds, todos."""
+"""Two runs side by side, as HTML and as text: figures, where they part, aligned rounds, todos."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_PAIRS = 400
 """Pairs of rounds that differ and are shown; of more, only the count is."""
 MAX_TODOS = 40
 MAX_OF_A_VALUE = 80
-UNKNOWN = "–"
+UNKNOWN = "-"
 WORDS = {
     "text": "they say other things",
     "results": "the same calls have other results",
@@ -50,7 +50,16 @@ def diff_html(diff: RunDiff) -> Html:
 def _head_of(side: str, run: Run) -> Html:
     told = first_line(clean(run.prompt), 160)
     where = first_line(clean(" · ".join(filter(None, (_source(run), run.model.partition("?")[0])))), 160)
-    return tag("div", "diff-side", tag("b", "diff-name", side), " ", chip_html(run), " ", tag("span", "meta", where), tag("div", "diff-asked", told))
+    return tag(
+        "div",
+        "diff-side",
+        tag("b", "diff-name", side),
+        " ",
+        chip_html(run),
+        " ",
+        tag("span", "meta", where),
+        tag("div", "diff-asked", told),
+    )
 
 
 def _source(run: Run) -> str:
@@ -156,7 +165,10 @@ def alike_words(pairs: Sequence[RoundPair]) -> str:
     """Return ``rounds 1 to 5 are alike``, with the numbers in b where they are others."""
     first, last = pairs[0], pairs[-1]
     assert first.a is not None and last.a is not None and first.b is not None and last.b is not None
-    in_a, in_b = (f"{one.index + 1} to {other.index + 1}" if one is not other else f"{one.index + 1}" for one, other in ((first.a, last.a), (first.b, last.b)))
+    in_a, in_b = (
+        f"{one.index + 1} to {other.index + 1}" if one is not other else f"{one.index + 1}"
+        for one, other in ((first.a, last.a), (first.b, last.b))
+    )
     noun, verb = ("round", "is") if len(pairs) == 1 else ("rounds", "are")
     return f"{noun} {in_a}{f' of a and {in_b} of b' if in_a != in_b else ''} {verb} alike"
 
@@ -208,7 +220,9 @@ def diff_text(diff: RunDiff) -> str:
     """Return the same as lines of text: where they part, the figures that differ, the rounds that do, todos."""
     lines = [f"a: {chip(diff.a)}, {_source(diff.a)}", f"b: {chip(diff.b)}, {_source(diff.b)}"]
     lines.append(f"{diff.sentence[:1].upper()}{diff.sentence[1:]}.")
-    lines += [f"  {name.replace('_', ' '):<18} {_value(name, a):>18} {_value(name, b):>18}" for name, a, b in _known(diff) if a != b]
+    lines += [
+        f"  {name.replace('_', ' '):<18} {_value(name, a):>18} {_value(name, b):>18}" for name, a, b in _known(diff) if a != b
+    ]
     for is_alike, group in groupby(diff.rounds, lambda pair: pair.difference == "same"):
         pairs = [*group]
         lines += [f"  {alike_words(pairs)}"] if is_alike else [line for pair in pairs for line in _pair_lines(diff, pair)]
@@ -221,4 +235,3 @@ def _pair_lines(diff: RunDiff, pair: RoundPair) -> Iterator[str]:
     for side, one, run in (("a", pair.a, diff.a), ("b", pair.b, diff.b)):
         if one is not None:
             yield from (f"  {side} {line}" for line in round_lines(as_left(run)[one.index], run.settings))
-

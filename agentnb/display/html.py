@@ -14,7 +14,7 @@ from agentnb.detect.run import Run
 from agentnb.display.bookkeeping import also_html
 from agentnb.display.event_lines import AlsoHappened
 from agentnb.display.figures import asked
-from agentnb.display.findings import finding_marks, findings_html
+from agentnb.display.finding_links import finding_marks, findings_html
 from agentnb.display.finished import figures_html, foot_html, pictured_calls, result_html, with_commands
 from agentnb.display.form import Form, effects_of, no_nested_runs
 from agentnb.display.head import MAX_OF_A_PROMPT, chip_html, meta_html, prompt_html
@@ -54,7 +54,9 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
     totals, pictured = Totals(as_left(run)), pictured_calls(run)
     above = frozenset([record.call.id for record in pictured])
     marks = finding_marks(run) if form.findings else {}
-    form = form._replace(marks=marks, effects=effects_of(run.tools), settings=run.settings, over=not run.should_continue, shown_above=above)
+    form = form._replace(
+        marks=marks, effects=effects_of(run.tools), settings=run.settings, over=not run.should_continue, shown_above=above
+    )
     return tag(
         "div",
         "run",

@@ -11,7 +11,7 @@ import msgspec
 from agentnb.core.event import Status
 from agentnb.detect.run import Run
 from agentnb.display.figures import failed_calls
-from agentnb.display.findings import MAX_LISTED, findings_of
+from agentnb.display.finding_links import MAX_LISTED, findings_of
 from agentnb.display.head import tone
 from agentnb.display.labels import clean, first_line
 from agentnb.display.states import STATES, chip
@@ -59,7 +59,7 @@ class Choice(NamedTuple):
 
     value: str
     label: str
-    count: int
+    runs: int
 
 
 def row_of(place: int, run: Run) -> RunRow:

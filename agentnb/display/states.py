@@ -64,9 +64,7 @@ def chip(run: Run, *, hears: bool = False) -> str:
     """Return the state in a few words; while a tool runs, its name. ``hears``: a reply is streaming."""
     if run.status == "running":
         return _doing(run, run.open_round, hears) if run.open_round else "Running" if run.rounds else "Starting"
-    if is_foreign(run) and run.status in OF_OTHERS:
-        return OF_OTHERS[run.status]
-    if run.status == "waiting_on_user":
+    if run.status == "waiting_on_user" and not is_foreign(run):
         return STATES[run.status] if run.waiting else "Paused"
     if leaves_todos(run):
         return TODOS_OPEN
@@ -74,7 +72,7 @@ def chip(run: Run, *, hears: bool = False) -> str:
         return f"{STATES[run.status]}: {limit_words(run.limit)}"
     if run.status == "stopped":
         return f"{STATES[run.status]}: {ENDED.get(run.stop_reason or '') or clean(first_line(str(run.stop_reason), 60))}"
-    return STATES[run.status]
+    return OF_OTHERS.get(run.status, STATES[run.status]) if is_foreign(run) else STATES[run.status]
 
 
 def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
