@@ -27,6 +27,8 @@ UNKNOWN = "unknown"
 """The model of a trace that does not name it."""
 MAX_OF_A_PROMPT = 160
 MAX_OF_A_TITLE = 600
+MAX_READ = 10_000
+"""Characters of a prompt that are searched for its first words."""
 _OPEN = {"rounds": True}
 
 
@@ -37,15 +39,17 @@ def key_class(key: str) -> str:
 
 def rows_html(rows: Iterable[RunRow]) -> Html:
     """Return a button for each run, with its place among all runs in ``data-place``."""
-    return tag("ol", "runs", *map(_row, rows))
+    return tag("ol", "browser-runs", *map(_row, rows))
 
 
 def _row(row: RunRow) -> Html:
-    first = tag("span", "runs-line", _state(row), " ", tag("span", "runs-when", _where(row)))
-    asked = tag("span", "runs-asked", _asked(row.run), title=first_line(clean(row.run.prompt), MAX_OF_A_TITLE))
-    told = tag("span", "runs-told", " · ".join(figures(row)))
-    button = tag("button", "runs-run", first, " ", asked, " ", told, type="button", data_place=str(row.place), tabindex="-1")
-    return tag("li", "runs-item", button)
+    first = tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row)))
+    asked = tag("span", "browser-asked", _asked(row.run), title=first_line(clean(row.run.prompt[:MAX_READ]), MAX_OF_A_TITLE))
+    told = tag("span", "browser-figures", " · ".join(figures(row)))
+    button = tag(
+        "button", "browser-open", first, " ", asked, " ", told, type="button", data_place=str(row.place), tabindex="-1"
+    )
+    return tag("li", "browser-item", button)
 
 
 def _state(row: RunRow) -> Html:
@@ -64,7 +68,7 @@ def _where(row: RunRow) -> str:
 
 
 def _asked(run: Run) -> str:
-    return first_line(clean(run.prompt), MAX_OF_A_PROMPT) or "(no prompt)"
+    return first_line(clean(run.prompt[:MAX_READ]), MAX_OF_A_PROMPT) or "(no prompt)"
 
 
 def figures(row: RunRow) -> list[str]:
@@ -130,8 +134,8 @@ def saved_html(frame: str, opened: Html = NOTHING) -> Html:
 
 
 def _saved_row(row: RunRow) -> Html:
-    pieces = (tag("span", "runs-line", _state(row), " ", tag("span", "runs-when", _where(row))), " ")
-    asked = (tag("span", "runs-asked", _asked(row.run)), " ", tag("span", "runs-told", " · ".join(figures(row))))
+    pieces = (tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row))), " ")
+    asked = (tag("span", "browser-asked", _asked(row.run)), " ", tag("span", "browser-figures", " · ".join(figures(row))))
     summary = tag("summary", "browser-summary", tag("span", "browser-line", *pieces, *asked))
     opened = tag("div", "history-open compact", *compact_pieces(row.run, stored=False))
     return tag("details", "browser-row", summary, opened)
@@ -139,7 +143,7 @@ def _saved_row(row: RunRow) -> Html:
 
 def line(row: RunRow) -> str:
     """Return a run on one line of text."""
-    state, asked = first_line(f"{MARKS[row.tone]} {row.state}", 24), first_line(row.run.prompt, 50)
+    state, asked = first_line(f"{MARKS[row.tone]} {row.state}", 24), first_line(row.run.prompt[:MAX_READ], 50)
     return clean(f"{row.place:>4}  {state:<24}  {asked:<50}  {', '.join(figures(row))}")
 
 

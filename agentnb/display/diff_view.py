@@ -140,12 +140,12 @@ def _rounds(diff: RunDiff) -> Iterator[Html]:
             alike -= size(html)
             yield html
             continue
-        for pair in pairs[: MAX_PAIRS - shown]:
+        for pair in pairs[: max(0, MAX_PAIRS - shown)]:
             html = inlined(_pair(diff, pair, forms, cut=room <= 0))
             room -= size(html)
             yield html
-        if left_out := len(pairs) - max(0, MAX_PAIRS - shown):
-            yield tag("div", "list quiet", f"{left_out:,} more that differ" if left_out > 0 else "")
+        if (left_out := shown + len(pairs) - MAX_PAIRS) > 0:
+            yield tag("div", "list quiet", f"{min(left_out, len(pairs)):,} more that differ")
         shown += len(pairs)
 
 
@@ -184,7 +184,8 @@ def _column(diff: RunDiff, side: str, one: WorkflowRound | None, other: Workflow
     if one is None:
         return tag("div", "diff-column diff-none", tag("span", "quiet", f"{side}: no such round"))
     pieces = {} if cut else _marked(one, other, round_pieces(one, form))
-    return tag("div", "diff-column", tag("span", "diff-name", side), _round(diff, side, one, pieces, form))
+    drawn = tag("div", "diff-round", _round(diff, side, one, pieces, form))
+    return tag("div", "diff-column", tag("span", "diff-name", side), drawn)
 
 
 def _round(diff: RunDiff, side: str, one: WorkflowRound, pieces: Pieces, form: Form) -> Html:

@@ -28,7 +28,7 @@ def findings_html(run: Run) -> Html:
     if not listed:
         return NOTHING
     lines = [_line(run, number, one) for number, one in enumerate(listed[:MAX_LISTED], 1)]
-    if left_out := len(listed) - MAX_LISTED:
+    if (left_out := len(listed) - MAX_LISTED) > 0:
         lines.append(tag("li", "finding quiet", f"{left_out:,} more"))
     return tag("div", "list", tag("div", "title", counted(len(listed), "finding")), tag("ol", "findings", *lines))
 

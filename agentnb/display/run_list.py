@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentnb.detect.run import Run
-from agentnb.display.browser import figures, page_told
+from agentnb.display.browser import MAX_READ, figures, page_told
 from agentnb.display.head import MARKS
 from agentnb.display.labels import clean, first_line, short_id
 from agentnb.display.run_rows import RunRow, contains, row_of
@@ -34,7 +34,7 @@ def _fits(row: RunRow, word: str) -> bool:
 
 def _line(row: RunRow, *, with_file: bool) -> str:
     state = first_line(f"{MARKS[row.tone]} {row.state}", 22)
-    asked = first_line(row.run.prompt, MAX_OF_A_PROMPT)
+    asked = first_line(row.run.prompt[:MAX_READ], MAX_OF_A_PROMPT)
     told = [*figures(row), *(_place(row) if with_file else [])]
     about = f"{row.place + 1:>4}  {short_id(row.run.id)}  {state:<22}  {asked:<{MAX_OF_A_PROMPT}}"
     return clean(f"{about}  {', '.join(told)}").rstrip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, get_args
@@ -19,6 +20,7 @@ from agentnb.display.states import STATES, chip
 OWN = "agentnb"
 """The format of runs that agentnb recorded itself."""
 NO_FINDING = "none"
+_WORDS = re.compile(r'"([^"]+)"|(\S+)')
 MAX_OF_A_NAME = 60
 """Characters of a name to filter by: formats, tools and findings are named by files."""
 
@@ -47,7 +49,7 @@ class Wanted(NamedTuple):
     """Which runs are looked for. Empty texts want anything."""
 
     find: str = ""
-    """Words that all occur in a prompt, a text, a result, a tool's name or its arguments."""
+    """Words that all occur in its prompt, texts, results, tools' names and arguments; ``"in quotes"`` they are one."""
     status: str = ""
     finding: str = ""
     format: str = ""
@@ -86,15 +88,19 @@ def _name(text: str) -> str:
 
 def matching(rows: Iterable[RunRow], wanted: Wanted) -> list[RunRow]:
     """Return the rows that fit, in their order."""
-    words = wanted.find.casefold().split()
-    fitting = (row for row in rows if all(_has(row, name, value) for name, value in _filters(wanted)))
-    return [row for row in fitting if not words or contains(row.run, words)]
+    fitting = (row for row in rows if all(value in VALUES[name](row) for name, value in _filters(wanted)))
+    return with_words(fitting, wanted.find)
+
+
+def with_words(rows: Iterable[RunRow], find: str) -> list[RunRow]:
+    """Return the rows that have all words that are looked for."""
+    words = words_of(find)
+    return [row for row in rows if contains(row.run, words)] if words else [*rows]
 
 
 def choices(rows: Sequence[RunRow], wanted: Wanted) -> dict[str, list[Choice]]:
     """Return the values of each filter, the commonest first, among the rows that fit the other filters and the words."""
-    words = wanted.find.casefold().split()
-    found = [row for row in rows if not words or contains(row.run, words)]
+    found = with_words(rows, wanted.find)
     return {name: _choices(matching(found, wanted._replace(find="", **{name: ""})), name) for name in VALUES}
 
 
@@ -110,10 +116,6 @@ def _filters(wanted: Wanted) -> list[tuple[str, str]]:
     return [(name, value) for name, value in wanted._asdict().items() if name in VALUES and value]
 
 
-def _has(row: RunRow, name: str, value: str) -> bool:
-    return value in VALUES[name](row)
-
-
 VALUES: dict[str, Callable[[RunRow], Iterable[str]]] = {
     "status": lambda row: (row.status,),
     "finding": lambda row: {*row.findings} or (NO_FINDING,),
@@ -121,6 +123,11 @@ VALUES: dict[str, Callable[[RunRow], Iterable[str]]] = {
     "tool": lambda row: row.tools,
 }
 """The filters, and the values of a run for each."""
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words to find, in lower case; those in quotes are one."""
+    return [quoted or word for quoted, word in _WORDS.findall(text.casefold())]
 
 
 def contains(run: Run, words: Iterable[str]) -> bool:

@@ -97,6 +97,8 @@ def load(shell: InteractiveShell) -> None:
     formatters["text/plain"].for_type(Run, lambda run, printer, cycle: printer.text(run_text(run)))
     formatters["text/html"].for_type(RunDiff, diff_html)
     formatters["text/plain"].for_type(RunDiff, lambda diff, printer, cycle: printer.text(diff_text(diff)))
+    # A list has a printer of its own, which would win over the bundle.
+    formatters["text/plain"].for_type(Runs, lambda runs, printer, cycle: printer.text(repr(Browser(runs))))
     shell.display_formatter.mimebundle_formatter.for_type(Runs, _browsed)  # type: ignore[union-attr]  # likewise
 
 
@@ -137,5 +139,5 @@ def unload(shell: InteractiveShell) -> None:
             shell.Completer.custom_matchers.remove(one)
     shell.display_formatter.mimebundle_formatter.type_printers.pop(Runs, None)  # type: ignore[union-attr]  # likewise
     for formatter in ("text/html", "text/plain"):
-        for shown in (Run, LiveRun, RunDiff):
+        for shown in (Run, LiveRun, RunDiff, Runs):
             shell.display_formatter.formatters[formatter].type_printers.pop(shown, None)  # type: ignore[union-attr]  # a running shell has one

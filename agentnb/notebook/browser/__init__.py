@@ -13,7 +13,7 @@ from IPython.core.getipython import get_ipython
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display import browser as shown
-from agentnb.display.run_rows import RunRow, Wanted, choices, matching, row_of
+from agentnb.display.run_rows import RunRow, Wanted, choices, matching, row_of, with_words
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.notebook.browser.reading import read_runs
 from agentnb.notebook.browser.widget import make_widget
@@ -149,7 +149,8 @@ class Browser:
         self._send_list()
 
     def _send_list(self) -> None:
-        fitting = matching(self._rows, self._wanted)
+        found, others = with_words(self._rows, self._wanted.find), self._wanted._replace(find="")
+        fitting = matching(found, others)
         first = self._first if self._first < len(fitting) else 0
         page = fitting[first : first + shown.PAGE]
         self._tell(
@@ -161,7 +162,7 @@ class Browser:
                 "before": max(0, first - shown.PAGE) if first else None,
                 "after": first + shown.PAGE if first + shown.PAGE < len(fitting) else None,
                 "wanted": self._wanted._asdict(),
-                "choices": {name: [*map(list, some)] for name, some in choices(self._rows, self._wanted).items()},
+                "choices": {name: [*map(list, some)] for name, some in choices(found, others).items()},
             }
         )
 

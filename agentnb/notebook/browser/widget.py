@@ -27,7 +27,7 @@ def _widget_class() -> Any:
         """
 
         _esm = script(*_SOURCES, OPENED=OPENED)
-        _css = style_sheet() + (STATIC / "panel.css").read_text("utf-8") + (STATIC / "browser.css").read_text("utf-8")
+        _css = style_sheet() + (STATIC / "browser.css").read_text("utf-8")
         key = Unicode().tag(sync=True)
         """Is part of a class of the saved form, by which the page finds it."""
 
