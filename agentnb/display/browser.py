@@ -123,7 +123,8 @@ def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Htm
     if total > min(len(rows), PAGE):
         listed.append(tag("div", "browser-more quiet", f"{total - min(len(rows), PAGE):,} more"))
     heading = tag("div", "browser-title", tag("b", "", title), f". {AGAIN}")
-    body = tag("div", "browser-body", tag("div", "browser-list", *listed), tag("div", "browser-run", Html(OPENED)))
+    side = tag("div", "browser-list", *listed) if total > 1 else NOTHING
+    body = tag("div", "browser-body", side, tag("div", "browser-run", Html(OPENED)))
     frame = tag("div", f"browser {key_class(key)}", heading, body)
     return Html(f'<div class="{NO_FORMULAS}">{inlined(frame)}</div>')
 

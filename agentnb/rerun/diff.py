@@ -181,7 +181,7 @@ _FIGURES: dict[str, Callable[[Run], Any]] = {
     "input_tokens": lambda run: run.usage.input,
     "output_tokens": lambda run: run.usage.output,
     "cost": lambda run: run.cost,
-    "seconds": lambda run: run.seconds,
+    "seconds": lambda run: None if run.should_continue or run.status == "interrupted" else run.seconds,
 }
 
 

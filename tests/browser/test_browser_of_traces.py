@@ -44,7 +44,7 @@ def opened(lab: Any, *cells: str) -> Any:
 def live_in(lab: Any) -> Any:
     found = lab.page.get_by_role("region", name="Trace browser")
     found.wait_for()
-    found.locator("[data-place]").first.wait_for()
+    found.locator("[data-variable]").first.wait_for()
     return found
 
 
@@ -98,6 +98,7 @@ def test_keys_move_between_runs_and_rounds_but_not_in_a_field(lab: Any) -> None:
 
 def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
     live = opened(lab, EXAMPLE)
+    assert not live.get_by_label("Find in all runs").is_visible()  # it is the only one
     pane, at = live.locator("[data-run]"), live.locator("[data-at]")
     finding = pane.locator(".agentnb-finding").first
     assert "nearly that of round 3" in finding.inner_text()
@@ -167,8 +168,8 @@ def test_notebook_7_shows_the_same(classic: Classic) -> None:
 
 
 def test_every_word_can_be_read_in_both_themes_and_widths(lab: Any, subtests: pytest.Subtests) -> None:
-    live = opened(lab, EXAMPLE)
-    lab.write_last(MADE + DIFF)
+    live = opened(lab, MADE + "Runs([*map(made, range(9))])")
+    lab.write_last(DIFF)
     lab.start_active()
     side_by_side = lab.page.locator(".agentnb-diff")
     side_by_side.wait_for()

@@ -159,6 +159,7 @@ class Browser:
                 "html": shown.rows_html(page),
                 "told": shown.page_told(first, len(page), len(fitting), len(self.runs)),
                 "first": first,
+                "total": len(self.runs),
                 "before": max(0, first - shown.PAGE) if first else None,
                 "after": first + shown.PAGE if first + shown.PAGE < len(fitting) else None,
                 "wanted": self._wanted._asdict(),

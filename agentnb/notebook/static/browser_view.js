@@ -93,7 +93,8 @@ class View {
   }
 
   listed() {
-    const { html, told, wanted, choices, before, after } = this.story.list;
+    const { html, told, wanted, choices, before, after, total } = this.story.list;
+    this.root.classList.toggle("agentnb-browser-one", total === 1);
     const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.place : undefined;
     const isNew = this.list.dataset.first !== JSON.stringify([wanted, this.story.list.first]);
     this.list.innerHTML = html;
