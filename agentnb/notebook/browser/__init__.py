@@ -175,7 +175,8 @@ class Browser:
         self._send_opened()
 
     def _send_opened(self) -> None:
-        self._tell({"kind": "opened", "place": self._place, "variable": self._variable, "html": self._opened})
+        about = {"place": self._place, "variable": self._variable, "rounds": len(self.runs[self._place].rounds)}
+        self._tell({"kind": "opened", **about, "html": self._opened})
 
 
 def _keep_open(browser: Browser) -> None:
