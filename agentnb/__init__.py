@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from agentnb.tools.ask_person import ask_person as ask_person
     from agentnb.tools.function import tool as tool
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
+    from agentnb.traces import plots as plots
     from agentnb.traces import tables as tables
     from agentnb.traces.files import iter_traces as iter_traces
     from agentnb.traces.files import load_trace as load_trace
@@ -71,6 +72,7 @@ _NAMES = {
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
+    "plots": "agentnb.traces",
     "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces",
@@ -85,7 +87,6 @@ _LATER = frozenset(
         "Workflow",
         "compare",
         "fork",
-        "plots",
         "replay",
     }
 )

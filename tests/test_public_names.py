@@ -39,6 +39,7 @@ NAMES = {
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
+    "plots": "agentnb.traces.plots",
     "recover": "agentnb.session.recovery",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces.tables",
@@ -51,7 +52,6 @@ LATER = [
     "Workflow",
     "compare",
     "fork",
-    "plots",
     "replay",
 ]
 HEAVY = (

@@ -11,7 +11,7 @@ from agentnb.display.elapsed import Elapsed
 from agentnb.display.figures import used
 from agentnb.display.labels import FIGURE_SPACE, amount, clean, counted, duration, first_line, thousands, times
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.states import chip, has_ended, is_going_on, leaves_todos
+from agentnb.display.states import chip, has_ended, is_going_on, leaves_todos, rounds_told
 from agentnb.display.totals import Totals
 
 TONES = {
@@ -89,7 +89,7 @@ def _rounds(run: Run) -> Html:
         most = f" of {run.max_rounds}" if run.max_rounds else ""
         return words(f"round {len(run.rounds)}{most}")
     is_in_the_state = run.status == "limited" and run.stop_reason == "max_rounds"
-    return words(counted(len(run.rounds), "round")) if run.rounds and not is_in_the_state else NOTHING
+    return NOTHING if is_in_the_state else words(rounds_told(run))
 
 
 def _calls_so_far(run: Run, totals: Totals) -> Html:

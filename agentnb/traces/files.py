@@ -22,7 +22,7 @@ RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | 
 """A run, a store, a path, a folder, a glob, or several of these."""
 ENDINGS = frozenset(
     {".jsonl", ".ndjson", ".json", ".traj", ".eval", ".yaml", ".yml", ".db", ".sqlite", ".sqlite3", ".parquet"}
-    | {".html", ".htm", ".zip", ".gz", ".log", ".txt"}
+    | {".html", ".htm", ".har", ".zip", ".gz", ".log", ".txt"}
 )
 """Endings of the files that are looked at in a folder; a file that is named is read whatever its ending."""
 MAX_WARNINGS = 10
@@ -44,9 +44,9 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[True]) 
 def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -> Run | FollowedRun:
     """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
 
-    Of a run with nested runs in the same file, the outer one is returned. ``strict=False`` leaves out what is damaged.
-    ``follow=True`` returns a `FollowedRun`, which grows with a log that another process writes. Raises `TraceError` if the file
-    cannot be read or holds several runs, `StoreError` if it cannot be opened.
+    Of a run with nested runs and forks in the same file, the outer one is returned. ``strict=False`` leaves out what is
+    damaged. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process writes. Raises `TraceError`
+    if the file cannot be read or holds several runs, `StoreError` if it cannot be opened.
     """
     path = _expanded(path)
     if path.is_dir():
@@ -55,7 +55,7 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
         return FollowedRun(path)
     runs = [*_of_path(path, strict, [])]
     ids = {run.id for run in runs}
-    outer = [run for run in runs if run.parent_id not in ids]
+    outer = [run for run in runs if run.parent_id not in ids and (run.forked_from is None or run.forked_from.run_id not in ids)]
     if len(outer) != 1:
         what = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
         raise TraceError(what, f"Load all of them with load_traces({str(path)!r})" if outer else "")

@@ -25,6 +25,7 @@ from agentnb.core.wire import decode, encode
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, TraceError
 from agentnb.traces.filled import FILLED, LOST, NO_PROMPT, NO_RESULT, Gap, sentences_of
+from agentnb.traces.todo_lists import FollowedTodos
 
 Content: TypeAlias = str | Sequence[AnyPart] | None
 """What a message holds: a text, or parts; None and blank texts are nothing."""
@@ -108,6 +109,7 @@ class RunWriter:
         self._answered: dict[str, _Call] = {}
         self._ids: set[str] = set()
         self._gaps: Counter[Gap] = Counter()
+        self._todos = FollowedTodos(about.get("todos", ()))
 
     @property
     def filled(self) -> list[str]:
@@ -115,9 +117,9 @@ class RunWriter:
         return sentences_of(self._gaps)
 
     def system(self, text: str) -> None:
-        """Take the system prompt. One within the conversation becomes a message whose author is system."""
-        if not self._items and not self._system:
-            self._system = self._text("system", text)
+        """Take the system prompt; several before the conversation make one. Later ones become messages by system."""
+        if not self._items:
+            self._system = "\n\n".join(filter(None, (self._system, self._text("system", text))))
         else:
             self._gaps["system message"] += 1
             self.say(text, author="system")
@@ -190,6 +192,7 @@ class RunWriter:
         """Take an event of another kind, such as a step or a finding, after all that was taken before it."""
         if kind in _WRITTEN_HERE:
             raise SettingsError(f"{kind.__name__} is written by the RunWriter itself", "Call its say, reply, result or finish")
+        self._todos.is_told |= kind is e.TodosChanged
         self._items.append(_Fact(kind, fields, self._time(at)))
 
     def finish(
@@ -222,15 +225,15 @@ class RunWriter:
         run.mark_interrupted()  # unless it has an end
         return run
 
-    def finish_without_end(self) -> Run:
-        """Return the run of a trace that does not say how it ended, with no stop reason.
+    def finish_without_end(self, stop_reason: str = "", *, at: datetime | None = None, seconds: float | None = None) -> Run:
+        """Return the run of a trace that does not say how it ended, or only by the ``stop_reason`` of its last reply.
 
         It is completed if the agent had the last word and called no tool in it; else it broke off, and is interrupted.
         """
         told = [item for item in self._items if isinstance(item, _Round) or item.kind is e.CommandReceived]
         last = told[-1] if told else None
         answered = isinstance(last, _Round) and not last.calls and bool(last.parts)
-        return self.finish("completed" if answered else None, "")
+        return self.finish("completed" if answered else None, stop_reason, at=at, seconds=seconds)
 
     # Calls
 
@@ -347,6 +350,9 @@ class RunWriter:
                 result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code=LOST)
             yield _Fact(e.ToolStarted, {"call": call})
             yield _Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
+            todos = self._todos.after(call, result, each.at)
+            if todos is not None:
+                yield _Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, each.at)
         ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)
         yield _Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
 
