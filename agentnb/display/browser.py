@@ -33,8 +33,8 @@ _OPEN = {"rounds": True}
 
 
 def key_class(key: str) -> str:
-    """Return the class of the saved form by which a page finds the output of this browser."""
-    return f"browser-{key}"
+    """Return the class of the saved form by which a page finds the output of this browser; empty if no page is to."""
+    return f" browser-{key}" if key else ""
 
 
 def rows_html(rows: Iterable[RunRow]) -> Html:
@@ -125,7 +125,7 @@ def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Htm
     heading = tag("div", "browser-title", tag("b", "", title), f". {AGAIN}")
     side = tag("div", "browser-list", *listed) if total > 1 else NOTHING
     body = tag("div", "browser-body", side, tag("div", "browser-run", Html(OPENED)))
-    frame = tag("div", f"browser {key_class(key)}", heading, body)
+    frame = tag("div", f"browser{key_class(key)}", heading, body)
     return Html(f'<div class="{NO_FORMULAS}">{inlined(frame)}</div>')
 
 

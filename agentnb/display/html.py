@@ -21,7 +21,7 @@ from agentnb.display.head import MAX_OF_A_PROMPT, chip_html, meta_html, prompt_h
 from agentnb.display.labels import counted, cut
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.rounds import MAX_OF_A_TEXT, round_html, round_pieces
-from agentnb.display.states import as_left, told
+from agentnb.display.states import as_left, is_foreign, told
 from agentnb.display.style import inlined, kept
 from agentnb.display.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.todos import todos_html
@@ -55,7 +55,12 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
     above = frozenset([record.call.id for record in pictured])
     marks = finding_marks(run) if form.findings else {}
     form = form._replace(
-        marks=marks, effects=effects_of(run.tools), settings=run.settings, over=not run.should_continue, shown_above=above
+        marks=marks,
+        foreign=is_foreign(run),
+        effects=effects_of(run.tools),
+        settings=run.settings,
+        over=not run.should_continue,
+        shown_above=above,
     )
     return tag(
         "div",

@@ -63,7 +63,7 @@ def round_pieces(
     if one.status != "running":
         pieces["found"] = joined(*[odd(f"▲ {sentence}") for sentence in round_warnings(one)])
     pieces["marks"] = form.marks.get(one.index, NOTHING)
-    pieces |= {"also": also_html(also, f"also:{one.index}", form), "said": said_html(user_messages)}
+    pieces |= {"also": also_html(also, f"also:{one.index}", form), "said": said_html(user_messages, by_you=not form.foreign)}
     pieces["saw"] = saw_html(one, saw, form)
     return {key: piece for key, piece in pieces.items() if piece}
 

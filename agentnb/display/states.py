@@ -206,8 +206,10 @@ class NextStep(NamedTuple):
 
 def next_step(run: Run) -> NextStep | None:
     """Return what to type to continue the run; None if it completed, is in progress, or was recorded by another product."""
-    if is_foreign(run):
-        return None
+    return None if is_foreign(run) else _next_step(run)
+
+
+def _next_step(run: Run) -> NextStep | None:
     if run.status == "limited" and run.limit is not None:
         return NextStep("Continue", _more_of(run, run.limit))
     if run.status in ("cancelled", "stopped"):

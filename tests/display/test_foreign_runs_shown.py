@@ -22,6 +22,8 @@ WHERE = Origin("by_hand", "folder/file.json", "line 7", "task-12", "3")
 def run_of(status: Status | None, reason: str = "") -> Run:
     writer = RunWriter(WHERE, model="m")
     writer.say("Dig", author="planner")
+    writer.reply("Where?", author="digger")
+    writer.say("Here")
     writer.reply("I dig.", [ToolCall("dig", {})], author="digger")
     return writer.finish(status, reason) if status else writer.finish(None)
 
@@ -32,6 +34,10 @@ def test_no_form_of_a_foreign_run_offers_a_command(subtests: pytest.Subtests) ->
             run = run_of(status, "max_rounds" if status == "limited" else "")
             forms = [run_html(run), run_text(run), page_html(run), *compact_pieces(run, stored=False)]
             assert all("%agent" not in form and "by you" not in form for form in forms)
+
+
+def test_what_its_user_said_is_not_said_by_you() -> None:
+    assert "User: Here" in run_html(run_of("completed")) and "You:" not in run_html(run_of("completed"))
 
 
 def test_a_trace_that_breaks_off_says_so_and_not_that_a_kernel_died() -> None:
