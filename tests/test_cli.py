@@ -132,8 +132,8 @@ def test_a_run_is_shown_as_a_page(cli: Call) -> None:
 
 def several(path: str = "made.jsonl") -> list[Run]:
     """Three conversations in one file, as another product records them."""
-    said = [{"role": "user", "content": "Go"}, {"role": "assistant", "content": "I go."}]
-    lines = [json.dumps({"messages": [{"role": "user", "content": f"Task {n}"}, *said[1:]]}) for n in range(3)]
+    said = [[{"role": "user", "content": f"Task {n}"}, {"role": "assistant", "content": f"Answer {n}"}] for n in range(3)]
+    lines = [json.dumps({"messages": messages}) for messages in said]
     Path(path).write_text("\n".join(lines) + "\n", "utf-8")
     return [*load_traces(path)]
 

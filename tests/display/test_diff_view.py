@@ -45,6 +45,18 @@ def test_what_differs_of_a_call_is_marked() -> None:
     assert values[2].endswith("12 m") and values[3].endswith("15 m") and len(values) == 4
 
 
+def test_a_call_that_one_run_makes_twice_and_the_other_once_is_marked() -> None:
+    def made(times: int) -> Run:
+        writer = RunWriter(Origin("by_hand"), model="m")
+        writer.say("Go")
+        writer.reply("I look.", [ToolCall("look", {"at": 1}) for _ in range(times)])
+        for _ in range(times):
+            writer.result("", "seen")
+        return writer.finish()
+
+    assert diff_html(diff(made(2), made(1))).count("agentnb-diff-other") == 1
+
+
 def test_figures_that_differ_stand_in_a_table_and_the_others_on_a_line() -> None:
     html = diff_html(diff(A, B))
     table, alike = html.partition("Alike: ")[::2]
