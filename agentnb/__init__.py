@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agentnb.detect.run import Run as Run
     from agentnb.display.save import save_trace as save_trace
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
+    from agentnb.notebook.browser import browse as browse
     from agentnb.notebook.panel import panel as panel
     from agentnb.policies.gates.duplicate import DuplicateGuard as DuplicateGuard
     from agentnb.policies.named import Matrix as Matrix
@@ -61,6 +62,7 @@ _NAMES = {
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
     "ask_person": "agentnb.tools.ask_person",
+    "browse": "agentnb.notebook.browser",
     "detect": "agentnb",
     "diff": "agentnb.rerun.diff",
     "errors": "agentnb",

@@ -29,6 +29,7 @@ NAMES = {
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
     "ask_person": "agentnb.tools.ask_person",
+    "browse": "agentnb.notebook.browser",
     "detect": "agentnb.detect",
     "diff": "agentnb.rerun.diff",
     "errors": "agentnb.errors",

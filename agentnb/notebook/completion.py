@@ -1,4 +1,4 @@
-"""Tab completion in ``%%agent`` and ``%agent`` lines: options, models, tools, commands."""
+"""Tab completion in ``%%agent``, ``%agent`` and ``%traces`` lines: options, files, models, tools, commands."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
 from agentnb.notebook.commands.recover import RECOVER_OPTIONS
 from agentnb.notebook.commands.todos import CHANGES
+from agentnb.notebook.commands.traces import words_after
 from agentnb.notebook.names import output_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED
@@ -46,6 +47,8 @@ def matcher(
             found = _cell_words(words[1:-1], known, session, shell.user_ns)
         elif len(words) > 1 and words[0] == "%agent":
             found = _line_words(words[1:-1], session, shell.user_ns)
+        elif len(words) > 1 and words[0] == "%traces":
+            found = words_after(words[1:-1], fragment)
         else:
             return {"completions": [], "suppress": False}
         completions = [SimpleCompletion(word, type="option") for word in found if word.startswith(fragment)]

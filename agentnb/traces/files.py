@@ -166,6 +166,11 @@ def _warn(problems: list[Problem]) -> None:
         )
 
 
+def is_there(source: str | Path) -> bool:
+    """Return whether there is such a file or folder, or an example of this name."""
+    return _expanded(source).exists()
+
+
 def _expanded(source: str | Path) -> Path:
     """Return the path, or that of an example if there is no such file."""
     try:
