@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from agentnb.policies.named import Matrix as Matrix
     from agentnb.policies.named import Minimal as Minimal
     from agentnb.rerun.diff import diff as diff
+    from agentnb.rerun.expect import expect as expect
+    from agentnb.rerun.to_test import to_test as to_test
     from agentnb.runtime.run_options import RunOptions as RunOptions
     from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
@@ -65,6 +67,7 @@ _NAMES = {
     "diff": "agentnb.rerun.diff",
     "errors": "agentnb",
     "examples": "agentnb",
+    "expect": "agentnb.rerun.expect",
     "import_traces": "agentnb.traces.importing",
     "iter_traces": "agentnb.traces.files",
     "load_trace": "agentnb.traces.files",
@@ -75,6 +78,7 @@ _NAMES = {
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces",
     "to_code": "agentnb.traces.to_code",
+    "to_test": "agentnb.rerun.to_test",
     "tool": "agentnb.tools.function",
 }
 """Each public name and the module it lives in."""
