@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agentnb.detect.run import Run as Run
     from agentnb.display.save import save_trace as save_trace
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
+    from agentnb.notebook.labelling import label as label
     from agentnb.notebook.panel import panel as panel
     from agentnb.policies.gates.duplicate import DuplicateGuard as DuplicateGuard
     from agentnb.policies.named import Matrix as Matrix
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from agentnb.traces.files import load_trace as load_trace
     from agentnb.traces.files import load_traces as load_traces
     from agentnb.traces.importing import import_traces as import_traces
+    from agentnb.traces.labels import labels as labels
     from agentnb.traces.store import Store as Store
     from agentnb.traces.to_code import to_code as to_code
 
@@ -70,6 +72,8 @@ _NAMES = {
     "expect": "agentnb.rerun.expect",
     "import_traces": "agentnb.traces.importing",
     "iter_traces": "agentnb.traces.files",
+    "label": "agentnb.notebook.labelling",
+    "labels": "agentnb.traces.labels",
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",

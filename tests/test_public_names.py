@@ -36,6 +36,8 @@ NAMES = {
     "expect": "agentnb.rerun.expect",
     "import_traces": "agentnb.traces.importing",
     "iter_traces": "agentnb.traces.files",
+    "label": "agentnb.notebook.labelling",
+    "labels": "agentnb.traces.labels",
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
