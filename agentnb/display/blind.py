@@ -1,4 +1,4 @@
-"""A run for somebody who judges it: what was asked, said, called and returned, without what detectors and policies made of it."""
+"""A run for a person who judges it: what was asked, answered, called and returned, and nothing that agentnb made of it."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class CellRuns:
             raise _shown_in(view, error, live.run) from None
         if (on_stop or self.session.defaults["on-stop"]) == "raise":
             _raise_if_put_off(run)
-        check_logged(run)
+        check_logged(run, out)
         cell = self.cell
         return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
 

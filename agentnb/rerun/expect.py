@@ -213,7 +213,7 @@ def _is_lambda(text: str) -> bool:
         return False
 
 
-def _failure(failed: Mapping[str, tuple[Run, tuple[Outcome, ...]]], count: int) -> ExpectationFailed:
+def _failure(failed: Mapping[str, tuple[Run, tuple[Outcome, ...]]], count: int, variable: str = "run") -> ExpectationFailed:
     runs = [*failed.values()]
     lines = []
     for run, wrong in runs[:MAX_RUNS]:
@@ -223,7 +223,7 @@ def _failure(failed: Mapping[str, tuple[Run, tuple[Outcome, ...]]], count: int) 
     head = [f"{len(runs):,} of {count:,} runs are not as expected"] if count > 1 else []
     first, wrong = runs[0]
     place = min((one.round for one in wrong if one.round is not None), default=None)
-    hint = f"See round {place}: run.rounds[{place - 1}]" if place else "See its rounds: tables.rounds(run)"
+    hint = f"See round {place}: {variable}.rounds[{place - 1}]" if place else f"See its rounds: tables.rounds({variable})"
     if count > 1:
         hint = "See what they were: tables.runs(runs)"
     error = ExpectationFailed("\n".join([*head, *lines]), hint, run=first)
@@ -244,8 +244,8 @@ def logged_outcomes(run: Run) -> tuple[Outcome, ...]:
     return outcomes_of(run, [one for one in texts if isinstance(one, str)]) if isinstance(texts, list) else ()
 
 
-def check_logged(run: Run) -> None:
-    """Raise `ExpectationFailed` if the run has ended, and is not as its log says that it was to be."""
+def check_logged(run: Run, variable: str = "run") -> None:
+    """Raise `ExpectationFailed` if the run, held by this variable, has ended and is not as its log says that it was to be."""
     wrong = tuple([one for one in logged_outcomes(run) if not one.holds])
     if wrong:
-        raise _failure({run.id: (run, wrong)}, 1)
+        raise _failure({run.id: (run, wrong)}, 1, variable)

@@ -35,6 +35,7 @@ def test_a_cell_checks_its_expectations_before_the_run_and_raises_behind_its_car
     assert "As expected" in kept.displays[-1]["text/html"]
 
     broken = kernel.run('%%agent -m model -o broken --expect "tool_calls == 0" "rounds > 1"\nGo')
+    assert "tables.rounds(broken)" in broken.error
     assert broken.status == "error" and "ExpectationFailed" in broken.error
     assert "rounds > 1: rounds is 1" in broken.error and "tool_calls" not in broken.error
     assert "✓ tool_calls == 0" in broken.shown and "✗ rounds > 1: rounds is 1" in broken.shown
