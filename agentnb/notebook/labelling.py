@@ -98,7 +98,7 @@ class Labeller:
     def undo(self) -> None:
         """Take the last judgement of this widget back, and show its run again."""
         if not self._undone:
-            raise SettingsError("There is no judgement to take back", "n and p lead to other runs, to judge them anew")
+            raise SettingsError("There is no judgement to take back", "n and p lead to other runs: judge them again")
         place, before = self._undone[-1]
         self._save(place, before, None)
         self._undone.pop()
