@@ -34,8 +34,11 @@ NAMES = {
     "diff": "agentnb.rerun.diff",
     "errors": "agentnb.errors",
     "examples": "agentnb.examples",
+    "expect": "agentnb.rerun.expect",
     "import_traces": "agentnb.traces.importing",
     "iter_traces": "agentnb.traces.files",
+    "label": "agentnb.notebook.labelling",
+    "labels": "agentnb.traces.labels",
     "load_trace": "agentnb.traces.files",
     "load_traces": "agentnb.traces.files",
     "panel": "agentnb.notebook.panel",
@@ -44,6 +47,7 @@ NAMES = {
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces.tables",
     "to_code": "agentnb.traces.to_code",
+    "to_test": "agentnb.rerun.to_test",
     "tool": "agentnb.tools.function",
 }
 """Each public name, and the module it stands in."""

@@ -13,6 +13,7 @@ from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.bookkeeping import also_html
 from agentnb.display.event_lines import AlsoHappened
+from agentnb.display.expectations import expectations_html
 from agentnb.display.figures import asked
 from agentnb.display.finding_links import finding_marks, findings_html
 from agentnb.display.finished import figures_html, foot_html, pictured_calls, result_html, with_commands
@@ -68,6 +69,7 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
         head_html(run, totals),
         prompt_html(asked(run), MAX_OF_A_TEXT if form.whole else MAX_OF_A_PROMPT) if prompt else NOTHING,
         result_html(run),
+        expectations_html(run),
         figures_html(pictured),
         _also(without_rounds(run), form),
         findings_html(run) if form.findings else NOTHING,

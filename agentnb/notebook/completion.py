@@ -23,7 +23,8 @@ from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.commands.traces import words_after
 from agentnb.notebook.names import output_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
-from agentnb.policies.named import NAMED
+from agentnb.policies.named import NAMED as POLICIES
+from agentnb.rerun.run_values import NAMES
 from agentnb.session.defaults import CHOICES, ON_STOP
 from agentnb.session.session import Session
 
@@ -66,9 +67,10 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
     values: dict[str, Callable[[], list[str]]] = {
         "--model": lambda: model_names() + _held(variables, is_model),
         "--guidance": lambda: [*BUILT_IN, *session.sets, *_held(variables, _is_a(GuidanceSet))],
-        "--policy": lambda: list(NAMED),
+        "--policy": lambda: list(POLICIES),
         "--history": lambda: [*HISTORIES, *_held(variables, _is_a(History))],
         "--output": lambda: output_names(variables),
+        "--expect": lambda: [f'"{name}' for name in NAMES],
         "--on-limit": lambda: list(ON_LIMIT),
         "--on-stop": lambda: list(ON_STOP),
     }
@@ -113,5 +115,5 @@ def _recover_words(before: list[str], session: Session, variables: dict[str, Any
 
 def _defaults(session: Session) -> list[str]:
     """Return each key, and all values of the keys that take only a few."""
-    choices = CHOICES | {"policy": tuple(NAMED), "guidance": (*BUILT_IN, *session.sets)}
+    choices = CHOICES | {"policy": tuple(POLICIES), "guidance": (*BUILT_IN, *session.sets)}
     return [f"{key}={value}" for key in session.defaults for value in ("", *choices.get(key, ()))]

@@ -23,6 +23,8 @@ from agentnb.traces.reading import opened
 from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, summary
 
+FOLDER = Path(".agentnb") / "runs"
+"""Where the runs of a notebook are stored, from the folder in which it runs."""
 MAX_OPEN = 128
 """Runs of one event loop that may write at the same time; others wait. (Many processes may open only 256 files.)"""
 AnyFile = TypeVar("AnyFile")
