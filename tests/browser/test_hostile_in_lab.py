@@ -14,21 +14,22 @@ from agentnb import save_trace
 
 pytestmark = pytest.mark.browser
 PARTS = ["markup", "text", "links", "huge"]
+WATCHING: dict[Any, Guard] = {}
+"""The guard of a page, which has watched it since before it was loaded."""
 IMPORTS = "import hostile_runs\nfrom hostile_runs import play"
 
 
 def opened(lab: Any, name: str, *cells: str) -> Guard:
     for file in ("hostile.py", "hostile_runs.py"):
         shutil.copy(DISPLAY / file, lab.folder)
-    guard = Guard(lab.page, lab.url)
+    guard = WATCHING.get(lab.page) or WATCHING.setdefault(lab.page, Guard(lab.page, lab.url))
     lab.open(lab.write(f"{name}.ipynb", ["%load_ext agentnb\n" + IMPORTS, *cells]))
     lab.run(0)
     return guard
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_nothing_of_it_does_harm_live_saved_and_untrusted(fresh_lab: Any, part: str) -> None:
-    lab = fresh_lab
+def test_nothing_of_it_does_harm_live_saved_and_untrusted(lab: Any, part: str) -> None:
     guard = opened(lab, f"hostile-{part}", f"may_end = play({part!r})")
     before = outline(lab.page)
     lab.run(1)
