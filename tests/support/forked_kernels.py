@@ -1,4 +1,4 @@
-"""Kernels that are forked from a process which has imported ipykernel and agentnb, one such process for each that starts kernels.
+"""Kernels forked from a process which has imported ipykernel and agentnb: one such process for each that starts kernels.
 
 To start and to import takes most of what a kernel costs. A fork has all of it done, and is as good as a kernel that was just
 started: a process of its own, with nothing in it that another test has made.
