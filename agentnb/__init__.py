@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agentnb.policies.named import Matrix as Matrix
     from agentnb.policies.named import Minimal as Minimal
     from agentnb.rerun.diff import diff as diff
+    from agentnb.rerun.replay import replay as replay
     from agentnb.runtime.run_options import RunOptions as RunOptions
     from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
@@ -72,6 +73,7 @@ _NAMES = {
     "panel": "agentnb.notebook.panel",
     "plots": "agentnb.traces",
     "recover": "agentnb.session.recovery",
+    "replay": "agentnb.rerun.replay",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces",
     "to_code": "agentnb.traces.to_code",
@@ -85,7 +87,6 @@ _LATER = frozenset(
         "Workflow",
         "compare",
         "fork",
-        "replay",
     }
 )
 """Names that the documentation promises and that this version does not have yet."""

@@ -40,6 +40,7 @@ NAMES = {
     "panel": "agentnb.notebook.panel",
     "plots": "agentnb.traces.plots",
     "recover": "agentnb.session.recovery",
+    "replay": "agentnb.rerun.replay",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces.tables",
     "to_code": "agentnb.traces.to_code",
@@ -51,7 +52,6 @@ LATER = [
     "Workflow",
     "compare",
     "fork",
-    "replay",
 ]
 HEAVY = (
     "pandas",
