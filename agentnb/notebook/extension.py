@@ -11,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from agentnb.detect.run import Run
 from agentnb.display.html import run_html, running_html
 from agentnb.display.many_runs import run_line_html
+from agentnb.display.replay_view import replay_html, replay_text
 from agentnb.display.states import is_going_on
 from agentnb.display.text import run_text
 from agentnb.errors import NotAvailable
@@ -19,6 +20,7 @@ from agentnb.notebook.cell_runs import CellRuns, cell_runs
 from agentnb.notebook.completion import matcher
 from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.magics import AgentMagics
+from agentnb.rerun.replayed import Replay
 from agentnb.runtime.host import Host, current_host
 from agentnb.runtime.live import LiveRun
 from agentnb.session.session import Session
@@ -27,7 +29,7 @@ _SESSION = "_agentnb_session"
 _HOOKS = "_agentnb_hooks"
 
 MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
-LATER_MAGICS = (("cell", "workflow"), ("line", "replay"), ("line", "traces"))
+LATER_MAGICS = (("cell", "workflow"), ("line", "traces"))
 """Magics that the documentation promises for a later version."""
 
 
@@ -91,6 +93,8 @@ def load(shell: InteractiveShell) -> None:
     formatters["text/html"].for_type(Run, lambda run: _html(run, runs))
     formatters["text/html"].for_type(LiveRun, lambda live: _live_html(live, runs))
     formatters["text/plain"].for_type(Run, lambda run, printer, cycle: printer.text(run_text(run)))
+    formatters["text/html"].for_type(Replay, replay_html)
+    formatters["text/plain"].for_type(Replay, lambda found, printer, cycle: printer.text(replay_text(found)))
 
 
 def _live_html(live: LiveRun, runs: CellRuns) -> str | None:
@@ -117,12 +121,12 @@ def unload(shell: InteractiveShell) -> None:
     call_streams.uninstall()
     if blank_body in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(blank_body)
-    for kind, name in (("cell", "agent"), ("line", "agent"), ("cell", "guidance"), *LATER_MAGICS):
+    for kind, name in (("cell", "agent"), ("line", "agent"), ("cell", "guidance"), ("line", "replay"), *LATER_MAGICS):
         shell.magics_manager.magics[kind].pop(name, None)
     if shell.Completer is not None:
         ours = [one for one in shell.Completer.custom_matchers if getattr(one, "__name__", "") == "agentnb_matcher"]
         for one in ours:
             shell.Completer.custom_matchers.remove(one)
     for formatter in ("text/html", "text/plain"):
-        for shown in (Run, LiveRun):
+        for shown in (Run, LiveRun, Replay):
             shell.display_formatter.formatters[formatter].type_printers.pop(shown, None)  # type: ignore[union-attr]  # a running shell has one

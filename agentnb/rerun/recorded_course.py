@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentnb.core import events as e
+from agentnb.core.messages import ToolCall
 from agentnb.core.rounds import FINAL_ANSWER, WorkflowRound
 from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents, walk_rounds
-from agentnb.policies.gates import Block, judge
+from agentnb.policies.gates import Block, Gate, judge
 from agentnb.policies.limits import LIMITS
 from agentnb.rerun.replayed import Decision
 from agentnb.rerun.variant import NOT_COUNTED, is_own, variant_of
@@ -77,8 +78,7 @@ class RecordedCourse:
             return frozenset()
         gates, folded, names = variant_of(self._run).bundle.gates, Run(), set()
         for event in self._run.events:
-            is_call = isinstance(event, e.ToolStarted) and not event.parent_call
-            if is_call and isinstance(judge(gates, event.call, folded), Block):
+            if isinstance(event, e.ToolStarted) and not event.parent_call and _blocks(gates, event.call, folded):
                 names.add(event.call.name)
             folded.apply(event)
         return frozenset(names)
@@ -130,6 +130,10 @@ def _todos_after(events: Sequence[e.AnyEvent], todos: tuple[Todo, ...]) -> tuple
         if isinstance(event, e.TodosChanged | e.RunStarted):
             todos = event.todos
     return todos
+
+
+def _blocks(gates: Sequence[Gate], call: ToolCall, run: Run) -> bool:
+    return isinstance(judge(gates, call, run), Block)
 
 
 def _is_said(event: e.AnyEvent) -> bool:
