@@ -125,7 +125,7 @@ def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests:
         ("%%agent -o for\nhi", "is not a valid variable name"),
         ("%agent stop nothing", "match 'nothing'"),
         ("%%workflow\nx", "%%workflow is not in this version"),
-        ("%replay complex-fail", "Did you mean complex-fails?"),
+        ("%replay complex-fail", "Did you mean complex-fails"),
         ("%replay healthy -g matrx", "no guidance set 'matrx'. Did you mean matrix?"),
         ("%replay healthy --max-rounds 0", "from 1 to 1,000"),
         ("%%agent -t data\nhi", "`data` is a dict, not a tool. Pass a function"),
