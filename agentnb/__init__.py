@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from agentnb.policies.named import Matrix as Matrix
     from agentnb.policies.named import Minimal as Minimal
     from agentnb.rerun.diff import diff as diff
+    from agentnb.rerun.fork import fork as fork
+    from agentnb.rerun.fork import fork_sync as fork_sync
     from agentnb.rerun.replay import replay as replay
+    from agentnb.rerun.reproduce import reproduce as reproduce
+    from agentnb.rerun.reproduce import reproduce_sync as reproduce_sync
     from agentnb.runtime.run_options import RunOptions as RunOptions
     from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
@@ -66,6 +70,8 @@ _NAMES = {
     "diff": "agentnb.rerun.diff",
     "errors": "agentnb",
     "examples": "agentnb",
+    "fork": "agentnb.rerun.fork",
+    "fork_sync": "agentnb.rerun.fork",
     "import_traces": "agentnb.traces.importing",
     "iter_traces": "agentnb.traces.files",
     "load_trace": "agentnb.traces.files",
@@ -74,6 +80,8 @@ _NAMES = {
     "plots": "agentnb.traces",
     "recover": "agentnb.session.recovery",
     "replay": "agentnb.rerun.replay",
+    "reproduce": "agentnb.rerun.reproduce",
+    "reproduce_sync": "agentnb.rerun.reproduce",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces",
     "to_code": "agentnb.traces.to_code",
@@ -86,7 +94,6 @@ _LATER = frozenset(
         "Experiment",
         "Workflow",
         "compare",
-        "fork",
     }
 )
 """Names that the documentation promises and that this version does not have yet."""

@@ -33,6 +33,8 @@ NAMES = {
     "diff": "agentnb.rerun.diff",
     "errors": "agentnb.errors",
     "examples": "agentnb.examples",
+    "fork": "agentnb.rerun.fork",
+    "fork_sync": "agentnb.rerun.fork",
     "import_traces": "agentnb.traces.importing",
     "iter_traces": "agentnb.traces.files",
     "load_trace": "agentnb.traces.files",
@@ -41,6 +43,8 @@ NAMES = {
     "plots": "agentnb.traces.plots",
     "recover": "agentnb.session.recovery",
     "replay": "agentnb.rerun.replay",
+    "reproduce": "agentnb.rerun.reproduce",
+    "reproduce_sync": "agentnb.rerun.reproduce",
     "save_trace": "agentnb.display.save",
     "tables": "agentnb.traces.tables",
     "to_code": "agentnb.traces.to_code",
@@ -51,7 +55,6 @@ LATER = [
     "Experiment",
     "Workflow",
     "compare",
-    "fork",
 ]
 HEAVY = (
     "pandas",
@@ -103,6 +106,7 @@ def test_the_models_a_person_makes_are_in_one_place() -> None:
         "Image",
         "Message",
         "Model",
+        "RecordedModel",
         "RemoteModel",
         "Reply",
         "Request",
