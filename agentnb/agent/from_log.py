@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.extension import check_extensions, logged_extensions
+from agentnb.agent.extension import check_extensions
 from agentnb.agent.output import Output
 from agentnb.agent.settings import name_of_gate
 from agentnb.context.history import as_sent_then
@@ -67,8 +67,7 @@ def agent_of(
 
 def names_of_tools(run: Run) -> list[str]:
     """Return the names of the tools that the run was given, without the todo tool and those of extensions."""
-    of_agentnb = {TODO_TOOL, *[name for one in logged_extensions(run).values() for name in one.get("tools", ())]}
-    return [tool.name for tool in run.tools if tool.name not in of_agentnb]
+    return run.own_tools
 
 
 def missing_tools(run: Run, names: Container[str]) -> list[str]:

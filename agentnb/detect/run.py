@@ -12,11 +12,14 @@ from agentnb.core import events as e
 from agentnb.core.fold import HANDLERS
 from agentnb.core.run import RunFacts
 from agentnb.core.run_state import RunState
+from agentnb.core.todos import TODO_TOOL
 from agentnb.core.view import View
 from agentnb.detect.detector import Detector, DetectorMaker, Finding
 from agentnb.detect.judgements import JUDGES, Judgements
 
 FORMER_NAMES = {"tallies": "counters", "resting_todos": "carried_todos"}
+OF_LIVE_RUNS = frozenset({"stop", "pause", "resume", "say", "answer"})
+"""Methods of a `LiveRun`, which are also commands of ``%agent``."""
 OF_POLICIES = frozenset(
     {
         "annotate",
@@ -47,6 +50,7 @@ OF_POLICIES = frozenset(
         "role_of",
         "round_number",
         "carried_todos",
+        "own_tools",
         "should_continue",
         "take_failures",
         "take_unlogged",
@@ -55,17 +59,17 @@ OF_POLICIES = frozenset(
 """What policies and the loop read of a run, and a person hardly ever does: left out of `dir`. See `RunSoFar`."""
 
 
-class _FormerName:
-    """Refuses a former name with the new one.
+class _Refused:
+    """Refuses a name that a run does not have with what to write instead.
 
     A descriptor, as a `__getattr__` would slow down all attributes of a run, which are read hundreds of times per round.
     """
 
-    def __init__(self, name: str, better: str) -> None:
-        self._name, self._better = name, better
+    def __init__(self, name: str, instead: str) -> None:
+        self._name, self._instead = name, instead
 
     def __get__(self, run: object, owner: type) -> NoReturn:
-        raise AttributeError(f"A Run has no {self._name!r}: it is called {self._better} now")
+        raise AttributeError(f"A Run has no {self._name!r}: {self._instead}")
 
 
 _STEPS = {kind: (fold, JUDGES.get(kind)) for kind, fold in HANDLERS.items()}
@@ -106,6 +110,13 @@ class Run(RunFacts):
     def detected(self) -> View[Finding]:
         """What its detectors found, in order; `findings` are those that its log holds."""
         return View(self._detected)
+
+    @property
+    def own_tools(self) -> list[str]:
+        """The names of the tools that it was given, without the todo tool and those of extensions."""
+        extensions = self.settings.get("extensions", [])
+        added = {TODO_TOOL, *[name for one in extensions for name in one.get("tools", ())]}
+        return [tool.name for tool in self.tools if tool.name not in added]
 
     def apply(self, event: e.AnyEvent) -> None:
         """Take in the next event, and judge it. Only the log does this."""
@@ -160,12 +171,15 @@ class Run(RunFacts):
     __hash__ = None  # it grows
 
     def __dir__(self) -> list[str]:
-        hidden = OF_POLICIES | FORMER_NAMES.keys()
+        hidden = OF_POLICIES | FORMER_NAMES.keys() | OF_LIVE_RUNS
         return [name for name in super().__dir__() if name not in hidden and not name.startswith("_")]
 
 
 for _name, _better in FORMER_NAMES.items():
-    setattr(Run, _name, _FormerName(_name, _better))
+    setattr(Run, _name, _Refused(_name, f"it is called {_better} now"))
+for _name in OF_LIVE_RUNS:
+    _handle = f"in Python keep the handle: live = agent.start(...); live.{_name}(...)"
+    setattr(Run, _name, _Refused(_name, f"in a notebook write %agent {_name}, {_handle}"))
 
 
 def findings(run: RunFacts, detectors: Iterable[DetectorMaker]) -> list[Finding]:

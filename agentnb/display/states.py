@@ -12,6 +12,7 @@ from agentnb.core.rounds import INTERRUPTED, MAX_TOOL_CALLS_PER_TURN, CallRecord
 from agentnb.core.todos import has_open
 from agentnb.detect.run import Run
 from agentnb.display.labels import clean, counted, dollars, first_line, short_id
+from agentnb.errors import sentences
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
 
 STATES = {
@@ -45,6 +46,10 @@ LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
 """What a run at a limit ran out of, in a word."""
 COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "token"}
 """What some limits count."""
+FINAL_ERRORS = frozenset({"ScriptEnded"})
+"""Errors after which a run that is continued fails again."""
+MAX_OF_TOOLS = 40
+"""Characters of the names of tools in a command."""
 MAX_EXPLAINED = 300
 """Characters of a provider's explanation of a refusal."""
 
@@ -190,9 +195,12 @@ class NextStep(NamedTuple):
 def next_step(run: Run) -> NextStep | None:
     """Return what to type to continue the run; None if it simply completed or is in progress."""
     if run.status == "limited" and run.limit is not None:
-        return NextStep("Continue", _more_of(run.limit))
-    if run.status in ("cancelled", "stopped") or (run.status == "failed" and run.rounds):
-        return NextStep("Continue", "%%agent --continue")
+        return NextStep("Continue", _more_of(run, run.limit))
+    if run.status in ("cancelled", "stopped"):
+        first = f"{_open_again(run)}, then " if run.stop_reason == "blocked" else ""
+        return NextStep("Continue", f"{first}{continue_command(run)}")
+    if run.status == "failed" and run.rounds:
+        return _after_failure(run)
     if run.status == "interrupted":
         return NextStep("Recover", clean(f"%agent recover {short_id(run.id)}"))
     if run.is_suspended:
@@ -201,21 +209,42 @@ def next_step(run: Run) -> NextStep | None:
     return None
 
 
-def _more_of(limit: LimitReached) -> str:
+def continue_command(run: Run) -> str:
+    """Return the line of a cell that continues the run, with its tools."""
+    names = " ".join(run.own_tools)
+    return clean(f"%%agent --continue -t {names if len(names) <= MAX_OF_TOOLS else 'TOOLS'}") if names else "%%agent --continue"
+
+
+def _open_again(run: Run) -> str:
+    """Return the command that opens the blocked todo again: a todo stays blocked when the run is continued."""
+    blocked = [todo.id for todo in run.todos if todo.status == "blocked"]
+    return f"%agent todos open {blocked[0] if len(blocked) == 1 else 'ID'}"
+
+
+def _after_failure(run: Run) -> NextStep | None:
+    """Return what continues a failed run, unless its error says so itself, or it would only fail again."""
+    error = run.error
+    if error is not None and (error.type in FINAL_ERRORS or "--continue" in error.hint):
+        return None
+    return NextStep("Then continue" if error is not None and error.hint else "Continue", continue_command(run))
+
+
+def _more_of(run: Run, limit: LimitReached) -> str:
     """Return what to type, with twice the limit that was reached; the count of calls per turn restarts by itself."""
     more = f"{limit.value * 2:g}"
     if limit.limit == "session_budget":
-        return f"%agent defaults session-budget={more}, then %%agent --continue"
+        return f"%agent defaults session-budget={more}, then {continue_command(run)}"
     known = LIMITS.get(limit.limit)
     may_be_more = known is not None and known.name != MAX_TOOL_CALLS_PER_TURN and limit.value * 2 <= known.maximum
     raised = f" {known.option} {more}" if known is not None and may_be_more else ""
-    return f"%%agent --continue{raised}"
+    return f"{continue_command(run)}{raised}"
 
 
 def ending(run: Run) -> str:
     """Return why the run ended and what to type next, on one line; empty if it simply completed."""
-    step = next_step(run)
-    return " ".join(filter(None, [why(run), f"{step.label}: {step.command}" if step else ""]))
+    step, reason = next_step(run), why(run)
+    what_next = f"{step.label}: {step.command}" if step else ""
+    return sentences(reason, what_next) if reason else what_next
 
 
 def notes(run: Run) -> list[str]:

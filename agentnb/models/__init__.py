@@ -2,6 +2,8 @@
 
 Your own model is any object with a name and a stream::
 
+    from agentnb.models import Message, Reply, Text, TextDelta
+
     class Echo:
         name = "own:echo"
 
@@ -9,6 +11,10 @@ Your own model is any object with a name and a stream::
             text = request.messages[-1].text
             yield TextDelta(text)
             yield Reply(Message("assistant", (Text(text),)))
+
+    echo = Echo()  # in a cell: %%agent -m echo; in Python: Agent(echo)
+
+A model that calls tools puts a ``ToolCall`` beside the text: docs/models.md, "A model of your own".
 """
 
 from agentnb.core.events import TextDelta

@@ -115,7 +115,8 @@ def check_model(model: object) -> None:
         else:
             OTHERS[provider](name, given)
     elif not is_model(model):
-        raise UnknownModel(f"{model!r} is not a model", f"Give a name such as {DEFAULT}, or an object with name and stream")
+        hint = f"{why_no_model(model)} Or give a name such as {DEFAULT}"
+        raise UnknownModel(f"{model!r} is not a model", hint)
 
 
 def can_be_made(model: str) -> bool:
@@ -215,6 +216,18 @@ def _how_to_name(called: str, provider: str) -> str:
     if like.startswith("Did you mean"):
         return like
     return f"Write provider:NAME, such as anthropic:{called.rpartition(':')[2]}; %agent models shows the providers"
+
+
+def why_no_model(value: object, name: str = "") -> str:
+    """Return what an object lacks to be a model, in sentences. ``name``: the variable that holds it."""
+    if inspect.isclass(value) and callable(getattr(value, "stream", None)):
+        made = f"{name or value.__name__}()"
+        return f"It is the class of a model. Make the model: {f'my_model = {made}, then -m my_model' if name else made}."
+    lacks = [
+        *([] if isinstance(getattr(value, "name", None), str) else ['the attribute name = "own:NAME"']),
+        *([] if callable(getattr(value, "stream", None)) else ["the method async def stream(self, request)"]),
+    ]
+    return f"It lacks {' and '.join(lacks)}; help(agentnb.models) has an example."
 
 
 def is_model(value: object) -> bool:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from agentnb.core.approvals import waiting_for_approval
 from agentnb.core.display_data import Table
-from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolAdmitted, ToolFinished, ToolStarted
+from agentnb.core.events import CallBlocked, RoundStarted, TodosChanged, ToolAdmitted, ToolFinished, ToolStarted, Warned
 from agentnb.core.inner_calls import with_inner
 from agentnb.core.messages import Text, ToolCall, encodable
 from agentnb.core.nesting import text_is_too_deep
@@ -168,11 +168,21 @@ class Dispatch:
         unfinished = tool_errors.out_of_time if time_is_up else tool_errors.cancelled
         if current is not None and current.is_final:
             unfinished = tool_errors.limit_reached
+        left = self._still_running()
         self._answer_inner(lambda name: unfinished())
         for record in current.records if current else ():
             if record.result is None:
                 self._unanswered.add(record.call.id)
-                self._finish(record.call, Ran(unfinished()))
+                still_runs = record.call.id in left
+                self._finish(record.call, Ran(tool_errors.still_running(unfinished()) if still_runs else unfinished()))
+        if left:
+            self._log.emit(Warned, message=tool_errors.left_behind(left.values()))
+
+    def _still_running(self) -> dict[str, str]:
+        """Return the names of the tools whose calls were given up and still run in a worker thread, by the calls' ids."""
+        current = self._log.run.open_round
+        records = [record for _, record in with_inner(current.records) if record.result is None] if current else []
+        return {one.call.id: one.call.name for one in records if self._runner.still_runs(one.call.id)}
 
     def _answer_inner(self, outcome: Callable[[str], ToolOutcome]) -> None:
         """Answer every open call that a tool made itself."""

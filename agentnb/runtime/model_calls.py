@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from agentnb.core import events as e
-from agentnb.core.events import ReplyDelta
+from agentnb.core.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.usage import UNKNOWN, checked
@@ -24,7 +24,14 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.normalize_reply import normalize_reply
 from agentnb.runtime.reply_limit import OverLimit, ReplyLimit
 from agentnb.runtime.stream_buffer import StreamBuffer
+from agentnb.runtime.tool_errors import traceback_of_own_code
 from agentnb.runtime.usage_check import UsageCheck
+
+STREAMED: frozenset[object] = frozenset({TextDelta, ThinkingDelta, Unshown})
+"""What a stream yields before its reply."""
+HOW_TO_YIELD = 'Yield TextDelta("...") for text as it comes, if you like, and last Reply(Message("assistant", (Text("..."),)))'
+MAX_SHOWN = 80
+"""Characters shown of what a stream yielded by mistake."""
 
 
 class ModelCalls:
@@ -64,6 +71,8 @@ class ModelCalls:
                     self._note_retry(item, "" if stream_buffer is None else stream_buffer.end())
                     stream_buffer = limit = None
                 else:
+                    if item.__class__ not in STREAMED:
+                        raise self._not_a_delta(item)
                     if stream_buffer is None or limit is None:
                         stream_buffer = StreamBuffer(self._log.stream, markers=self._markers)
                         limit = self._limit(request, comes_after_limit=self._log.run.last_round.is_final)
@@ -80,7 +89,7 @@ class ModelCalls:
             raise self._failed(error) from error
         if reply is None:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
-            raise ModelError(f"{self.model.name} ended its stream without a reply", run=self._log.run)
+            raise ModelError(f"{self.model.name} ended its stream without a reply", HOW_TO_YIELD, run=self._log.run)
         if stream_buffer is not None:
             stream_buffer.end()
         return self._logged(request, self._normalized(reply), perf_counter() - started)
@@ -108,9 +117,15 @@ class ModelCalls:
         run, policies = self._log.run, self._policies
         return ReplyLimit(self.model, request, run, self._budget, policies, comes_after_limit=comes_after_limit)
 
+    def _not_a_delta(self, item: object) -> ModelError:
+        what = encodable(f"{self.model.name} yielded {repr(item)[:MAX_SHOWN]}, of type {type(item).__name__}")
+        return ModelError(what, HOW_TO_YIELD, run=self._log.run)
+
     def _failed(self, error: BaseException) -> ModelError:
         words = encodable(f"{type(error).__name__}: {error}")
-        return ModelError(f"{self.model.name} failed: {words}", run=self._log.run)
+        is_own = bool(traceback_of_own_code(error))
+        hint = "The card has the traceback of your model; in Python, run.error.traceback" if is_own else ""
+        return ModelError(f"{self.model.name} failed: {words}", hint, run=self._log.run)
 
     def _cut_off(self, request: Request, stream_buffer: StreamBuffer | None) -> Reply:
         """Return what came of a reply that went over a limit, without its calls, which are not whole."""
@@ -130,8 +145,7 @@ class ModelCalls:
     def _normalized(self, reply: Reply) -> Reply:
         message: object = reply.message
         if not isinstance(message, Message):
-            example = 'Write Reply(Message("assistant", (Text("..."),)))'
-            raise ModelError(f"The Reply of {self.model.name} holds no Message", example)
+            raise ModelError(f"The Reply of {self.model.name} holds no Message", HOW_TO_YIELD)
         try:
             return normalize_reply(reply, self._log.run)
         except (RecursionError, TypeError, ValueError) as error:
@@ -200,4 +214,9 @@ def _stream(model: Model, request: Request) -> AsyncIterator[StreamItem]:
         return stream  # type: ignore[no-any-return]  # just looked
     if inspect.iscoroutine(stream):
         stream.close()  # it will not be awaited
-    raise ModelError(f"{model.name} has a stream that yields nothing", "Let it yield TextDeltas, if any, and then a Reply")
+    what = f"The stream of {model.name} is not an async generator, but returns {_kind_of(stream)}"
+    raise ModelError(what, f"Write async def stream(self, request), with yield. {HOW_TO_YIELD}")
+
+
+def _kind_of(stream: object) -> str:
+    return "a coroutine: it has no yield" if inspect.iscoroutine(stream) else f"a {type(stream).__name__}"

@@ -22,7 +22,7 @@ RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | 
 """A run, a store, a path, a folder, a glob, or several of these."""
 ENDINGS = frozenset(
     {".jsonl", ".ndjson", ".json", ".traj", ".eval", ".yaml", ".yml", ".db", ".sqlite", ".sqlite3", ".parquet"}
-    | {".html", ".htm", ".zip", ".gz", ".log", ".txt"}
+    | {".html", ".htm", ".har", ".zip", ".gz", ".log", ".txt"}
 )
 """Endings of the files that are looked at in a folder; a file that is named is read whatever its ending."""
 MAX_WARNINGS = 10

@@ -117,9 +117,9 @@ class RunWriter:
         return sentences_of(self._gaps)
 
     def system(self, text: str) -> None:
-        """Take the system prompt. One within the conversation becomes a message whose author is system."""
-        if not self._items and not self._system:
-            self._system = self._text("system", text)
+        """Take the system prompt; several before the conversation make one. Later ones become messages by system."""
+        if not self._items:
+            self._system = "\n\n".join(filter(None, (self._system, self._text("system", text))))
         else:
             self._gaps["system message"] += 1
             self.say(text, author="system")
@@ -225,15 +225,15 @@ class RunWriter:
         run.mark_interrupted()  # unless it has an end
         return run
 
-    def finish_without_end(self) -> Run:
-        """Return the run of a trace that does not say how it ended, with no stop reason.
+    def finish_without_end(self, stop_reason: str = "", *, at: datetime | None = None, seconds: float | None = None) -> Run:
+        """Return the run of a trace that does not say how it ended, or only by the ``stop_reason`` of its last reply.
 
         It is completed if the agent had the last word and called no tool in it; else it broke off, and is interrupted.
         """
         told = [item for item in self._items if isinstance(item, _Round) or item.kind is e.CommandReceived]
         last = told[-1] if told else None
         answered = isinstance(last, _Round) and not last.calls and bool(last.parts)
-        return self.finish("completed" if answered else None, "")
+        return self.finish("completed" if answered else None, stop_reason, at=at, seconds=seconds)
 
     # Calls
 

@@ -27,6 +27,8 @@ MAX_OPEN = 128
 """Runs of one event loop that may write at the same time; others wait. (Many processes may open only 256 files.)"""
 AnyFile = TypeVar("AnyFile")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_MADE_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{11}")
+"""The id of a run that agentnb named."""
 
 
 class Store:
@@ -239,6 +241,13 @@ def _resumable(run: Run) -> Run:
     return run
 
 
+def _where_logs_are(path: Path) -> str:
+    """Return where there is a log instead of at this path, which may be the id of a run."""
+    if _MADE_ID.fullmatch(path.name):
+        return f"A run is named by its file: .agentnb/runs/{path.name}.jsonl"
+    return "%agent history lists the runs. Logs are in .agentnb/runs, beside the notebook, from its first run on"
+
+
 def load_file(path: Path) -> Run:
     """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is not a log."""
     try:
@@ -250,6 +259,8 @@ def load_file(path: Path) -> Run:
                 if not going_on:  # by now it has its end, if it was not cut off
                     lines.seek(0)
                     run = _run_of(decode_lines(lines, str(path)), str(path))
+    except FileNotFoundError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}", _where_logs_are(path)) from None
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
     if not going_on:

@@ -237,11 +237,26 @@ def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_what_is_neither_a_name_nor_a_model_is_refused(subtests: pytest.Subtests) -> None:
-    cases = [None, 5, ScriptedModel, object(), ["simulated:disciplined"], b"simulated:disciplined"]
-    for value in cases:
+    class Nameless:
+        async def stream(self, request: Any) -> Any:
+            yield
+
+    no_method = "the method async def stream(self, request)"
+    both = f'It lacks the attribute name = "own:NAME" and {no_method}; help(agentnb.models) has an example.'
+    cases: list[tuple[Any, str]] = [
+        (None, both),
+        (5, both),
+        (object(), both),
+        (["simulated:disciplined"], both),
+        (b"simulated:disciplined", both),
+        (Nameless(), 'It lacks the attribute name = "own:NAME"; help(agentnb.models) has an example.'),
+        (ScriptedModel, "It is the class of a model. Make the model: ScriptedModel()."),
+    ]
+    for value, lacks in cases:
         with subtests.test(value=value):
-            with pytest.raises(UnknownModel, match=r"is not a model\. Give a name such as simulated:disciplined, or an object"):
+            with pytest.raises(UnknownModel) as caught:
                 check_model(value)
+            assert str(caught.value).endswith(f"is not a model. {lacks} Or give a name such as simulated:disciplined")
 
 
 def test_any_object_with_a_name_and_a_stream_is_a_model() -> None:

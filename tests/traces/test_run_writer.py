@@ -276,6 +276,18 @@ def test_whatever_is_taken_makes_a_run_that_can_be_saved_shown_and_continued(tak
     assert Agent(model).run_sync("And?", continue_from=run).text == "Well."
 
 
+def test_system_messages_before_the_conversation_are_one_system_prompt_and_later_ones_messages() -> None:
+    made = writer()
+    for text in ("Be kind.", "Be brief."):
+        made.system(text)
+    made.say("Look.")
+    made.system("Be brave.")
+    made.reply("I look.")
+    run = made.finish()
+    assert (run.system, run.prompt) == ("Be kind.\n\nBe brief.", "Look.")
+    assert [(one.author, one.text) for one in run.messages] == [("", "Look."), ("system", "Be brave."), ("", "I look.")]
+
+
 # Two formats, read with it
 
 
