@@ -35,7 +35,7 @@ def recordings_of(source: Any) -> Iterator[Recording]:
         for run in source:
             yield from _of_run(run)
     else:
-        raise SettingsError(f"{source!r} is no recorded run", "Give a run, a list of runs, or a path: RecordedModel(PATH)")
+        raise SettingsError(f"{source!r} is not a recorded run", "Give a run, a list of runs, or a path: RecordedModel(PATH)")
 
 
 def _of_run(run: Run) -> Iterator[Recording]:

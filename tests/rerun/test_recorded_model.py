@@ -121,5 +121,5 @@ def test_a_foreign_trace_is_a_cassette_too() -> None:
 
 
 def test_what_is_no_recorded_run_is_refused() -> None:
-    with pytest.raises((SettingsError, ModelError), match="is no recorded run"):
+    with pytest.raises((SettingsError, ModelError), match="is not a recorded run"):
         Agent(RecordedModel(3)).run_sync("Hm?")
