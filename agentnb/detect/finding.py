@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias
 
 from agentnb.core.run import RunFacts
 from agentnb.detect.detector import Detector, DetectorMaker, Finding
@@ -20,12 +20,13 @@ def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
     if isinstance(detectors, str):
         return preset(detectors)
     if callable(detectors):
-        return (cast(DetectorMaker, detectors),)
-    if isinstance(detectors, Iterable):
-        return tuple([maker for one in detectors for maker in detectors_of(one)])
-    given = type(detectors).__name__
+        return (detectors,)
+    given: Any = detectors
+    if isinstance(given, Iterable):
+        return tuple([maker for one in given for maker in detectors_of(one)])
     raise SettingsError(
-        f"{detectors!r} ({given}) makes no detector", f"Give a class, a function marked with @detector, or one of: {', '.join(names())}"
+        f"{given!r} makes no detector",
+        f"Give a class, a function marked with @detector, or one of: {', '.join(names())}",
     )
 
 

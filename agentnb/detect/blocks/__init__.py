@@ -1,4 +1,4 @@
-"""Building blocks of detectors: repeated calls, cycles, windows, texts, errors and limits, each with its thresholds as arguments."""
+"""Building blocks of detectors: repeated calls, cycles, windows, texts, errors, limits; their thresholds are arguments."""
 
 from agentnb.detect.blocks.calls import AlternatingCalls, CycledCalls, RepeatedCall
 from agentnb.detect.blocks.chunks import RepeatedChunks
@@ -7,7 +7,7 @@ from agentnb.detect.blocks.limits import RoundLimit
 from agentnb.detect.blocks.nothing_new import NothingNew
 from agentnb.detect.blocks.rounds import RoundDetector
 from agentnb.detect.blocks.score import CombinedScore
-from agentnb.detect.blocks.texts import Monologue, RepeatedText, RepeatedThought
+from agentnb.detect.blocks.texts import Monologue, RepeatedText, RepeatedThought, UnheededMessage
 from agentnb.detect.blocks.todos import PlanningOnly, ReopenedTodo, TalkWithOpenTodos
 from agentnb.detect.blocks.windows import FrequentCall, FrequentStep, MostlyReading, RepeatedBatch
 
@@ -33,4 +33,5 @@ __all__ = [
     "RoundLimit",
     "RoundsWithErrors",
     "TalkWithOpenTodos",
+    "UnheededMessage",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from agentnb.core.events import CommandReceived
 from agentnb.core.rounds import WorkflowRound
@@ -76,5 +77,5 @@ class RepeatedChunks(RoundDetector):
     def _is_close(self, text: str, at: list[int]) -> bool:
         if (at[-1] - at[0]) / (len(at) - 1) > self.mean_gap:
             return False
-        between = {text[start:end] for start, end in zip(at, at[1:], strict=False)}
+        between = {text[start:end] for start, end in pairwise(at)}
         return len(between) <= self.periods

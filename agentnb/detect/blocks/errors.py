@@ -34,7 +34,9 @@ class FailingTool(RoundDetector):
         records = one.records
         if not records:
             return ()
-        failed = [r for r in records if r.result is not None and r.result.is_error and is_failure(r) and not is_transient_failure(r)]
+        failed = [
+            r for r in records if r.result is not None and r.result.is_error and is_failure(r) and not is_transient_failure(r)
+        ]
         if not failed:
             if self._rows:
                 self._rows = {}
@@ -61,7 +63,9 @@ class RoundsWithErrors(RoundDetector):
     rule = "mistakes"
     family = "failure"
 
-    def __init__(self, times: int | Ladder = 3, severity: Severity = "stop", *, failed: bool = True, silent: bool = False) -> None:
+    def __init__(
+        self, times: int | Ladder = 3, severity: Severity = "stop", *, failed: bool = True, silent: bool = False
+    ) -> None:
         self.times, self.failed, self.silent = ladder_of(times, severity), failed, silent
         self._count = self._first = 0
 

@@ -22,7 +22,13 @@ class RoundLimit(RoundDetector):
     family = "limit"
 
     def __init__(
-        self, most: int, severity: Severity = "stop", *, warn_at: float | None = None, each_turn: bool = False, unit: str = "rounds"
+        self,
+        most: int,
+        severity: Severity = "stop",
+        *,
+        warn_at: float | None = None,
+        each_turn: bool = False,
+        unit: str = "rounds",
     ) -> None:
         self.most, self.severity, self.each_turn, self.unit = most, severity, each_turn, unit
         self.warned_from = None if warn_at is None else round(most * warn_at)

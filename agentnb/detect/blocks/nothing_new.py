@@ -85,7 +85,9 @@ class NothingNew(RoundDetector):
         if len(self._stretch) == 1:
             sentence = f"The same call of {names} returned the same {times} times, and nothing new came in between"
         else:
-            sentence = f"The same {len(self._stretch)} calls ({names}) returned the same {times} times, with nothing new between"
+            sentence = (
+                f"The same {len(self._stretch)} calls ({names}) returned the same {times} times, with nothing new between"
+            )
         return self.found(self._first_round(), index, severity, sentence, shown(record.call))
 
     def _first_round(self) -> int:

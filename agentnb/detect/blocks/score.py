@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -78,7 +79,7 @@ class CombinedScore(RoundDetector):
 
         text = text[:MAX_COMPARED]
         words = text.lower().split()
-        pairs = frozenset(zip(words, words[1:], strict=False))
+        pairs = frozenset(pairwise(words))
         for other, its_pairs in self._texts:
             together = len(pairs | its_pairs)
             alike = max(len(pairs & its_pairs) / together if together else 0.0, Indel.normalized_similarity(text, other))

@@ -20,7 +20,8 @@ LONGEST_NOTE = 300
 """Characters of a result in which words such as "pending" or "503" are looked for: long ones hold them by chance."""
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _PENDING = re.compile(
-    r"\b(pending|running|queued|in[ _-]?progress|processing|waiting|starting|not (yet )?(ready|finished|done|complete)|\d{1,2} ?%)",
+    r"\b(pending|running|queued|in[ _-]?progress|processing|waiting|starting|"
+    r"not (yet )?(ready|finished|done|complete)|\d{1,2} ?%)",
     re.IGNORECASE,
 )
 _TRANSIENT = re.compile(

@@ -19,8 +19,8 @@ SHORTEST = 40
 """Minimum characters of a text that is compared: short ones are alike by chance."""
 MAX_COMPARED = 1_000
 """Maximum characters compared, half of them at the end."""
-ALIKE = 85.0
-"""Per cent of similarity from which two texts are near-identical: the threshold of DeepEval's metric."""
+ALIKE = 80.0
+"""Per cent of similarity from which two texts are near-identical; on the labelled traces 75 to 90 find nearly the same."""
 _NAMES = re.compile(r"\w*\d\w*|\b[A-Z]\w*|\w+(?:[./_-]\w+)+")
 _WORDS = re.compile(r"\w+(?:[./_-]\w+)*")
 
@@ -29,17 +29,18 @@ Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 
 class _Said(NamedTuple):
-    index: int
+    round: int
     text: str
     vector: Sequence[float] | None
 
 
 class RepeatedText(RoundDetector):
-    """Replies without a call that say nearly what the same author said shortly before, ``repeats`` times within ``within`` replies.
+    """Replies without a call that say nearly what their author said shortly before.
 
-    A text is compared with the last ``window`` of its author, by rapidfuzz: from ``alike`` per cent on they are the same,
-    unless each has a name or a number that the other lacks, as a form that is filled in anew for each item of a list has.
-    ``embed`` compares by meaning instead: ``alike`` is then 100 times the cosine of the vectors.
+    They are found from the ``repeats``-th one within ``within`` replies on. A text is compared with the last ``window`` of its
+    author, by rapidfuzz: from ``alike`` per cent on they are the same, unless each has a name or a number that the other lacks,
+    as a form has that is filled in anew for each item of a list. ``embed`` compares by meaning instead: ``alike`` is then 100
+    times the cosine of the vectors.
     """
 
     rule = "repeated_text"
@@ -87,14 +88,14 @@ class RepeatedText(RoundDetector):
         before.append(said)
         if same is None:
             return ()
-        self._found.append((self._replies, same.index))
+        self._found.append((self._replies, same.round))
         reply, first = self._found[0]
         if len(self._found) < self.repeats or self._replies - reply >= self.within:
             return ()
-        sentence = f"Round {one.index + 1} says nearly what round {same.index + 1} said"
+        sentence = f"Round {one.index + 1} says nearly what round {same.round + 1} said"
         if self.repeats > 1:
             sentence += f": the {self.repeats}. repeat within {self.within} replies"
-        return self.found(min(first, same.index), one.index, self.severity, sentence, [same.text, text])
+        return self.found(min(first, same.round), one.index, self.severity, sentence, [same.text, text])
 
     def _before(self, author: str) -> deque[_Said]:
         """Return the last texts of an author, at most of 16 authors."""
@@ -136,6 +137,55 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     return product / size if size else 0.0
 
 
+class UnheededMessage(RoundDetector):
+    """Nearly the same message came ``times`` times in a row, each time in answer to a reply without a call.
+
+    So it is where an agent acts by calls, and its replies are refused for their form. Runs that never called a tool are
+    conversations, and are left out.
+    """
+
+    rule = "unheeded_message"
+    family = "stall"
+
+    def __init__(self, times: int = 3, severity: Severity = "nudge", *, alike: float = ALIKE) -> None:
+        self.times, self.severity, self.alike = times, severity, alike
+        self._message = ""
+        self._count = self._first = 0
+        self._has_called = False
+        self._heard: list[str] = []
+
+    def spoke(self, event: CommandReceived) -> None:
+        """Take in a message; it is compared when the next round is over."""
+        self._heard = [*self._heard, event.text][-1:]
+
+    def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
+        """Compare the message that this round answers with the one before; a call ends the row."""
+        heard, self._heard = self._heard, []
+        if heard:
+            return self._take(heard[0], one, bool(one.records))
+        if one.records:
+            self._has_called, self._count, self._message = True, 0, ""
+        return ()
+
+    def _take(self, text: str, one: WorkflowRound, has_called: bool) -> tuple[Finding, ...]:
+        same = self._is_same(text)
+        self._count, self._first = (self._count + 1, self._first) if same else (1, one.index)
+        count, self._message = self._count, text[:MAX_COMPARED]
+        if has_called:
+            self._has_called, self._count, self._message = True, 0, ""
+        if count < self.times or not self._has_called:
+            return ()
+        sentence = f"Nearly the same message came {count} times in a row, and the replies to it called no tool"
+        return self.found(max(self._first - 1, 0), one.index, self.severity, sentence, text[:MAX_COMPARED])
+
+    def _is_same(self, text: str) -> bool:
+        if not self._message or len(text) < SHORTEST:
+            return False
+        from rapidfuzz import fuzz
+
+        return bool(fuzz.ratio(text[:MAX_COMPARED], self._message, score_cutoff=self.alike))
+
+
 class RepeatedThought(RoundDetector):
     """The model thinks the same ``times`` times in a row."""
 
@@ -162,7 +212,11 @@ class RepeatedThought(RoundDetector):
         if self._count < self.times:
             return ()
         return self.found(
-            self._first, one.index, self.severity, f"The model thought the same {self._count} times in a row", thought[:MAX_COMPARED]
+            self._first,
+            one.index,
+            self.severity,
+            f"The model thought the same {self._count} times in a row",
+            thought[:MAX_COMPARED],
         )
 
 

@@ -64,7 +64,7 @@ class PlanningOnly(RoundDetector):
         records = one.records
         if not records:
             return ()
-        if records[0].role == "work" or one.completed or any([record.role == "work" for record in records]):
+        if records[0].role == "work" or one.completed or any(record.role == "work" for record in records):
             self._count = 0
             return ()
         if not self._count:

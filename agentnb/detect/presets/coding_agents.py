@@ -20,7 +20,7 @@ OPENHANDS = Preset(
         rule(AlternatingCalls, calls=6, results="same"),
         rule(RoundLimit, most=500),
     ),
-    "The same call and result 4 times, the same failing call 3 or 4 times, 3 replies alone, two calls in turn 6 long, 500 rounds",
+    "The same call and result 4 times, a failing call 3 or 4 times, 3 replies alone, two calls in turn 6 long, 500 rounds",
     "its rule of the context window is a stub that never finds anything",
 )
 OPENHANDS_V0 = Preset(
@@ -33,7 +33,7 @@ OPENHANDS_V0 = Preset(
         rule(AlternatingCalls, calls=6, results="same"),
         rule(Condensations, times=10),
     ),
-    "The same call and result 4 times, the same failing call 3 times, 3 replies alone, two calls in turn 6 long, 10 compactions",
+    "The same call and result 4 times, a failing call 3 times, 3 replies alone, two calls in turn 6 long, 10 compactions",
     "its comparison of syntax errors by their text",
 )
 _GEMINI_CHUNKS = {"size": 50, "times": 10, "mean_gap": 250.0, "periods": 5}
@@ -59,7 +59,7 @@ QWEN = Preset(
         rule(RepeatedCall, times=8, severity="stop", compare="name", rule="same_tool"),
         rule(RepeatedCall, times=3, severity="stop", compare="name", results="invalid", rule="invalid_retries"),
     ),
-    "The same call 5 times, a piece of text 10 times, a thought 3 times, 8 of 15 calls reading, one tool 8 times, 3 invalid calls",
+    "The same call 5 times, a piece of text 10, a thought 3 times, 8 of 15 calls reading, one tool 8 times, 3 invalid calls",
 )
 CLINE = Preset(
     "cline",

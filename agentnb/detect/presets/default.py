@@ -9,7 +9,7 @@ from agentnb.core.run import RunFacts
 from agentnb.detect.blocks.errors import FailingTool
 from agentnb.detect.blocks.nothing_new import NothingNew
 from agentnb.detect.blocks.rounds import NOTHING, RoundDetector
-from agentnb.detect.blocks.texts import Embed, RepeatedText
+from agentnb.detect.blocks.texts import ALIKE, Embed, RepeatedText, UnheededMessage
 from agentnb.detect.blocks.todos import PlanningOnly, ReopenedTodo, TalkWithOpenTodos
 from agentnb.detect.detector import Finding
 from agentnb.detect.presets.preset import Preset, Source, rule
@@ -18,19 +18,19 @@ from agentnb.detect.presets.preset import Preset, Source, rule
 class Default:
     """The rules of `default` as one detector: one look at each event, however many rules there are.
 
-    Loops: `NothingNew`, of calls, and `RepeatedText`, of replies. Stalls: `PlanningOnly` and `TalkWithOpenTodos`. Failures:
-    `FailingTool`. Discipline: `ReopenedTodo`. ``texts=False`` leaves out the comparison of replies; ``embed`` compares them by
-    meaning.
+    Loops: `NothingNew`, of calls, and `RepeatedText`, of replies. Stalls: `PlanningOnly`, `TalkWithOpenTodos` and
+    `UnheededMessage`. Failures: `FailingTool`. Discipline: `ReopenedTodo`. ``texts=False`` leaves out all comparisons of texts;
+    ``alike`` and ``embed`` are those of `RepeatedText`.
     """
 
-    def __init__(self, *, texts: bool = True, embed: Embed | None = None) -> None:
+    def __init__(self, *, texts: bool = True, embed: Embed | None = None, alike: float = ALIKE) -> None:
         self._reopened = ReopenedTodo()
         self._rules: tuple[RoundDetector, ...] = (
             NothingNew(),
             FailingTool({4: "nudge", 6: "block", 8: "stop"}),
             PlanningOnly(),
             TalkWithOpenTodos({3: "nudge", 5: "stop"}),
-            *([RepeatedText(embed=embed)] if texts else []),
+            *([RepeatedText(embed=embed, alike=alike), UnheededMessage()] if texts else []),
         )
         self._looks = tuple([one.finished for one in self._rules])  # bound once: this runs in every round
 
