@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from itertools import takewhile
 
 from agentnb.core.events import CommandReceived
 from agentnb.core.rounds import CallRecord, WorkflowRound
@@ -35,16 +37,17 @@ class NothingNew(RoundDetector):
         """The round in which each was new."""
         self._by_call: dict[Key, int] = {}
         """The last result of each call that is remembered."""
-        self._stretch: dict[Signature, int] = {}
-        """How often each call was made in the stretch, the last new call included."""
-        self._new: Signature | None = None
+        self._new: deque[Signature] = deque(maxlen=MEMORY)
+        """The calls in a row that were new, right before the stretch."""
+        self._stretch: set[Signature] = set()
         self._repeats = self._first = self._excused = 0
+        """Calls in the stretch, its first round, and the calls in it that were right although they repeat."""
 
     def spoke(self, event: CommandReceived) -> None:
         """Forget all calls: the person has said something new."""
         self._seen.clear()
         self._by_call.clear()
-        self._begin(None, 0)
+        self._end_stretch()
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Take in the calls of a round; the same call twice in one reply counts once."""
@@ -67,50 +70,50 @@ class NothingNew(RoundDetector):
         result = self._by_call.get(key, 0) if is_blocked_repeat(record) else outcome(record.result)
         signature = (key, result)
         if signature not in self._seen:
+            if self._repeats or self._excused:
+                self._end_stretch()
             self._remember(signature, index)
-            self._begin(signature, index)
             return ()
         if self._is_excused(record):
             return ()
+        if not self._repeats:
+            self._first = index
         self._repeats += 1
-        self._stretch[signature] = self._stretch.get(signature, 0) + 1
-        reached = self._repeats + self._began_with
-        if reached < self.times * len(self._stretch):
+        self._stretch.add(signature)
+        before = self._made_before()
+        made = self._repeats + len(before)
+        if made < self.times * len(self._stretch):
             return ()
-        return self._tell(record, index, reached // len(self._stretch))
+        first = min([self._first, *[self._seen[one] for one in before]])
+        return self._tell(record, (first, index), made // len(self._stretch))
 
-    def _tell(self, record: CallRecord, index: int, times: int) -> tuple[Finding, ...]:
+    def _made_before(self) -> list[Signature]:
+        """Return the calls of the stretch that were new right before it: so far they were made once."""
+        return [*takewhile(self._stretch.__contains__, reversed(self._new))]
+
+    def _tell(self, record: CallRecord, rounds: tuple[int, int], times: int) -> tuple[Finding, ...]:
         severity: Severity = "nudge" if times == self.times else "block" if times == self.times + 1 else "stop"
-        names = ", ".join(dict.fromkeys(key[0] for key, _ in self._stretch))
+        names = ", ".join(dict.fromkeys(sorted(key[0] for key, _ in self._stretch)))
         if len(self._stretch) == 1:
             sentence = f"The same call of {names} returned the same {times} times, and nothing new came in between"
         else:
             sentence = (
                 f"The same {len(self._stretch)} calls ({names}) returned the same {times} times, with nothing new between"
             )
-        return self.found(self._first_round(), index, severity, sentence, shown(record.call))
-
-    def _first_round(self) -> int:
-        """Return the round of the first of these calls; of those that were new long before the stretch, its begin."""
-        earliest = self._first - len(self._stretch)
-        return min([index for index in map(self._seen.__getitem__, self._stretch) if index >= earliest] or [self._first])
-
-    @property
-    def _began_with(self) -> int:
-        """1 if the call with which the stretch began was made again in it."""
-        return self._new is not None and self._new in self._stretch
+        return self.found(*rounds, severity, sentence, shown(record.call))
 
     def _is_excused(self, record: CallRecord) -> bool:
         """Return whether the call may be made again: it waits, or tries again what may pass, and not too often."""
         most = self.retries if is_transient_failure(record) else self.waits if is_waiting(record) else 0
+        if self._excused >= most:
+            return False
         self._excused += 1
-        return self._excused < most
+        return True
 
-    def _begin(self, new: Signature | None, index: int) -> None:
-        self._new, self._first = new, index
+    def _end_stretch(self) -> None:
+        self._new.clear()
+        self._stretch.clear()
         self._repeats = self._excused = 0
-        if self._stretch:
-            self._stretch = {}
 
     def _remember(self, signature: Signature, index: int) -> None:
         seen = self._seen
@@ -121,3 +124,4 @@ class NothingNew(RoundDetector):
                 del self._by_call[oldest[0]]
         seen[signature] = index
         self._by_call[signature[0]] = signature[1]
+        self._new.append(signature)

@@ -40,7 +40,7 @@ class RepeatedText(RoundDetector):
     They are found from the ``repeats``-th one within ``within`` replies on. A text is compared with the last ``window`` of its
     author, by rapidfuzz: from ``alike`` per cent on they are the same, unless each has a name or a number that the other lacks,
     as a form has that is filled in anew for each item of a list. ``embed`` compares by meaning instead: ``alike`` is then 100
-    times the cosine of the vectors.
+    times the cosine of the vectors. From the ``stop_after``-th finding on, its severity is stop.
     """
 
     rule = "repeated_text"
@@ -50,16 +50,17 @@ class RepeatedText(RoundDetector):
         repeats: int = 2,
         severity: Severity = "nudge",
         *,
+        stop_after: int = 3,
         alike: float = ALIKE,
         window: int = 5,
         within: int = 12,
         embed: Embed | None = None,
         same_names: bool = True,
     ) -> None:
-        self.repeats, self.severity, self.alike = repeats, severity, alike
+        self.repeats, self.severity, self.alike, self.stop_after = repeats, severity, alike, stop_after
         self.window, self.within, self.embed, self.same_names = window, within, embed, same_names
         self._said: dict[str, deque[_Said]] = {}
-        self._replies = 0
+        self._replies = self._times = 0
         self._found: deque[tuple[int, int]] = deque(maxlen=max(repeats, 1))
         """For each of the last repeats, which reply it was, and the round that it repeats."""
         self._heard = ""
@@ -69,6 +70,7 @@ class RepeatedText(RoundDetector):
         if is_new_input(event, self._heard):
             self._said.clear()
             self._found.clear()
+            self._times = 0
         self._heard = event.text
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
@@ -92,10 +94,12 @@ class RepeatedText(RoundDetector):
         reply, first = self._found[0]
         if len(self._found) < self.repeats or self._replies - reply >= self.within:
             return ()
+        self._times += 1
+        severity = "stop" if self._times >= self.stop_after else self.severity
         sentence = f"Round {one.index + 1} says nearly what round {same.round + 1} said"
         if self.repeats > 1:
             sentence += f": the {self.repeats}. repeat within {self.within} replies"
-        return self.found(min(first, same.round), one.index, self.severity, sentence, [same.text, text])
+        return self.found(min(first, same.round), one.index, severity, sentence, [same.text, text])
 
     def _before(self, author: str) -> deque[_Said]:
         """Return the last texts of an author, at most of 16 authors."""
