@@ -134,6 +134,7 @@ def replay(given: Namespace) -> str:
         run,
         guidance=_guidance(given.guidance),
         policy=given.policy,
+        detect=given.detect,
         limits={} if given.max_rounds is None else {"max_rounds": given.max_rounds},
         workflow_mode=True if given.workflow_mode else None,
     )
@@ -339,6 +340,7 @@ COMMANDS: dict[str, Command] = {
             _argument("run", metavar="ID|FILE", type=_text, help="a file of any format, an example, or the id of a run here"),
             _argument("-g", "--guidance", metavar="NAME", type=_text, help="a guidance set: matrix, off, or a Markdown file"),
             _argument("-p", "--policy", metavar="NAME", type=_text, help="matrix or minimal"),
+            _argument("-d", "--detect", metavar="PRESET", type=_text, help="a preset of detectors, such as default"),
             _argument("--workflow-mode", action="store_true", help="with workflow mode of the policy matrix"),
             _argument("--max-rounds", metavar="N", type=_count, help="with this limit"),
         ),

@@ -145,6 +145,11 @@ class ShadowRun:
         self._take_over(one.prepared)
         self._take_over(one.answered if judge is None else self._judged(one.answered, judge))
 
+    def log_findings(self) -> None:
+        """Note what the detectors found since this was last called, as a live run does when a round is over."""
+        for one in self.run.take_unlogged():
+            self._apply(w.FindingMade(seq=0, at=None, run_id=self.run.id, **msgspec.structs.asdict(one)))
+
     def _judged(self, events: Iterable[e.AnyEvent], judge: JudgeCall) -> Iterator[e.AnyEvent]:
         """Yield the events of the answer with what would have been blocked in place of the calls that were run."""
         judged: set[str] = set()

@@ -170,7 +170,7 @@ class AgentMagics(Magics):
     )
     @argument("-g", "--guidance", metavar="NAME", default="", help="the guidance set (default: the run's own, else matrix)")
     @argument("-p", "--policy", metavar="NAME", default="", help="matrix or minimal (default: the run's own, else matrix)")
-    @argument("-d", "--detect", metavar="NAME", default="", help="detectors that look at the record")
+    @argument("-d", "--detect", metavar="NAME", default="", help="detectors: a preset such as default, or a variable")
     @argument("--workflow-mode", action="store_true", help="with workflow mode of the policy matrix")
     @argument("--max-rounds", metavar="N", type=int, help="with this limit")
     @argument("-o", "--out", metavar="NAME", default="replayed", help="the variable that will hold it (default: replayed)")

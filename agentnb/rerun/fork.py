@@ -17,6 +17,7 @@ from agentnb.context.history import as_sent_then
 from agentnb.core.events import SCHEMA, AnyEvent, ForkedFrom, RunStarted
 from agentnb.core.redaction import redact
 from agentnb.core.todos import TODO_TOOL
+from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
 from agentnb.detect.walk import walk_rounds
 from agentnb.errors import SettingsError
@@ -47,6 +48,7 @@ async def fork(
     policy: str | PolicySet | None = None,
     limits: Mapping[str, Any] | None = None,
     workflow_mode: bool | None = None,
+    detect: Detectors | None = None,
     tools: Literal["recorded"] | Iterable[Any] = RECORDED,
     fallback: Iterable[Any] = (),
     gates: Iterable[Gate] = (),
@@ -63,6 +65,7 @@ async def fork(
     Raises `SettingsError` if there is no such round, or if a model or policy cannot be made from the log.
     """
     changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
+    changes["detect"] = detect
     return await pending_of(
         run, at_round, model=model, tools=tools, fallback=fallback, gates=gates, options=options, **changes
     ).run_here()
@@ -77,6 +80,7 @@ def fork_sync(
     policy: str | PolicySet | None = None,
     limits: Mapping[str, Any] | None = None,
     workflow_mode: bool | None = None,
+    detect: Detectors | None = None,
     tools: Literal["recorded"] | Iterable[Any] = RECORDED,
     fallback: Iterable[Any] = (),
     gates: Iterable[Gate] = (),
@@ -86,6 +90,7 @@ def fork_sync(
     foreground = Foreground()
     options = replace(options or RunOptions(), foreground=foreground, can_ask=current_host.get().can_ask)
     changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
+    changes["detect"] = detect
     with foreground.own_interrupts():
         return (
             pending_of(run, at_round, model=model, tools=tools, fallback=fallback, gates=gates, options=options, **changes)
@@ -122,6 +127,7 @@ def pending_of(
         history=as_sent_then(logged.get("history")) if logged else "auto",
         output=Output.logged(logged),
         gates=gates,
+        extensions=variant.extensions,
         name=run.agent,
         instructions=False,
         **{"max_rounds": settings.max_iterations(), **variant.limits},

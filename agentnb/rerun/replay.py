@@ -16,6 +16,7 @@ from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
 from agentnb.core.todos import open_todos
 from agentnb.detect.detector import DetectorMaker, Finding
+from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents, ShadowRun, walk_rounds
 from agentnb.guidance.prompts import prompt
@@ -38,7 +39,7 @@ def replay(
     run: Run | str | Path,
     guidance: str | GuidanceSet | None = None,
     policy: str | PolicySet | None = None,
-    detect: Iterable[DetectorMaker] | None = None,
+    detect: Detectors | None = None,
     limits: Mapping[str, Any] | None = None,
     workflow_mode: bool | None = None,
     *,
@@ -48,7 +49,8 @@ def replay(
 
     What is not given is as the run's log has it, else ``matrix``; a run of another product has only the limits that are given.
     ``limits``: amounts by name, ``{"max_rounds": 10}``; None takes one away. ``workflow_mode`` turns that of the policy on or
-    off. ``detect``: detectors that look at the record. ``repeatable``: tools that may repeat, such as those that poll.
+    off. ``detect``: a preset such as ``default``, or detectors of your own: they look at the whole record, and a nudge, a block
+    and a stop follow from what they find, as in a live run. ``repeatable``: tools that may repeat, such as those that poll.
 
     No model is called. Time and money are not replayed. Raises `SettingsError` for settings that cannot be, and for a run with
     a policy of its own if ``policy`` is not given.
@@ -57,18 +59,17 @@ def replay(
         r.table(); r.first_divergence; r.caught_at
     """
     recorded = run if isinstance(run, Run) else load_trace(run)
-    variant = variant_of(
-        recorded, guidance=guidance, policy=policy, limits=limits, workflow_mode=workflow_mode, repeatable=repeatable
-    )
-    walk = _Walk(recorded, variant, _found_by_round(recorded, detect))
+    changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
+    variant = variant_of(recorded, **changes, detect=detect, repeatable=repeatable)
+    walk = _Walk(recorded, variant, _found_by_round(recorded, variant.bundle.detectors))
     rounds = walk.rounds()
     return Replay(recorded, variant, rounds, walk.shadow.run)
 
 
-def _found_by_round(run: Run, detect: Iterable[DetectorMaker] | None) -> dict[int, list[Finding]]:
+def _found_by_round(run: Run, detect: Sequence[DetectorMaker]) -> dict[int, list[Finding]]:
     """Return what the detectors find in the record, by the index of the round at whose end they find it."""
     found: dict[int, list[Finding]] = {}
-    if detect is None:
+    if not detect:
         return found
     folded, seen = Run(detect), 0
     for event in run.events:
@@ -86,7 +87,7 @@ class _Walk:
     """The walk over a recorded run with the shadow beside it."""
 
     def __init__(self, run: Run, variant: Variant, found: Mapping[int, Sequence[Finding]]) -> None:
-        self.shadow = ShadowRun(begun=variant.begun)
+        self.shadow = ShadowRun(variant.bundle.detectors, variant.begun)
         self._run, self._variant, self._found = run, variant, found
         bundle = variant.bundle
         self._policies, self._after_calls = bundle.policies, after_calls(bundle.policies)
@@ -142,6 +143,7 @@ class _Walk:
     def _close(self, one: RoundEvents) -> None:
         self._judged = []
         self.shadow.close_round(_read_by(one, self._variant.bundle.markers), self._judge)
+        self.shadow.log_findings()
 
     def _judge(self, event: e.ToolAdmitted | e.ToolStarted | e.CallBlocked) -> tuple[ToolResult, str] | None:
         """Let the gates judge a call, and note what differs from the record. A person's denial stays as it was."""

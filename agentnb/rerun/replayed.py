@@ -13,6 +13,7 @@ from agentnb.core.rounds import WorkflowRound
 from agentnb.detect.detector import Finding
 from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION
 from agentnb.detect.run import Run
+from agentnb.detect.scores import FAMILIES
 from agentnb.policies.verdict import Stop, Verdict
 from agentnb.rerun.variant import Variant
 
@@ -91,7 +92,8 @@ class ReplayedRound:
         loops = isinstance(self.verdict, Stop) and self.verdict.loop is not None
         if self.decision is not None and (loops or differ(self.recorded_decision, self.decision)):
             decided = [f"{'continues' if self.decision.continues else 'ends'} ({self.decision.reason})"]
-        return (*blocked, *decided, *told, *dict.fromkeys(f"finds {one.rule}" for one in self.findings))
+        found = [one for one in self.findings if one.severity != "notice" or one.family in FAMILIES]
+        return (*blocked, *decided, *told, *dict.fromkeys(f"finds {one.rule}" for one in found))
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,14 @@ from typing import Any
 from msgspec import structs
 
 from agentnb import settings
-from agentnb.agent.extension import logged_extensions
+from agentnb.agent.detection import NAME as DETECTION
+from agentnb.agent.detection import detection
+from agentnb.agent.extension import Extension, extended, logged_extensions
 from agentnb.agent.from_log import logged_guidance, logged_policy, names_of_gates
 from agentnb.agent.output import Output
 from agentnb.core.events import RunStarted
+from agentnb.detect.finding import Detectors
+from agentnb.detect.presets import names
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.guidance.sets import MATRIX, GuidanceSet, find_set
@@ -33,6 +37,8 @@ class Variant:
     limits: Mapping[str, Any]
     """The limits that hold, by name."""
     bundle: PolicyBundle
+    extensions: tuple[Extension, ...]
+    """What acts on the findings of its detectors; none without detectors."""
     not_replayed: tuple[str, ...]
     """What the run had, or the variant asks for, and a replay cannot do; in words."""
 
@@ -45,13 +51,15 @@ class Variant:
     def sentence(self) -> str:
         """The variant in a few words."""
         mode = ", workflow mode" if self.workflow_mode else ""
+        detectors = "".join(f", detectors {one.settings['preset']}" for one in self.extensions)
         limits = "".join(f", {name} {value:g}" for name, value in self.limits.items() if name not in NOT_COUNTED)
-        return f"guidance {self.words.name}, policy {self.policy.name}{mode}{limits}"
+        return f"guidance {self.words.name}, policy {self.policy.name}{mode}{detectors}{limits}"
 
     def begun(self, started: RunStarted) -> RunStarted:
         """Return the first event of the run, with these settings in place of the recorded ones."""
         own: dict[str, Any] = {name: value for name, value in started.settings.items() if name not in LIMITS}
         own |= {**self.limits, "policy": settings_of(self.policy)}
+        own["extensions"] = [one.as_logged for one in self.extensions]
         own["guidance"] = {"set": self.words.name, "version": self.words.version}
         texts = {name: text for name, text in self.words.parts.items() if text}
         return structs.replace(started, settings=own, guidance=texts)
@@ -64,6 +72,7 @@ def variant_of(
     policy: str | PolicySet | None = None,
     limits: Mapping[str, Any] | None = None,
     workflow_mode: bool | None = None,
+    detect: Detectors | None = None,
     repeatable: Iterable[str] = (),
 ) -> Variant:
     """Return the variant: what is not given is as the run's log has it, and ``matrix`` where that has nothing.
@@ -77,10 +86,12 @@ def variant_of(
     counted = Limits(**{"max_rounds": settings.MAX_ITERATIONS, **_counted(amounts)})
     policies = [one for one in counted.policies() if "max_rounds" in amounts or not isinstance(one, MaxRounds)]
     bundle = counted.guard(chosen.rules(words, *policies, repeatable=tuple(repeatable)))
+    extensions = () if (chosen_detectors := _detectors(run, detect)) is None else (detection(chosen_detectors),)
+    bundle = extended(bundle, extensions)
     form = Output.logged(run.settings) if is_own(run) else None
     if form is not None:
         bundle = form.held(bundle, in_workflow_mode=bool(getattr(chosen, "workflow_mode", False)))
-    return Variant(words, chosen, amounts, bundle, tuple(_not_replayed(run, amounts)))
+    return Variant(words, chosen, amounts, bundle, extensions, tuple(_not_replayed(run, amounts, extensions)))
 
 
 def _logged_words(run: Run) -> GuidanceSet:
@@ -94,6 +105,14 @@ def _logged_policy(run: Run) -> PolicySet:
     if OWN_POLICY in logged:
         raise SettingsError(f"Run {run.id} had a policy of its own, {logged.get('name')}", "Give it: replay(run, policy=...)")
     return logged_policy(run)
+
+
+def _detectors(run: Run, detect: Detectors | None) -> Detectors | None:
+    """Return the detectors: those given, else the preset that looked on when the run was made."""
+    if detect is not None or not is_own(run):
+        return detect
+    preset = logged_extensions(run).get(DETECTION, {}).get("settings", {}).get("preset")
+    return preset if preset in names() else None
 
 
 def is_own(run: Run) -> bool:
@@ -123,9 +142,10 @@ def _counted(amounts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in amounts.items() if name not in NOT_COUNTED}
 
 
-def _not_replayed(run: Run, amounts: Mapping[str, Any]) -> Iterable[str]:
+def _not_replayed(run: Run, amounts: Mapping[str, Any], extensions: Iterable[Extension]) -> Iterable[str]:
     yield "time and money"
     yield from (f"the limit {name}" for name in NOT_COUNTED if name in amounts)
     if is_own(run):
         yield from (f"the gate {name}" for name in names_of_gates(run))
-        yield from (f"the extension {name}" for name in logged_extensions(run))
+        here = {one.name for one in extensions}
+        yield from (f"the extension {name}" for name in logged_extensions(run) if name not in here)

@@ -50,10 +50,5 @@ def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
 
 
 def _detectors(name: str, variables: Mapping[str, Any]) -> Any:
-    """Return the detectors in a variable; None without a name."""
-    if not name:
-        return None
-    if name not in variables:
-        raise SettingsError(f"There are no detectors {name!r} in this notebook", "Name a variable that holds a list of them")
-    held = variables[name]
-    return held if isinstance(held, list | tuple) else [held]
+    """Return the detectors in a variable, or the name of a preset; None without a name."""
+    return variables.get(name, name) or None
