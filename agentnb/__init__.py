@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agentnb.rerun.replay import replay as replay
     from agentnb.rerun.reproduce import reproduce as reproduce
     from agentnb.rerun.reproduce import reproduce_sync as reproduce_sync
+    from agentnb.rerun.survey import survey as survey
     from agentnb.runtime.run_options import RunOptions as RunOptions
     from agentnb.session.recovery import recover as recover
     from agentnb.tools.ask_person import ask_person as ask_person
@@ -83,6 +84,7 @@ _NAMES = {
     "reproduce": "agentnb.rerun.reproduce",
     "reproduce_sync": "agentnb.rerun.reproduce",
     "save_trace": "agentnb.display.save",
+    "survey": "agentnb.rerun.survey",
     "tables": "agentnb.traces",
     "to_code": "agentnb.traces.to_code",
     "tool": "agentnb.tools.function",

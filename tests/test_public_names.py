@@ -46,6 +46,7 @@ NAMES = {
     "reproduce": "agentnb.rerun.reproduce",
     "reproduce_sync": "agentnb.rerun.reproduce",
     "save_trace": "agentnb.display.save",
+    "survey": "agentnb.rerun.survey",
     "tables": "agentnb.traces.tables",
     "to_code": "agentnb.traces.to_code",
     "tool": "agentnb.tools.function",

@@ -279,3 +279,27 @@ def test_a_run_without_rounds_has_nothing_to_replay() -> None:
     writer.say("Go")
     found = replay(writer.finish())
     assert len(found.rounds) == len(found.table()) == 0 and found.caught_at is None
+
+
+@given(st.lists(LINES, max_size=9))
+@examples(15)
+def test_a_run_with_detectors_replayed_goes_as_it_went(lines: list[Any]) -> None:
+    run = whatever(lines, Matrix(guard=None), detect="default")
+    found = replay(run)
+    assert found.first_divergence is None and found.first_told_otherwise is None
+    assert texts(found.would_be) == texts(run)
+    assert [(one.rule, one.last) for one in found.would_be.findings] == [(one.rule, one.last) for one in run.findings]
+    assert "the extension detect" not in found.not_replayed
+
+
+def test_a_preset_of_detectors_acts_as_it_would_have_live() -> None:
+    lines = [*[do(1)] * 9, "Done."]
+    off, on = (whatever(lines, Matrix(guard=None), detect=one) for one in (None, "default"))
+    assert on.findings
+    found = replay(off, detect="default")
+    assert found.caught_at is not None and found.variant.sentence.startswith(
+        "guidance matrix, policy matrix, detectors default"
+    )
+    until = (parting(found) or 99) - 1
+    assert texts(found.would_be)[:until] == texts(on)[:until]
+    assert any(given.cell == "detected" for one in found.would_be.rounds for given in one.guidance)
