@@ -95,6 +95,8 @@ class RecordedCourse:
     def _was_ended(self) -> bool:
         """Return whether the run ended by what decides after a round, and not from outside."""
         run = self._run
+        if not self._own and run.rounds and run.rounds[-1].records:
+            return False  # the harness ended it, or a tool such as one that submits: no loop ends with a call of its own accord
         if run.status == "limited" and self._own:
             return run.stop_reason in LIMITS and run.stop_reason not in NOT_COUNTED
         if run.status == "failed" and self._own:
