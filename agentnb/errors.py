@@ -25,6 +25,7 @@
     ├── StoreError                a run log cannot be written or found
     ├── TraceError                a file is not a run log that this version can read
     ├── StepFailed                a step of a run failed
+    ├── ExpectationFailed         a run is not as you expected; ``.failed`` says in what, ``.run`` is the run
     ├── RunLimited                a run reached a limit that raises; ``.run`` is the run
     └── RunFailed                 a run ended with status ``failed``; ``.run`` is the run
 
@@ -33,8 +34,9 @@ A tool's errors are not exceptions: they are tool results that the model reads. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, Protocol
 
 
@@ -165,6 +167,15 @@ class TraceError(AgentnbError, ValueError):
 
 class StepFailed(AgentnbError, RuntimeError):
     """A step of a run failed; what its work raised is the cause."""
+
+
+class ExpectationFailed(AgentnbError, AssertionError):
+    """A run is not as you expected. ``failed`` holds what does not hold, by the ids of the runs."""
+
+    failed: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
+
+    def __str__(self) -> str:
+        return f"{self.what}\n{self.hint}" if "\n" in self.what and self.hint else super().__str__()
 
 
 class RunLimited(AgentnbError, RuntimeError):

@@ -96,7 +96,7 @@ def replay_html(replay: Replay) -> Html:
 
 def _row_html(replay: Replay, one: ReplayedRound, row: Row) -> Html:
     kind = " replay-hypothetical" if one.hypothetical else " replay-parting" if one is replay.first_divergence else ""
-    line = first_line(clean(round_line(one.recorded, replay.recorded.settings, ())).strip(), 110)
+    line = first_line(clean(round_line(one.recorded, replay.recorded.settings, ()).strip()).partition("  ")[2], 110)
     cells = (
         tag("b", "", str(row.number)),
         joined(words(row.recorded), tag("div", "replay-line", line)),

@@ -14,6 +14,7 @@ from agentnb.detect.run import Run
 from agentnb.display.labels import clean, counted, dollars, first_line, short_id
 from agentnb.errors import sentences
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
+from agentnb.traces.filled import LOST
 
 STATES = {
     "running": "Running",
@@ -42,6 +43,9 @@ WHY_ENDED = {
     "refusal": "The model declined to answer.",
 }
 """The same in a sentence."""
+OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its person"}
+"""The words for what a person did to a run that another product recorded."""
+ENDS_EARLY = "The trace ends before the run does."
 LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
 """What a run at a limit ran out of, in a word."""
 COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "token"}
@@ -65,7 +69,7 @@ def chip(run: Run, *, hears: bool = False) -> str:
     """Return the state in a few words; while a tool runs, its name. ``hears``: a reply is streaming."""
     if run.status == "running":
         return _doing(run, run.open_round, hears) if run.open_round else "Running" if run.rounds else "Starting"
-    if run.status == "waiting_on_user":
+    if run.status == "waiting_on_user" and not is_foreign(run):
         return STATES[run.status] if run.waiting else "Paused"
     if leaves_todos(run):
         return TODOS_OPEN
@@ -73,7 +77,7 @@ def chip(run: Run, *, hears: bool = False) -> str:
         return f"{STATES[run.status]}: {limit_words(run.limit)}"
     if run.status == "stopped":
         return f"{STATES[run.status]}: {ENDED.get(run.stop_reason or '') or clean(first_line(str(run.stop_reason), 60))}"
-    return STATES[run.status]
+    return OF_OTHERS.get(run.status, STATES[run.status]) if is_foreign(run) else STATES[run.status]
 
 
 def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
@@ -83,6 +87,11 @@ def _doing(run: Run, current: WorkflowRound, hears: bool) -> str:
     if is_compacting(current) and not isinstance(run.events[-1], RetryScheduled):
         return f"Summarizing {counted(_being_replaced(run), 'message')}"
     return "Retrying" if current.retries and current.reply is None and not hears else "Thinking"
+
+
+def is_foreign(run: Run) -> bool:
+    """Return whether another product recorded the run: no command of agentnb continues it."""
+    return run.origin is not None
 
 
 def is_compacting(one: WorkflowRound) -> bool:
@@ -117,19 +126,20 @@ def shown_answer(run: Run) -> str:
 
 
 def as_left(run: Run) -> list[WorkflowRound]:
-    """Return the rounds; calls left without a result because the process died are interrupted."""
+    """Return the rounds; calls left without a result because the process died, or the trace ends, are interrupted."""
     rounds = list(run.rounds)
     if run.status == "interrupted" and rounds:
         whole = tuple([one for one in rounds[-1].compactions if one.compacted is not None])
-        records = tuple([_cut_off(record) for record in rounds[-1].records])
+        code = LOST if is_foreign(run) else INTERRUPTED
+        records = tuple([_cut_off(record, code) for record in rounds[-1].records])
         rounds[-1] = replace(rounds[-1], records=records, compactions=whole)
     return rounds
 
 
-def _cut_off(record: CallRecord) -> CallRecord:
+def _cut_off(record: CallRecord, code: str) -> CallRecord:
     if record.result is not None:
         return record
-    return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=INTERRUPTED))
+    return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=code))
 
 
 def leaves_todos(run: Run) -> bool:
@@ -163,7 +173,9 @@ def why(run: Run) -> str:
         return " ".join(filter(None, [_who_else(run), answered]))
     if run.status == "stopped":
         return clean(_why_stopped(run))
-    return "The kernel died before the run ended." if run.status == "interrupted" else ""
+    if run.status != "interrupted":
+        return ""
+    return ENDS_EARLY if is_foreign(run) else "The kernel died before the run ended."
 
 
 def _why_stopped(run: Run) -> str:
@@ -193,7 +205,11 @@ class NextStep(NamedTuple):
 
 
 def next_step(run: Run) -> NextStep | None:
-    """Return what to type to continue the run; None if it simply completed or is in progress."""
+    """Return what to type to continue the run; None if it completed, is in progress, or was recorded by another product."""
+    return None if is_foreign(run) else _next_step(run)
+
+
+def _next_step(run: Run) -> NextStep | None:
     if run.status == "limited" and run.limit is not None:
         return NextStep("Continue", _more_of(run, run.limit))
     if run.status in ("cancelled", "stopped"):

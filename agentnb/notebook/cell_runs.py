@@ -21,6 +21,7 @@ from agentnb.notebook.cell_host import CellHost
 from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.notebook.magic_errors import in_one_line
 from agentnb.notebook.views import TerminalView
+from agentnb.rerun.expect import check_logged
 from agentnb.runtime.foreground import RunInterrupted
 from agentnb.runtime.host import Host, current_host
 from agentnb.runtime.live import LiveRun
@@ -92,7 +93,8 @@ class CellRuns:
         ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
         the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``; and like an
         interrupt if the person stopped it or put its question off, so that no later cell uses partial results, unless
-        ``on_stop`` (by default that of `%agent defaults`) is ``continue``.
+        ``on_stop`` (by default that of `%agent defaults`) is ``continue``. Raises `ExpectationFailed` if the run is not
+        as ``--expect`` says.
         """
         blocks = options.foreground is not None
         view = view_for(self._shell, self.left_open, blocks=blocks, variable=out)
@@ -109,6 +111,7 @@ class CellRuns:
             raise _shown_in(view, error, live.run) from None
         if (on_stop or self.session.defaults["on-stop"]) == "raise":
             _raise_if_put_off(run)
+        check_logged(run, out)
         cell = self.cell
         return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
 

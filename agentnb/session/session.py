@@ -131,12 +131,12 @@ class Session:
     def interrupted(self) -> Iterator[str]:
         """Yield the ids of the interrupted runs in the store, newest first."""
         here = [live.run_id for live in self.running()]
-        return (one.id for one in self.store.each_summary() if one.status == "interrupted" and one.id not in here)
+        return (one.id for one in self.store.each_summary() if one.can_be_recovered and one.id not in here)
 
     def suspended(self) -> Iterator[str]:
         """Yield the ids of the suspended top-level runs in the store, newest first."""
         here = [live.run_id for live in self.running()]
-        each = (one for one in self.store.each_summary() if one.status == "waiting_on_user" and one.parent_id is None)
+        each = (one for one in self.store.each_summary() if one.can_be_answered and one.parent_id is None)
         return (one.id for one in each if one.id not in here)
 
     def only_suspended(self) -> str:
@@ -153,7 +153,7 @@ class Session:
         """
         here = {live.run_id for live in self.running()}
         for one in self.store.each_summary():
-            if one.status == "interrupted" and one.parent_id is None and one.id not in here:
+            if one.can_be_recovered and one.parent_id is None and one.id not in here:
                 with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
                     self.store.load(one.id)
                     return one.id

@@ -15,7 +15,7 @@ from agentnb.examples import find
 from agentnb.traces.archives import members, trace_file
 from agentnb.traces.follow import FollowedRun
 from agentnb.traces.formats import UnknownFormat, format_of
-from agentnb.traces.store import Store, load_file
+from agentnb.traces.store import Store, load_file, unreadable
 from agentnb.traces.trace_file import Problem, TraceFile
 
 RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
@@ -140,7 +140,7 @@ def _of_path(path: Path, strict: bool, problems: list[Problem]) -> Iterator[Run]
     try:
         yield from _of_file(trace_file(path, strict=strict), problems)
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
+        raise unreadable(path, error) from None
 
 
 def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
@@ -164,6 +164,11 @@ def _warn(problems: list[Problem]) -> None:
         warnings.warn(
             f"Left out: {len(problems) - MAX_WARNINGS:,} more. load_traces(...).problems lists all of them", stacklevel=3
         )
+
+
+def is_there(source: str | Path) -> bool:
+    """Return whether there is such a file or folder, or an example of this name."""
+    return _expanded(source).exists()
 
 
 def _expanded(source: str | Path) -> Path:

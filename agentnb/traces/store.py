@@ -23,6 +23,8 @@ from agentnb.traces.reading import opened
 from agentnb.traces.run_file import RunFile, is_being_written
 from agentnb.traces.summaries import RunSummary, summary
 
+FOLDER = Path(".agentnb") / "runs"
+"""Where the runs of a notebook are stored, from the folder in which it runs."""
 MAX_OPEN = 128
 """Runs of one event loop that may write at the same time; others wait. (Many processes may open only 256 files.)"""
 AnyFile = TypeVar("AnyFile")
@@ -248,6 +250,12 @@ def _where_logs_are(path: Path) -> str:
     return "%agent history lists the runs. Logs are in .agentnb/runs, beside the notebook, from its first run on"
 
 
+def unreadable(path: Path, error: OSError) -> StoreError:
+    """Return the error that says why a file cannot be read, and where logs are if it is not there."""
+    hint = _where_logs_are(path) if isinstance(error, FileNotFoundError) else "%agent history lists the runs"
+    return StoreError(f"{path} cannot be read: {error.strerror or error}", hint)
+
+
 def load_file(path: Path) -> Run:
     """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is not a log."""
     try:
@@ -259,10 +267,8 @@ def load_file(path: Path) -> Run:
                 if not going_on:  # by now it has its end, if it was not cut off
                     lines.seek(0)
                     run = _run_of(decode_lines(lines, str(path)), str(path))
-    except FileNotFoundError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}", _where_logs_are(path)) from None
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror or error}", "%agent history lists the runs") from error
+        raise unreadable(path, error) from None
     if not going_on:
         run.mark_interrupted()
     return run

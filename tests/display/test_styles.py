@@ -12,14 +12,16 @@ from hostile_runs import Pause, hostile_run, items, texts_of
 from run_builder import START, RunBuilder, begun, called, todos_of
 
 import agentnb.notebook
-from agentnb import Agent, Matrix, Run
+from agentnb import Agent, Matrix, Run, diff, load_trace
 from agentnb.context.request_history import sent_requests
 from agentnb.core import events as e
 from agentnb.core.display_data import Table
 from agentnb.core.events import Progress
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.rounds import CallRecord
+from agentnb.display.browser import opened_html, rows_html, saved_frame, saved_html
 from agentnb.display.compact import compact_html
+from agentnb.display.diff_view import diff_html
 from agentnb.display.history import history_html, run_list_html
 from agentnb.display.html import run_html, running_html
 from agentnb.display.live_card import LiveCard
@@ -28,6 +30,7 @@ from agentnb.display.markdown import markdown_html
 from agentnb.display.nested import NestedRuns
 from agentnb.display.page import page_html
 from agentnb.display.request_view import request_view_html
+from agentnb.display.run_rows import row_of
 from agentnb.display.style import NO_FORMULAS, style_sheet
 from agentnb.display.tool_card import tool_card_html
 from agentnb.models import ScriptedModel
@@ -42,7 +45,7 @@ TOOL = ToolCall("read", {"path": "a"}, "c1")
 CODE = "```python\n@f\nclass A:\n    def f(self): return 'x', 1  # why\n```"
 TABLE = "| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |"
 FORMULA = "$$\\boxed{\\begin{aligned} a &= b \\end{aligned}}$$"
-NO_STYLE = {"rounds", "saw", "wrong", "todo-mark", "todo-not-started", "todo-blocked"}
+NO_STYLE = {"saw", "wrong", "todo-mark", "todo-not-started", "todo-blocked"}
 """Names of parts that look as what is around them. They are there for whoever looks for such a part in a page."""
 
 
@@ -120,10 +123,20 @@ def pieces() -> Iterator[str]:
     yield from (request_view_html(seen, whole=True) for _, seen in sent_requests(run))
 
 
+def many() -> Iterator[str]:
+    """The trace browser, live and saved, and two runs side by side."""
+    shown = [load_trace("complex-fails"), load_trace("healthy"), hostile_run("text", "completed", 4)]
+    rows = [row_of(place, run) for place, run in enumerate(shown)]
+    yield rows_html(rows)
+    yield saved_html(saved_frame([*rows, *rows * 10], 340, "340 runs", ""), opened_html(shown[0], "runs[0]"))
+    sought = [RunBuilder().round(called("look", query)).round("Done.").run for query in ("c1", "c2")]
+    yield from (diff_html(diff(a, b)) for a in (*shown, *sought) for b in (*shown, *sought))
+
+
 def test_every_rule_of_the_style_sheet_is_for_something_and_every_class_has_a_rule_or_a_script() -> None:
     sheet = re.sub(r"/\*.*?\*/", "", style_sheet(), flags=re.DOTALL)
     styled, scripted = set(re.findall(r"\.(agentnb-[\w-]+)", sheet)), set(CLASS.findall(SCRIPTS))
-    found = {name for html in (*runs(), *quiet_runs(), *pieces()) for name in classes(html)} - set(NO_FORMULAS.split())
+    found = {name for html in (*runs(), *quiet_runs(), *pieces(), *many()) for name in classes(html)} - set(NO_FORMULAS.split())
     assert styled - found - scripted == set()
-    of_panel = set(CLASS.findall(STATIC.joinpath("panel.css").read_text("utf-8")))
-    assert found - styled - scripted - of_panel == {f"agentnb-{name}" for name in NO_STYLE}
+    own = set(CLASS.findall("".join(path.read_text("utf-8") for path in STATIC.glob("*.css"))))
+    assert found - styled - scripted - own == {f"agentnb-{name}" for name in NO_STYLE}

@@ -20,6 +20,7 @@ from agentnb.core import work_events as w
 from agentnb.core.guidance import Guidance
 from agentnb.core.messages import Image, Text, Thinking
 from agentnb.core.request import ToolSpec, role_of
+from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
 from agentnb.core.wire import decode, encode
 from agentnb.display.page import page_html
@@ -242,6 +243,20 @@ def test_other_events_stand_where_they_came() -> None:
         odd.event(w.StepStarted, step="a")
         odd.event(e.GuidanceGiven, guidance=Guidance("mine", "text", "Go."))
         odd.finish()
+
+
+def test_guidance_and_todos_stand_in_the_round_that_they_belong_to() -> None:
+    made, once = writer(), Guidance("mine", "text", "Go.")
+    made.say("Go.")
+    made.event(e.GuidanceGiven, guidance=once)
+    made.reply("I look.", [ToolCall("todo_operations", {}, "c1")], signals=["continue"])
+    made.event(e.TodosChanged, todos=(Todo(1, "Look", "completed"),), by="model", call_id="c1")
+    made.result("c1", "done")
+    made.event(e.GuidanceGiven, guidance=once)
+    made.reply("Done.")
+    run = made.finish()
+    assert [one.guidance for one in run.rounds] == [(once,), (once,)]
+    assert (run.rounds[0].completed, run.rounds[0].signals) == ((1,), ("continue",))
 
 
 def test_lists_of_other_products_are_known_by_their_names() -> None:

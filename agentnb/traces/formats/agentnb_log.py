@@ -12,12 +12,12 @@ from agentnb.traces.trace_file import TraceFile
 
 NAME = "agentnb"
 TITLE = "run log of agentnb"
-_BEGINS = b'{"kind":"run_started"'
+BEGINS = b'{"kind":"run_started"'
 
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks. A log whose first line is damaged, or of a later version, is a log."""
-    if file.start.startswith(_BEGINS):
+    if file.start.startswith(BEGINS):
         return ""
     first = file.first if file.kind in ("json", "lines") else None
     is_event = isinstance(first, dict) and isinstance(first.get("kind"), str) and bool(first.keys() & {"run_id", "schema"})

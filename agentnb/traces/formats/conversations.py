@@ -16,7 +16,7 @@ from agentnb.core import events as e
 from agentnb.core.request import ToolSpec
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
-from agentnb.traces.formats.exchanges import Exchange
+from agentnb.traces.formats.exchanges import Exchange, own_ids
 from agentnb.traces.formats.steps import Note, Reply, Result, Step, SystemPrompt, hand_over, signature, texts_of
 from agentnb.traces.run_writer import RunWriter
 from agentnb.traces.trace_file import TraceFile
@@ -110,6 +110,8 @@ class Conversations:
             keys.append(key)
         for length in range(len(keys), 0, -1):
             for one in reversed(self._open.get(keys[length - 1], ())):
+                if own_ids(one.first) != own_ids(exchange):
+                    continue
                 if bool(one.error) if length == len(keys) else _goes_on(one, history[length:]):
                     return one, length
         return None, 0
@@ -195,7 +197,9 @@ def run_of_conversation(file: TraceFile, name: str, one: OpenConversation, posit
     """Return the run of a conversation."""
     settings = {"recorded": dict(one.first.recorded)} if one.first.recorded else {}
     tools = tuple(one.tools.values())
-    writer = file.writer(name, position, model=one.first.model, tools=tools, settings=settings)
+    run_id, parent_id = own_ids(one.first)
+    about: dict[str, Any] = {"run_id": run_id, "parent_id": parent_id, "settings": settings}
+    writer = file.writer(name, position, model=one.first.model, tools=tools, **about)
     hand_over(writer, one.steps)
     return finish(writer, one.reply, one.error)
 

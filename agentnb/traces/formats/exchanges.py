@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ from agentnb.traces.formats.steps import Step
 
 MAX_RECORDED = 20_000
 """Characters of JSON of a field that is kept as a run's recorded data."""
+RUN_ID, PARENT_ID = "agentnb.run_id", "agentnb.parent_id"
+"""Keys of the metadata of requests that agentnb itself saved, which hold whole runs."""
 REQUEST_KEYS = ("request", "body", "params", "kwargs", "input", "inputs", "parsed_body", "json")
 RESPONSE_KEYS = ("response", "result", "output", "outputs", "completion", "body", "message", "parsed_body", "json")
 _CONVERSATION_KEYS = frozenset(
     {"messages", "input", "contents", "system", "instructions", "systemInstruction", "tools", "model"}
 )
+_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _SECRET = frozenset(
     {
         "authorization",
@@ -97,6 +101,14 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
         str(answered.get("id") or ""),
         str((follows.get("id") if isinstance(follows, dict) else follows) or ""),
     )
+
+
+def own_ids(exchange: Exchange) -> tuple[str, str | None]:
+    """Return the ids of the run that agentnb saved as this request, and of its parent; empty and None for any other request."""
+    found = exchange.recorded.get("metadata")
+    ids = [found.get(key) for key in (RUN_ID, PARENT_ID)] if isinstance(found, dict) else []
+    run_id, parent_id = [one if isinstance(one, str) and _ID.fullmatch(one) else None for one in ids] or [None, None]
+    return run_id or "", parent_id
 
 
 def find(value: Any, fits: Callable[[Any], bool], keys: Iterable[str], depth: int = 4) -> dict[str, Any] | None:

@@ -286,7 +286,7 @@ COLUMNS: list[Column[Run]] = [
         "str",
         lambda run: _json(run.settings.get("recorded")),
         "What else its trace says of it, such as a reward, scores or labels, as JSON",
-        "run_started.settings.recorded",
+        "run_started.settings",
     ),
     Column(
         "forked_from",
