@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from agentnb.policies.named import Minimal as Minimal
     from agentnb.rerun.diff import diff as diff
     from agentnb.rerun.expect import expect as expect
+    from agentnb.rerun.fork import fork as fork
+    from agentnb.rerun.fork import fork_sync as fork_sync
+    from agentnb.rerun.replay import replay as replay
+    from agentnb.rerun.reproduce import reproduce as reproduce
+    from agentnb.rerun.reproduce import reproduce_sync as reproduce_sync
+    from agentnb.rerun.survey import survey as survey
     from agentnb.rerun.to_test import to_test as to_test
     from agentnb.runtime.run_options import RunOptions as RunOptions
     from agentnb.session.recovery import recover as recover
@@ -72,6 +78,8 @@ _NAMES = {
     "errors": "agentnb",
     "examples": "agentnb",
     "expect": "agentnb.rerun.expect",
+    "fork": "agentnb.rerun.fork",
+    "fork_sync": "agentnb.rerun.fork",
     "import_traces": "agentnb.traces.importing",
     "iter_traces": "agentnb.traces.files",
     "label": "agentnb.notebook.labelling",
@@ -81,7 +89,11 @@ _NAMES = {
     "panel": "agentnb.notebook.panel",
     "plots": "agentnb.traces",
     "recover": "agentnb.session.recovery",
+    "replay": "agentnb.rerun.replay",
+    "reproduce": "agentnb.rerun.reproduce",
+    "reproduce_sync": "agentnb.rerun.reproduce",
     "save_trace": "agentnb.display.save",
+    "survey": "agentnb.rerun.survey",
     "tables": "agentnb.traces",
     "to_code": "agentnb.traces.to_code",
     "to_test": "agentnb.rerun.to_test",
@@ -94,8 +106,6 @@ _LATER = frozenset(
         "Experiment",
         "Workflow",
         "compare",
-        "fork",
-        "replay",
     }
 )
 """Names that the documentation promises and that this version does not have yet."""

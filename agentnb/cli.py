@@ -1,4 +1,4 @@
-"""The command line: ``agentnb runs``, ``agentnb show``, ``agentnb table``.
+"""The command line: ``agentnb runs``, ``agentnb show``, ``agentnb table``, ``agentnb replay``.
 
 A command is a function from its arguments to the text for standard output, and a row of `COMMANDS`. Text goes to standard
 output, one line about an error to standard error. The exit code is 0, 2 for wrong usage, and 1 for every other failure.
@@ -24,9 +24,12 @@ from agentnb.display.browser import problems_told
 from agentnb.display.history import history_text, list_told, matches
 from agentnb.display.labels import clean
 from agentnb.display.page import page_html
+from agentnb.display.replay_view import replay_text
 from agentnb.display.run_list import files_text
 from agentnb.display.text import run_text
 from agentnb.errors import AgentnbError, SettingsError, StoreError, TraceError, near
+from agentnb.guidance.sets import BUILT_IN, GuidanceSet
+from agentnb.rerun.replay import replay as replay_run
 from agentnb.session.places import default_store
 from agentnb.traces import tables
 from agentnb.traces.files import is_there, iter_traces, load_traces
@@ -149,6 +152,33 @@ def table(given: Namespace) -> str:
         return _written(_parquet(frame, given.output), given.output, "The table")
     text: str = frame.to_csv(index=False, lineterminator="\n")
     return _written(text.encode("utf-8", "replace"), given.output, "The table") if given.output else text
+
+
+def replay(given: Namespace) -> str:
+    """Show what other guidance, another policy or limit would have done with a recorded run of any product."""
+    known = _runs_named(given.run, loose=False)
+    run = _chosen(known, given.which, given.run)
+    if run is None:
+        raise SettingsError(f"{given.run} holds {len(known):,} runs", f"Name one: agentnb replay {given.run} --run 1")
+    found = replay_run(
+        run,
+        guidance=_guidance(given.guidance),
+        policy=given.policy,
+        detect=given.detect,
+        limits={} if given.max_rounds is None else {"max_rounds": given.max_rounds},
+        workflow_mode=True if given.workflow_mode else None,
+    )
+    return replay_text(found) + "\n"
+
+
+def _guidance(name: str | None) -> str | GuidanceSet | None:
+    """Return the name of a built-in set, or the set in a Markdown file."""
+    if name is None or name in BUILT_IN:
+        return name
+    path = _path(name)
+    if not path.is_file():
+        raise SettingsError(f"There is no guidance set {name}", f"Name {', '.join(BUILT_IN)} or a Markdown file of one")
+    return GuidanceSet.from_markdown("-".join(path.stem.split()), path.read_text("utf-8", "replace"))
 
 
 def _parquet(frame: Any, path: Path) -> bytes:
@@ -372,6 +402,21 @@ COMMANDS: dict[str, Command] = {
             ),
         ),
         "agentnb table usage > usage.csv\nagentnb table runs a/.agentnb/runs 'b/*.jsonl' -o runs.parquet",
+    ),
+    "replay": Command(
+        replay,
+        (
+            _argument("run", metavar="ID|FILE", type=_text, help="a file of any format, an example, or the id of a run here"),
+            _argument(
+                "--run", dest="which", metavar="N", type=_text, help="its number in the file, from 1, or the end of its id"
+            ),
+            _argument("-g", "--guidance", metavar="NAME", type=_text, help="a guidance set: matrix, off, or a Markdown file"),
+            _argument("-p", "--policy", metavar="NAME", type=_text, help="matrix or minimal"),
+            _argument("-d", "--detect", metavar="PRESET", type=_text, help="a preset of detectors, such as default"),
+            _argument("--workflow-mode", action="store_true", help="with workflow mode of the policy matrix"),
+            _argument("--max-rounds", metavar="N", type=_count, help="with this limit"),
+        ),
+        "agentnb replay complex-fails --workflow-mode\nagentnb replay run.jsonl -g brief.md -p minimal",
     ),
 }
 """The commands by name. A new one is a function and a row."""

@@ -11,6 +11,7 @@
     │   └── NotAvailable          a documented name that this version does not have yet
     ├── ModelError                the model did not answer
     │   ├── ScriptEnded           a scripted model has no replies left
+    │   ├── ReplayDiverged        a recorded model was asked for what the record does not have
     │   ├── KeyRefused            the provider does not accept the key, or not for this model
     │   ├── RequestRefused        the provider refuses the request, and would refuse it again
     │   │   └── ContextOverflow   the conversation is longer than the model can take
@@ -108,6 +109,10 @@ class ModelError(AgentnbError, RuntimeError):
 
 class ScriptEnded(ModelError):
     """A scripted model has no replies left for this request."""
+
+
+class ReplayDiverged(ModelError):
+    """A recorded model was asked for what the record does not have: names the first difference."""
 
 
 class KeyRefused(ModelError):

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 
-from agentnb import Agent, Run, Store, ToolCall, load_trace, load_traces, tables
+from agentnb import Agent, Run, Store, ToolCall, load_trace, load_traces, replay, tables
 from agentnb.cli import COMMANDS, main
 from agentnb.display.page import page_html
+from agentnb.display.replay_view import replay_text
 from agentnb.display.text import run_text
 from agentnb.models import ScriptedModel
 
@@ -345,3 +346,24 @@ def test_the_home_of_somebody_unknown_is_told_in_a_line(cli: Call) -> None:
     for command in (("show", "~nobody-of-this-name/x"), ("table", "runs", "~nobody-of-this-name/x")):
         done = cli(*command)
         assert done.code == 2 and "Traceback" not in done.err and done.err.count("\n") == 1
+
+
+def test_replay_prints_recorded_beside_would_be(cli: Call) -> None:
+    found = cli("replay", "complex-fails", "--workflow-mode")
+    assert found.code == 0 and found.out == replay_text(replay("complex-fails", workflow_mode=True)) + "\n"
+    assert cli("replay", "simple-fail", "-p", "minimal", "-g", "off").out.startswith(
+        "Replay under guidance off, policy minimal"
+    )
+
+
+def test_replay_takes_a_run_of_this_folder_a_limit_and_a_markdown_file_of_guidance(cli: Call) -> None:
+    run = do()
+    Path("brief.md").write_text("Call a tool.", encoding="utf-8")
+    found = cli("replay", run.id[-6:], "-g", "brief.md", "--max-rounds", "1")
+    assert "guidance brief, policy matrix, max_rounds 1" in found.out
+    assert "It would have ended after round 1 (max_rounds), 1 round before the record ends." in found.out
+    wrong = cli("replay", "healthy", "-g", "brif.md")
+    assert (wrong.code, wrong.err) == (
+        2,
+        "agentnb: There is no guidance set brif.md. Name matrix, off or a Markdown file of one\n",
+    )

@@ -56,8 +56,8 @@ def agent_of(
     found: dict[str, Any] = {
         "todos": bool(logged.get("todos", any(tool.name == TODO_TOOL for tool in run.tools))),
         "history": as_sent_then(logged.get("history")),
-        "policy": instead["policy"] if "policy" in instead else _policy(run),
-        "guidance": instead["guidance"] if "guidance" in instead else _guidance(run),
+        "policy": instead["policy"] if "policy" in instead else logged_policy(run),
+        "guidance": instead["guidance"] if "guidance" in instead else logged_guidance(run),
         "output": Output.logged(logged),
         **Limits.logged(logged),
         **instead,
@@ -122,7 +122,8 @@ def _check_gates(run: Run, given: tuple[Gate, ...]) -> None:
         )
 
 
-def _policy(run: Run) -> PolicySet:
+def logged_policy(run: Run) -> PolicySet:
+    """Return the policy of a run from its log; raise `SettingsError` if it was one of the person's own."""
     logged = run.settings.get("policy", NO_POLICY_YET)
     if logged.get("name") not in NAMED or OWN_POLICY in logged:
         raise SettingsError(
@@ -131,7 +132,8 @@ def _policy(run: Run) -> PolicySet:
     return policy_as_logged(logged)
 
 
-def _guidance(run: Run) -> str | GuidanceSet:
+def logged_guidance(run: Run) -> str | GuidanceSet:
+    """Return the guidance set of a run from its log; raise `SettingsError` if that does not hold its texts."""
     name = run.settings.get("guidance", NO_GUIDANCE_YET).get("set")
     if has_guidance_texts(run):
         return GuidanceSet.as_logged(str(name), run.guidance)

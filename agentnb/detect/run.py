@@ -135,7 +135,10 @@ class Run(RunFacts):
         """Let the detectors take in an event. One that fails is dropped: it may not take the run with it."""
         for detector in self._detectors:
             try:
-                found = [*(detector.take(event, self) or ())]
+                found = detector.take(event, self)
+                if not found:
+                    continue  # as for nearly all events
+                found = [*found]
             except Exception as error:
                 self._detectors = tuple([one for one in self._detectors if one is not detector])
                 self._failed_detectors.append((detector, error))
@@ -180,14 +183,3 @@ for _name, _better in FORMER_NAMES.items():
 for _name in OF_LIVE_RUNS:
     _handle = f"in Python keep the handle: live = agent.start(...); live.{_name}(...)"
     setattr(Run, _name, _Refused(_name, f"in a notebook write %agent {_name}, {_handle}"))
-
-
-def findings(run: RunFacts, detectors: Iterable[DetectorMaker]) -> list[Finding]:
-    """Return what these detectors find in a run, live or recorded by anyone: its events are folded anew.
-
-    What a detector raises is raised.
-    """
-    folded = Run.from_events(run.events, detectors)
-    for _, error in folded.take_failures():
-        raise error
-    return [*folded.detected]

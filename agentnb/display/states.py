@@ -180,8 +180,8 @@ def why(run: Run) -> str:
 
 def _why_stopped(run: Run) -> str:
     """Return why a policy ended the run, with the provider's explanation of a refusal."""
-    if run.stop_reason == "loop_detected" and run.loops:
-        sentence = run.loops[-1].sentence
+    if (run.stop_reason or "").endswith("_detected") and (run.loops or run.findings):
+        sentence = run.loops[-1].sentence if run.loops else run.findings[-1].sentence
         return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}."
     sentence = WHY_ENDED.get(run.stop_reason or "", "")
     details = run.last_round.metadata.get("stop_details") if run.stop_reason == "refusal" and run.rounds else None

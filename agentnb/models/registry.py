@@ -6,18 +6,21 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from glob import has_magic
+from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from agentnb import settings
 from agentnb.core.request import Request
-from agentnb.errors import MissingKey, NotAvailable, SettingsError, UnknownModel, near
+from agentnb.errors import MissingKey, SettingsError, UnknownModel, near
 from agentnb.models import anthropic, compatible, openai, openai_responses
 from agentnb.models.connections import Endpoint
 from agentnb.models.failure import is_local
 from agentnb.models.model import Model
 from agentnb.models.options import Options, check_url, read_options
 from agentnb.models.provider import Provider
+from agentnb.models.recorded import RecordedModel
 from agentnb.models.remote import RemoteModel
 from agentnb.models.simulated.model import SimulatedModel
 from agentnb.models.simulated.personas import PERSONAS
@@ -56,9 +59,10 @@ def _scripted(name: str, given: Given) -> Model:
 
 
 def _recorded(name: str, given: Given) -> Model:
-    raise NotAvailable(
-        "recorded: models are not in this version of agentnb yet", f"Use -m {DEFAULT}, or a model object of your own"
-    )
+    path = Path(name).expanduser()
+    if not has_magic(name) and not path.exists():
+        raise SettingsError(f"recorded:{name}: there is no file or folder {path}", "Name a run log, or a folder of them")
+    return RecordedModel(name)
 
 
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}

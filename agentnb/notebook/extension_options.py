@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from IPython.core.magic_arguments import argument
 
+from agentnb.agent.detection import NAME as DETECTION
+from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.detect.run import Run
 from agentnb.rerun.expect import EXTENSION as EXPECT
@@ -29,6 +31,12 @@ class ExtensionOption(NamedTuple):
 
 
 OPTIONS: dict[str, ExtensionOption] = {
+    DETECTION: ExtensionOption(
+        "look on with these detectors and act on what they find: default, openhands, gemini, ... (docs/detect.md)",
+        lambda settings: detection(settings["preset"]),
+        "NAME",
+        lambda presets: {"preset": presets[0] if len(presets) == 1 else presets},
+    ),
     EXPECT: ExtensionOption(
         'what must hold when the run has ended, such as "loops == 0" "todos_closed"; else the cell raises; repeatable',
         lambda settings: expectations_extension(settings["texts"]),

@@ -21,6 +21,7 @@ from agentnb.notebook.browser import Browser
 from agentnb.notebook.cell_runs import Answer, cell_runs
 from agentnb.notebook.commands import command
 from agentnb.notebook.commands.guidance import written
+from agentnb.notebook.commands.replay import replay_named
 from agentnb.notebook.commands.traces import show_traces
 from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.extension_options import chosen_extensions, extension_options
@@ -28,6 +29,7 @@ from agentnb.notebook.interpolation import interpolate, near_misses
 from agentnb.notebook.limit_options import given, run_options
 from agentnb.notebook.magic_errors import one_line_errors, parsed
 from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
+from agentnb.rerun.replayed import Replay
 from agentnb.runtime.foreground import Foreground
 from agentnb.runtime.run_options import RunOptions
 from agentnb.session.defaults import ON_STOP
@@ -44,7 +46,7 @@ SEE_TRACES = "%traces? shows the options"
 
 @magics_class
 class AgentMagics(Magics):
-    """The magics ``%%agent``, ``%agent``, ``%traces`` and ``%%guidance``."""
+    """The magics ``%%agent``, ``%agent``, ``%replay``, ``%traces`` and ``%%guidance``."""
 
     shell: InteractiveShell
 
@@ -159,6 +161,31 @@ class AgentMagics(Magics):
         ``%agent`` alone lists the commands. Write a task for an agent in a cell that begins with %%agent.
         """
         return command(self.session, self.shell, line)
+
+    @one_line_errors
+    @magic_arguments("replay")
+    @argument(
+        "name",
+        nargs="?",
+        metavar="FILE_OR_NAME",
+        default="",
+        help="a file of any format, an example such as complex-fails, a variable with a run, or the id of a run; default: the "
+        "last run",
+    )
+    @argument("-g", "--guidance", metavar="NAME", default="", help="the guidance set (default: the run's own, else matrix)")
+    @argument("-p", "--policy", metavar="NAME", default="", help="matrix or minimal (default: the run's own, else matrix)")
+    @argument("-d", "--detect", metavar="NAME", default="", help="detectors: a preset such as default, or a variable")
+    @argument("--workflow-mode", action="store_true", help="with workflow mode of the policy matrix")
+    @argument("--max-rounds", metavar="N", type=int, help="with this limit")
+    @argument("-o", "--out", metavar="NAME", default="replayed", help="the variable that will hold it (default: replayed)")
+    @line_magic("replay")  # type: ignore[arg-type]  # as above
+    def replay_line(self, line: str) -> Replay:
+        """Show what other guidance, another policy or limit would have done with a recorded run, round by round.
+
+        No model is called. ``replayed.table()`` is the table as a data frame.
+        """
+        options = parsed(AgentMagics.replay_line, line, {}, see="%replay? shows the options")
+        return replay_named(self.session, self.shell.user_ns, options)
 
     @one_line_errors
     @magic_arguments("traces")
