@@ -98,7 +98,7 @@ class RepeatedText(RoundDetector):
         severity = "stop" if self._times >= self.stop_after else self.severity
         sentence = f"Round {one.index + 1} says nearly what round {same.round + 1} said"
         if self.repeats > 1:
-            sentence += f": the {self.repeats}. repeat within {self.within} replies"
+            sentence += f", and there were {self.repeats} such repeats within {self.within} replies"
         return self.found(min(first, same.round), one.index, severity, sentence, [same.text, text])
 
     def _before(self, author: str) -> deque[_Reply]:
