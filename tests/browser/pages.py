@@ -97,6 +97,7 @@ class Lab:
 
     def _wait_for_cells(self) -> None:
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+        self.page.wait_for_function(f"() => {CURRENT}?.context.isReady")  # before that they may be those of an empty notebook
 
     def save(self) -> None:
         """Save, and wait until it is saved."""
