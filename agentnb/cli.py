@@ -26,7 +26,7 @@ from agentnb.display.text import run_text
 from agentnb.errors import AgentnbError, SettingsError, StoreError, near
 from agentnb.session.places import default_store
 from agentnb.traces import tables
-from agentnb.traces.files import load_trace, load_traces
+from agentnb.traces.files import load_trace
 from agentnb.traces.store import Store
 from agentnb.traces.summaries import families
 from agentnb.traces.writing import write_whole
@@ -116,7 +116,8 @@ def table(given: Namespace) -> str:
     if kind not in (".csv", ".parquet"):
         raise SettingsError(f"{given.output} is neither CSV nor Parquet", "End the name with .csv or .parquet")
     sources: list[Path | Store] = [_source(path) for path in given.paths]
-    frame = getattr(tables, given.name)(load_traces(sources or default_store()[0]))
+    source = sources or default_store()[0]
+    frame = getattr(tables, given.name)(sources[0] if len(sources) == 1 else source)
     if kind == ".parquet":
         return _written(_parquet(frame, given.output), given.output, "The table")
     text: str = frame.to_csv(index=False, lineterminator="\n")
